@@ -22,7 +22,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.translate import spark_text
+from vde_dagster.sql.other_dialects.translate import write_spark_sql
 from vde_dagster.sql.other_dialects.verified import find_unverified, signature
 
 ADAPTERS = {
@@ -68,7 +68,7 @@ def main() -> int:
                 else:
                     refused[dialect][key] += 1
             try:
-                spark_text(tree.copy(), dialect)
+                write_spark_sql(tree.copy(), dialect)
                 whole[dialect]["written"] += 1
             except Unwritable as problem:
                 whole[dialect]["refused"] += 1

@@ -30,10 +30,10 @@ from sqlglot.errors import SqlglotError
 from vde_dagster.errors import ProjectError
 from vde_dagster.semantics.analysis import analyze
 from vde_dagster.semantics.checks.operands import Origin
-from vde_dagster.sql.grammar.spark import refusal_by_spark
+from vde_dagster.sql.grammar.spark import find_spark_refusal
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.translate import spark_text
-from vde_dagster.sql.outline import without_qualify
+from vde_dagster.sql.other_dialects.translate import write_spark_sql
+from vde_dagster.sql.outline import replace_qualify
 from vde_dagster.sql.reading import parse_plain
 
 FILE = Path(__file__).with_name("dialect_productions.txt")
@@ -178,13 +178,13 @@ def accepted(query: str, dialect: str) -> str:
         Unwritable: It cannot be translated.
         ProjectError: The plan refuses it.
     """
-    text = spark_text(parse_plain(query, dialect), dialect)
+    text = write_spark_sql(parse_plain(query, dialect), dialect)
     origin = Origin(dialect)
     for one in analyze(text, {"t": spark_types(dialect)}, origin=origin).findings:
         if one.certain:
             raise ProjectError(one.message)
-    sent = without_qualify(text)
-    if refusal_by_spark(sent) is not None:
+    sent = replace_qualify(text)
+    if find_spark_refusal(sent) is not None:
         raise ProjectError("Spark's grammar does not have this")
     return sent
 

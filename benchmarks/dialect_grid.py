@@ -35,7 +35,7 @@ from benchmarks.dialect_engines import (
     trino_engine,
 )
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.translate import spark_text
+from vde_dagster.sql.other_dialects.translate import write_spark_sql
 from vde_dagster.sql.other_dialects.verified import FILE, signature
 from vde_dagster_tests.yaml_files import read_yaml
 
@@ -211,7 +211,7 @@ def keys_of(template: str, dialect: str) -> tuple[str, ...]:
 
 def _translated(expression: str, dialect: str) -> str:
     tree = parse_one(f"SELECT {expression} AS v", dialect=dialect)
-    return spark_text(tree, dialect, trusted=None)
+    return write_spark_sql(tree, dialect, trusted=None)
 
 
 _NUMBER = re.compile(r"^-?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^-?inf(inity)?$|^nan$", re.IGNORECASE)

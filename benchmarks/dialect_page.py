@@ -15,7 +15,7 @@ from sqlglot.errors import SqlglotError
 
 from benchmarks.dialect_grid import DOCUMENTED, VALUES, filled, keys_of, templates
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.translate import spark_text
+from vde_dagster.sql.other_dialects.translate import write_spark_sql
 from vde_dagster.sql.other_dialects.verified import verified_functions
 from vde_dagster_tests.yaml_files import read_yaml
 
@@ -82,7 +82,7 @@ def _is_translated(expression: str, dialect: str) -> bool:
     """Return whether our text of an expression is another one than SQLGlot's alone."""
     try:
         tree = sqlglot.parse_one(f"SELECT {expression} AS v", dialect=dialect)
-        return spark_text(tree.copy(), dialect, None) != tree.sql("spark")
+        return write_spark_sql(tree.copy(), dialect, None) != tree.sql("spark")
     except (Unwritable, SqlglotError):
         return False
 

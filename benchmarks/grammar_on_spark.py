@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 from vde_dagster.spark.engine import SparkEngine
-from vde_dagster.sql.grammar.spark import _installed, spark_grammar
+from vde_dagster.sql.grammar.spark import _installed_grammar, spark_grammar
 from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.semantics.corpus import QUERIES
 from vde_dagster_tests.semantics.mutated_queries import mutated
@@ -47,14 +47,14 @@ def main() -> int:
     print(verdicts.figures())
     if options.show:
         print("\n".join([*verdicts.missed, *verdicts.wrong]))
-    _installed.cache_clear()
+    _installed_grammar.cache_clear()
     began = time.process_time()
     grammar = spark_grammar()
     assert grammar is not None
     read = time.process_time() - began
     began = time.process_time()
     for text in mutants:
-        grammar.refusal(text)
+        grammar.find_refusal(text)
     took = (time.process_time() - began) / len(mutants)
     print(
         f"CPU: {1000 * read:.0f} ms for reading the grammar, {1000 * took:.2f} ms for a query of "

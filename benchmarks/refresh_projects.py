@@ -33,7 +33,7 @@ from benchmarks.refresh_tpc import GROUPS, ROWS, find_method
 from benchmarks.sqlmesh_projects import HERE, read_projects
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
-from vde_dagster.execution.mistakes import understood
+from vde_dagster.execution.mistakes import models_without_errors
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.kinds.repeatable import explain_not_repeatable
 from vde_dagster.planning.rendering.render import replace_tables
@@ -88,7 +88,7 @@ def read_project(root: Path) -> dict[str, Any]:
         project = load_project(root, strict=False, use_cache=False)
     except ProjectError as error:
         return {"problem": error.message}
-    models = understood(project)
+    models = models_without_errors(project)
     guessed: set[ModelName] = set()
 
     def columns(name: ModelName) -> tuple[tuple[str, str], ...]:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from vde_dagster.execution.plans.estimate import QUANTITIES
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.plugins.cost.accuracy import Accuracy, ComparedFill, accuracy
+from vde_dagster.plugins.cost.accuracy import Accuracy, ComparedFill, measure_accuracy
 from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.execution.month_on_spark import Month, Tally, UnequalError
@@ -52,7 +52,7 @@ def main() -> int:
                 print(f"seed {seed}:", traceback.format_exc(), flush=True)
             print(f"seed {seed}: {time.monotonic() - began:.0f} s", flush=True)
             for name, found in _estimates(Path(folder) / str(seed), time.monotonic() - began):
-                looked[name] += found.looked
+                looked[name] += found.fills
         engine.close()
     due = max(1, tally.due)
     print(f"{args.seeds} projects, {args.days} days, {tally.due} slots of whole tables were due")
@@ -65,10 +65,10 @@ def main() -> int:
     print(f"{tally.compared} views compared; {dict(tally.deeds)}")
     for name, all_of in looked.items():
         found = Accuracy(tuple(all_of))
-        if found.median_factor is not None and found.within is not None:
+        if found.median_factor is not None and found.share_within is not None:
             print(
                 f"estimated {name:12} of {len(all_of)} fills: half within a factor of "
-                f"{found.median_factor:.2f}, {found.within:.0%} in their range"
+                f"{found.median_factor:.2f}, {found.share_within:.0%} in their range"
             )
     print(f"load {os.getloadavg()[0]:.1f} of {os.cpu_count()} cores")
     print(f"went wrong    {wrong:6}")
@@ -80,7 +80,7 @@ def _estimates(root: Path, seconds: float) -> Iterator[tuple[str, Accuracy]]:
     now = datetime.now(timezone.utc)
     for place in sorted(root.iterdir()):
         with Workspace.open(place) as workspace:
-            yield from accuracy(workspace, now - timedelta(seconds=seconds), now).items()
+            yield from measure_accuracy(workspace, now - timedelta(seconds=seconds), now).items()
 
 
 if __name__ == "__main__":

@@ -417,13 +417,13 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[WarmEngine]]:
     """The engines that the test starts, which end with it; their folder may be gone by then."""
     from vde_dagster.spark.session import warm
 
-    begin, started = warm._start, []
+    begin, started = warm._start_engine, []
 
     def start(*arguments: Any) -> WarmEngine:
         started.append(begin(*arguments))
         return started[-1]
 
-    monkeypatch.setattr(warm, "_start", start)
+    monkeypatch.setattr(warm, "_start_engine", start)
     yield started
     for engine in started:
         end_processes(engine.pid, engine.jvm_pid)

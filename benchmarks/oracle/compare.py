@@ -18,7 +18,7 @@ from sqlglot import exp
 from vde_dagster.base.cron import SHORT_NAMES
 from vde_dagster.base.names import ModelName
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.translate import spark_text
+from vde_dagster.sql.other_dialects.translate import write_spark_sql
 
 SQLMESH_CATALOG = "memory"
 PROPERTIES = ("cron", "owner", "tags", "description", "grains", "columns")
@@ -231,7 +231,7 @@ def _spark(sql: str, dialect: str, fallback: str) -> exp.Expr:
                 columns.parent.replace(columns)  # SQLMesh names what stands for many columns.
         plain = written.sql(dialect="spark", comments=False)
         try:
-            sql = spark_text(written, name)
+            sql = write_spark_sql(written, name)
         except Unwritable:
             sql = plain
     tree = sqlglot.parse_one(sql, dialect="spark")

@@ -34,11 +34,11 @@ def confirm_environment(
     output: Output, workspace: Workspace, environment: str, *, create: bool, yes: bool = False
 ) -> str:
     """Return the environment to plan for, asking the user if a new name looks mistyped."""
-    from vde_dagster.execution.published_version import likely_meant
+    from vde_dagster.execution.published_version import find_similar_environment
 
     if branch_name(environment):
         output.note(f"the environment of branch '{environment}' is {environment_name(environment)}")
-    meant = None if create else likely_meant(workspace.store, environment)
+    meant = None if create else find_similar_environment(workspace.store, environment)
     if meant is None:
         return environment
     problem = f"environment '{environment}' does not exist"

@@ -15,7 +15,7 @@ import typer
 
 from vde_dagster.cli.output import Output
 from vde_dagster.planning.plan.plan_options import PlanOptionField, PlanOptions, plan_option_fields
-from vde_dagster.spark.ready.keep import imported, keep_ready
+from vde_dagster.spark.ready.keep import imported_modules, start_ready_process
 
 _WARM = "vde_dagster.spark.session.warm"
 
@@ -131,7 +131,7 @@ def on_project(
             finally:
                 # A command may end before it reads the project's files.
                 if _WARM in sys.modules and "settings" in workspace.__dict__:
-                    keep_ready(workspace.settings, imported)
+                    start_ready_process(workspace.settings, imported_modules)
 
     # Attributes of a function that Typer reads.
     run.__name__, run.__doc__ = command.__name__, command.__doc__

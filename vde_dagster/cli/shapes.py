@@ -148,7 +148,7 @@ def show_changes(console: Console, found: FoundChanges[Any]) -> None:
     else:
         marks = _SHOWN_OF_STEPS if changes.steps else _SHOWN
         columns = list(enumerate(changes.columns))
-        kept = [i for i, (name, _) in columns if i >= len(changes.marks) or name in marks]
+        kept = [i for i, (name, _) in columns if i >= len(changes.change_columns) or name in marks]
         shown = [changes.columns[i] for i in kept]
         show_rows(console, shown, [tuple(row[i] for i in kept) for row in found.rows])
 

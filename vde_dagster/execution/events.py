@@ -22,7 +22,7 @@ from vde_dagster.project.model import Audit
 
 @dataclass(frozen=True, slots=True)
 class ApplyStarted:
-    """The plan's environment is locked and its tables are known."""
+    """An apply has locked the plan's environment, and created records of the plan's tables."""
 
     plan: Plan
 
@@ -84,7 +84,7 @@ class AuditFinished:
 
 @dataclass(frozen=True, slots=True)
 class MemoryLacked:
-    """A model's work ran out of memory and is retried alone.
+    """A model ran out of memory, and is computed again while no other model runs.
 
     Args:
         batch: The batch being filled, if any.
@@ -99,7 +99,9 @@ class MemoryLacked:
 
     @property
     def text(self) -> str:
-        """Text of the event."""
+        """Message such as `marts.daily: out of memory; retrying alone, at most 4 intervals at a
+        time`.
+        """
         at = f" ({self.batch.text})" if self.batch is not None else ""
         units = "interval" if self.most == 1 else "intervals"
         less = f", at most {self.most} {units} at a time" if self.most else ""
@@ -126,7 +128,7 @@ class ModelFailed:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The environment's new version is visible."""
+    """The apply has published the environment's new version."""
 
     environment: Environment
     plan: Plan
@@ -144,7 +146,7 @@ class VirtualUpdateRan:
 
     @property
     def sentence(self) -> str:
-        """The model and its error."""
+        """Text `model: error`."""
         return f"{self.model}: {self.error}"
 
 
@@ -170,7 +172,7 @@ class ApplyResult:
         plan: The plan with the tables that it really used.
         environment: The published version; the current version if there was nothing to do.
         failed_statements: Failed statements on the published views.
-        skipped: Models without new input, with the savings.
+        skipped: Models that were not computed, because their inputs had not changed, with savings.
         refreshes: Method of the last fill of each model that may refresh from changes.
     """
 

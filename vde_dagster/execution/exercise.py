@@ -24,32 +24,31 @@ _PARTS = 3
 """Number of models of each form; Spark runs several in parallel, as in a user's project."""
 
 _MODELS = Path(__file__).with_name("exercise_models")
-_QUESTION = "SELECT name, sum(price), max(place) FROM out.shown_0 GROUP BY name ORDER BY name"
+_QUERY = "SELECT name, sum(price), max(place) FROM out.shown_0 GROUP BY name ORDER BY name"
 
 
 def exercise(folder: Path, master: str, rounds: int) -> None:
-    """Build, change and read a project on a Spark server, `rounds` times.
-
-    The folder is removed afterwards.
+    """Build, change and query a small project on a Spark server several times, then delete its
+    folder.
     """
     try:
         for number in range(rounds):
             root = folder / f"round_{number}"
             write_exercise(root)
-            _build(root, master)
+            _build_project(root, master)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_exercise(root: Path) -> None:
-    """Write the project's files to a new folder."""
+    """Write the files of the small project to a new folder."""
     (root / "models").mkdir(mode=0o700, parents=True)
     (root / "pyproject.toml").write_text("[tool.vde]\nname = 'exercise'\n")
-    for name, text in _models():
+    for name, text in _exercise_models():
         (root / "models" / f"{name}.sql").write_text(text)
 
 
-def _models() -> Iterator[tuple[str, str]]:
+def _exercise_models() -> Iterator[tuple[str, str]]:
     for part in range(_PARTS):
         rows = ", ".join(
             f"({n}, DATE '2024-01-0{n % 3 + 1}', 'n{n % 4}', {n * 1.5 + part}D, {n})"
@@ -61,7 +60,7 @@ def _models() -> Iterator[tuple[str, str]]:
             yield f"{file.stem}_{part}", text
 
 
-def _build(root: Path, master: str) -> None:
+def _build_project(root: Path, master: str) -> None:
     own = Workspace.open(root)
     settings = replace(SessionSettings.from_settings(own.settings), master=master, warm=None)
     engine = SparkEngine(settings, root, own.lakehouse)
@@ -72,12 +71,12 @@ def _build(root: Path, master: str) -> None:
             file.write_text(file.read_text().replace("SELECT id,", "SELECT id AS more, id,", 1))
         with Workspace.open(root, engine=engine) as workspace:
             workspace.apply(workspace.plan("dev"))
-            workspace.queries.run("dev", _QUESTION)
+            workspace.queries.run("dev", _QUERY)
     finally:
         engine.close()
 
 
 if __name__ == "__main__":
     os.nice(10)  # Work of users has priority.
-    said = json.load(sys.stdin)
-    exercise(Path(said["folder"]), said["master"], said["rounds"])
+    request = json.load(sys.stdin)
+    exercise(Path(request["folder"]), request["master"], request["rounds"])

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Handles:
-    """Project on disk with its state, catalog and engine."""
+    """Opened project: its folder, settings, models, state store, catalog and Spark engine."""
 
     # Each part is opened at its first use. Functions of this package take handles. The facets of
     # `Workspace` are for other packages.
@@ -95,7 +95,9 @@ class Handles:
         return other
 
     def work_for(self, origin: str) -> None:
-        """Set the origin of later changes of the state; see `Database.origin`."""
+        """Set the origin, such as a Dagster run, that the log stores with later changes of the
+        state.
+        """
         self._origin = origin
         if "store" in self.__dict__:
             self.store.database.origin = origin
@@ -136,7 +138,7 @@ class Handles:
 
     @cached_property
     def parsed(self) -> ParsedQueries:
-        """Trees of the queries that loading has just read."""
+        """Syntax trees of the queries that loading has just parsed."""
         return ParsedQueries()
 
     def path(self, path: str | Path) -> Path:
@@ -178,7 +180,6 @@ class Handles:
 
     @property
     def _state_file(self) -> Path | None:
-        """The file of a state in SQLite, or None for a database on a server."""
         url = self.settings.resolved_state_url
         is_file = url.startswith("sqlite:///")
         return Path(url.removeprefix("sqlite:///")) if is_file else None
@@ -218,7 +219,7 @@ class Handles:
 
     @cached_property
     def lakehouse(self) -> Lakehouse:
-        """The Iceberg catalog."""
+        """The Iceberg tables and views of the project's catalog."""
         from vde_dagster.lakehouse.catalogs.by_settings import outside_catalog
         from vde_dagster.lakehouse.lakehouse import Lakehouse
 
@@ -263,7 +264,7 @@ class Handles:
 
     @contextmanager
     def stoppable(self, work_id: str) -> Iterator[threading.Event]:
-        """Yield an event that `cancel` sets, while some work runs."""
+        """Yield an event for the running work; `cancel` sets the event."""
         self._stops[work_id] = threading.Event()
         try:
             yield self._stops[work_id]
@@ -282,7 +283,7 @@ class Handles:
             self._engine.cancel(work_id)
 
     def snapshots(self) -> dict[ModelName, Snapshot]:
-        """Return the project's snapshots in topological order."""
+        """Build the snapshots of the project's models, parents before children."""
         return self.snapshots_of(self.project.models, self.parsed, [])
 
     def snapshots_of(
@@ -294,7 +295,7 @@ class Handles:
         revise: Callable[[Snapshot], Snapshot] | None = None,
         catalog_columns: CatalogColumns | None = None,
     ) -> dict[ModelName, Snapshot]:
-        """Build the snapshots of definitions, in topological order; see `build_snapshots`.
+        """Build the snapshots of given models, parents before children; see `build_snapshots`.
 
         Args:
             warnings: Receives likely errors in definitions; by default they are not searched for.
@@ -339,11 +340,6 @@ class Handles:
         return None if found is None else [(column, type_) for column, type_, _ in found]
 
     def _external_columns(self, name: ModelName) -> Sequence[tuple[str, str]] | None:
-        """Return the columns of a table that the project does not define, if it exists.
-
-        Raises:
-            ProjectError: The table is a view of production whose model was removed.
-        """
         from vde_dagster.lakehouse.publishing.view_ledger import published_views
 
         columns, ref = self.catalog_columns(name), TableRef(name.namespace, name.name)
@@ -359,12 +355,12 @@ class Handles:
         return columns
 
     def use_project(self, project: Project, memo: SnapshotMemo) -> None:
-        """Continue with a project that was read elsewhere, for example with unsaved texts."""
+        """Replace the project and settings, for example after an editor changed a text."""
         self.reload()
         self.__dict__.update(project=project, settings=project.settings, _memo=memo)
 
     def reload(self) -> None:
-        """Discard project and settings. The next use reads the files again."""
+        """Forget the project and settings, so that the next use reads the files again."""
         for name in ("project", "settings"):
             self.__dict__.pop(name, None)
 

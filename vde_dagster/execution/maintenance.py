@@ -37,7 +37,7 @@ _PLUGINS: Seam[Exporter] = Seam("exporters")
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """Result of an exporter's call.
+    """Result of sending records of the outbox to an exporter.
 
     Args:
         last: Number of the last record that the exporter has stored.
@@ -51,7 +51,7 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """Facet for cleaning, checking and moving a warehouse."""
+    """Cleans, checks, exports and moves the data and state of a project."""
 
     handles: Handles
 
@@ -78,7 +78,9 @@ class Maintenance:
         )
 
     def fsck(self, *, deep: bool = False) -> tuple[Finding, ...]:
-        """Check that every pointer leads to existing files, and that published tables exist."""
+        """Check that all files of the catalog's tables and views exist, and that published tables
+        exist.
+        """
         from vde_dagster.lakehouse.maintenance.fsck import fsck
         from vde_dagster.lakehouse.maintenance.janitor import retention_policy
 
@@ -102,9 +104,8 @@ class Maintenance:
         return export_state(self.handles.store.database, path)
 
     def export(self, name: str) -> Exported:
-        """Send an exporter the records since its last call.
-
-        The records are sent in order, and each of them at least once.
+        """Send the outbox's records since the last call to an exporter, in order, each at least
+        once.
 
         Raises:
             UsageError: The exporter is not installed, or is broken.
@@ -113,7 +114,7 @@ class Maintenance:
         return self.deliver(name, _PLUGINS.require(name), f"`vde export {name}`")
 
     def deliver(self, consumer: str, exporter: Exporter, again: str) -> Exported:
-        """Send a consumer of the outbox the records after its position, as `export` does.
+        """Send the outbox's records after a consumer's position to a function; see `export`.
 
         Args:
             consumer: Name of the consumer's position.

@@ -16,9 +16,8 @@ T = TypeVar("T")
 
 
 class FileMemo(Generic[T]):
-    """Dictionary in a file with a header."""
+    """Dictionary that is stored in a cache file. An unreadable file counts as empty."""
 
-    # An unreadable file counts as an empty dictionary.
     def __init__(self, path: Path, form: type[T], head: bytes = b"") -> None:
         self._path, self._form, self._head = path, form, head
         self.used: dict[str, T] = {}
@@ -26,7 +25,7 @@ class FileMemo(Generic[T]):
 
     @cached_property
     def stored(self) -> dict[str, T]:
-        """Entries of the file."""
+        """Entries that the file had when it was first read."""
         try:
             data = self._path.read_bytes()
             if data.startswith(self._head):
@@ -37,7 +36,7 @@ class FileMemo(Generic[T]):
         return {}
 
     def save(self, *, keep: bool = False) -> None:
-        """Write the memo to its file, if it has changed.
+        """Write the entries to the file, if they have changed.
 
         Args:
             keep: Whether to keep entries that were not used in this process.
@@ -50,14 +49,14 @@ class FileMemo(Generic[T]):
 
 
 class SnapshotMemo(FileMemo[bytes], SnapshotCache):
-    """Cache of each model's snapshot, `hash_for_children` hashes and problems."""
+    """Cache file with each model's snapshot, `hash_for_children` hashes and problems."""
 
     # The stored values are parsed when they are read.
     def __init__(self, path: Path) -> None:
         super().__init__(path, bytes, b"vde-memo-5\n")
 
     def get(self, key: str, model: Model) -> BuiltSnapshot | None:
-        """Return the cached result for a model, or None."""
+        """Return a model's cached snapshot and problems, or None."""
         data = self.stored.get(key)
         if data is None:
             return None
@@ -70,9 +69,6 @@ class SnapshotMemo(FileMemo[bytes], SnapshotCache):
         return built
 
     def put(self, key: str, built: BuiltSnapshot) -> None:
-        """Cache the result for a model.
-
-        Call `save` to write it.
-        """
+        """Cache a model's snapshot and problems. Call `save` to write the file."""
         self.used[key] = pack(built)
         self.changed = True

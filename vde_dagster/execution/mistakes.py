@@ -10,12 +10,12 @@ from vde_dagster.sql.trees import ParsedQueries
 
 
 def all_mistakes(project: Project, parsed: ParsedQueries) -> ProjectError:
-    """Return one error that contains all errors of a project's files."""
+    """Collect the errors of all files of a project into one error."""
     from vde_dagster.planning.build_snapshots import build_snapshots, sort_mistakes
     from vde_dagster.planning.checks.unit_tests import find_test_mistakes
     from vde_dagster.planning.environments.contracts import find_reader_mistakes
 
-    models, found = understood(project), list(project.problems)
+    models, found = models_without_errors(project), list(project.problems)
     try:
         build_snapshots(
             models,
@@ -35,10 +35,9 @@ def all_mistakes(project: Project, parsed: ParsedQueries) -> ProjectError:
     return ProjectError.combine(sort_mistakes(found))
 
 
-def understood(project: Project) -> dict[ModelName, Model]:
-    """Return the models of a project that are certainly not affected by its errors.
-
-    Models in files with errors, and all models that may read such models, are left out.
+def models_without_errors(project: Project) -> dict[ModelName, Model]:
+    """Return the models of a project, without models in files with errors and all models that read
+    these.
     """
     models = project.models
     own = {name.namespace for name, m in models.items() if not m.kind.is_external}

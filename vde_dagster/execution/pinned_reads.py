@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class PinnedVersion:
-    """Finds the tables and queries of a version's models.
+    """Builds queries that read models as a version of an environment shows them.
 
     Args:
         live: External tables that were read, directly or through models.
@@ -42,7 +42,7 @@ class PinnedVersion:
     _pinned: dict[str, PinnedTable] = field(default_factory=dict)
 
     def relation(self, name: ModelName) -> str | None:
-        """Return the query for a name, or None if the version has no model of this name."""
+        """Build the query that reads a model, or return None if the version has no such model."""
         if name not in self.version.entries:
             return None
         self._load({name})
@@ -56,7 +56,6 @@ class PinnedVersion:
         return relation_query(name, resolver, self.handles.settings.catalog)
 
     def _load(self, waiting: set[ModelName]) -> None:
-        """Load snapshots and tables of models."""
         entries, store = self.version.entries, self.handles.store
         while waiting:
             wanted = [entries[name] for name in waiting]
@@ -80,7 +79,7 @@ class PinnedVersion:
         pins = self.pins or {}
         for table_id, name in models.items():
             if table_id not in pins:
-                raise not_pinned(name, self.version)
+                raise not_pinned_error(name, self.version)
         tables = store.tables.load(models)
         states = {one.id: (one.ref, pins[one.id].state_to_hold) for one in tables.values()}
         self.tables |= tables
@@ -88,9 +87,9 @@ class PinnedVersion:
         self._pinned |= found
         for table_id, name in models.items():
             if table_id not in found:
-                raise self._gone(name)
+                raise self._data_gone_error(name)
 
-    def _gone(self, name: ModelName) -> UsageError:
+    def _data_gone_error(self, name: ModelName) -> UsageError:
         shown = self.version
         why = "a program other than vde expired or dropped it"
         hint = "run `vde fsck` to find the damage; read another version, or restore a backup"
@@ -103,8 +102,8 @@ class PinnedVersion:
         )
 
 
-def not_pinned(name: ModelName, version: Environment) -> UsageError:
-    """Return the error for reading a model of a version without pinned data."""
+def not_pinned_error(name: ModelName, version: Environment) -> UsageError:
+    """Build the error for a version that was published before versions pinned their tables."""
     return UsageError(
         f"the data of {name} in version {version.version} of '{version.name}' is unknown, "
         "because it was published before versions pinned their data",
@@ -115,7 +114,7 @@ def not_pinned(name: ModelName, version: Environment) -> UsageError:
 def with_pinned_tables(
     handles: Handles, resolver: Resolver, only: Collection[ModelName] | None = None
 ) -> Resolver:
-    """Return a resolver that reads each pinned entry at its pinned state.
+    """Return a resolver that reads each pinned table at its pinned Iceberg snapshot.
 
     Args:
         only: Models to resolve, or None for all.

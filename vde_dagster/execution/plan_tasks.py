@@ -51,7 +51,7 @@ MOST_DIGESTS = 32
 
 @dataclass(frozen=True, slots=True)
 class PlanTasks:
-    """Creates the tasks of one plan, with the tables that exist.
+    """Builds the tasks that fill and audit the tables of one plan.
 
     Args:
         target: Resolves names of the plan's environment after publication, on `main`.
@@ -63,7 +63,7 @@ class PlanTasks:
 
     plan: Plan
     target: Resolver
-    written: Written
+    written: WrittenTables
     handles: Handles
     digest_sets: Mapping[str, tuple[Columns, ...]] = field(default_factory=dict)
     lacks: Mapping[str, ParentGaps] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class PlanTasks:
         pinned: Mapping[str, PinnedTable] = NO_PINS,
         changed: Changes | None = None,
     ) -> FillTask:
-        """Create the task that fills a range of a table.
+        """Build the task that computes a range of a table on Spark.
 
         Args:
             anew: Whether all rows of the table are replaced.
@@ -126,33 +126,32 @@ class PlanTasks:
             anew=anew,
             digest_sets=self.digest_sets.get(table.id, ()),
             digest_ranges=self._digest_ranges(filler, table, interval),
-            completes=self._completes(table, interval),
+            completes=self._is_last_range(table, interval),
             changed=changed,
         )
 
     def plain_query(self, filler: Snapshot) -> str | None:
-        """Return the query of a definition with the names of physical tables, for analysis."""
+        """Return a model's query with the names of physical tables, for analysis, or None."""
         if filler.model.query is None:
             return None
         return render_plain_query(filler.model, self._resolver(), self.catalog)
 
     def tables_read(self, filler: Snapshot) -> tuple[TableRead, ...]:
-        """Return the tables that a definition reads in this plan, with their branches."""
+        """Return the physical tables and branches that a model's query reads in this plan."""
         return tables_read(filler, self._resolver(), self.catalog)
 
     def facts_without_inputs(self, table: PhysicalTable) -> FillFacts:
-        """Return the facts of a fill whose inputs are unknown."""
+        """Return the facts to store with a fill whose input tables' states are unknown."""
         return FillFacts(lacks=self.lacks.get(table.id, {}))
 
     def input_key(self, name: ModelName) -> str:
-        """Return the key that identifies a parent's table in the recorded inputs of a fill."""
+        """Return the key of a parent in the stored inputs of a fill: the table's id, or a name."""
         entry = self.target.entries.get(name)
         return entry.table_id if entry is not None and entry.table_id else str(name)
 
     def _digest_ranges(
         self, filler: Snapshot, table: PhysicalTable, interval: Interval
     ) -> tuple[Interval, ...]:
-        """Divide an interval into the ranges that get separate digests."""
         # Each unit is a range if there are few units. Otherwise, the whole interval is one range.
         sets = len(self.digest_sets.get(table.id, ()))
         if not sets or not filler.is_incremental:
@@ -162,8 +161,7 @@ class PlanTasks:
             return (interval,)
         return tuple(filler.cadence.batches(IntervalSet((interval,)), 1))
 
-    def _completes(self, table: PhysicalTable, interval: Interval) -> bool:
-        """Return whether no later range of the table is left to fill in the plan."""
+    def _is_last_range(self, table: PhysicalTable, interval: Interval) -> bool:
         return all(
             model.intervals.ranges[-1].end <= interval.end
             for model in self.plan.models
@@ -171,16 +169,16 @@ class PlanTasks:
         )
 
     def audits(self) -> AuditTasks:
-        """Return the tasks that audit the results of the plan so far."""
+        """Return the builder of audit tasks that read the rows written by the plan so far."""
         plan = self.plan
         return AuditTasks(plan.id, plan.created_at, self._resolver(), self.catalog)
 
     def latest_slot(self, snapshot: Snapshot) -> Interval:
-        """Return the latest slot of a model's cron when the plan was created."""
+        """Return the last complete interval of a model's cron when the plan was created."""
         return snapshot.cadence.latest_slot(self.plan.created_at)
 
     def reads(self, snapshot: Snapshot, table_ids: Container[str]) -> bool:
-        """Check whether a snapshot reads one of the tables, directly or through views."""
+        """Check whether a model reads one of some tables, directly or through views."""
         return any(read.key in table_ids for read in self.tables_read(snapshot))
 
     def _resolver(self) -> Resolver:
@@ -190,7 +188,7 @@ class PlanTasks:
 
 @dataclass(frozen=True, slots=True)
 class AuditTasks:
-    """Creates the tasks of audits.
+    """Builds the tasks that run audits on Spark.
 
     Args:
         run_id: The plan's id, or the id of a run of audits.
@@ -223,7 +221,7 @@ class AuditTasks:
         if table is None:
             rows = relation_query(snapshot.name, resolver, catalog) or ""
         else:
-            time_type = _time_type(snapshot, table)
+            time_type = _time_column_type(snapshot, table)
             entry = resolver.entries.get(snapshot.name)
             if entry is not None and entry.held is not None:
                 binding = resolver.resolve(snapshot.name)
@@ -261,7 +259,7 @@ class AuditTasks:
             )
 
 
-def _time_type(snapshot: Snapshot, table: PhysicalTable) -> str | None:
+def _time_column_type(snapshot: Snapshot, table: PhysicalTable) -> str | None:
     apart = snapshot.model.kind.interval_column
     if apart is None:
         return None
@@ -271,9 +269,9 @@ def _time_type(snapshot: Snapshot, table: PhysicalTable) -> str | None:
 
 
 def digest_sets(plan: Plan, resolver: Resolver, catalog: str) -> dict[str, tuple[Columns, ...]]:
-    """Return, for each table id, the sets of columns that need digests."""
-    # The set of all columns is always included, for future readers. Tables without a skippable
-    # reader have no sets.
+    """Return the sets of columns whose digests fills compute, by table id."""
+    # The set of all columns (None) is always included, for future readers. Tables without a
+    # skippable reader have no sets.
     target = plan.target
     found: dict[str, set[Columns]] = {}
     for snapshot in target.values():
@@ -286,8 +284,8 @@ def digest_sets(plan: Plan, resolver: Resolver, catalog: str) -> dict[str, tuple
     return {key: (None, *(own if len(own) < MOST_SETS else ())) for key, own in some.items()}
 
 
-class Written:
-    """Tables that an apply has written so far. Its later tasks read them in this state."""
+class WrittenTables:
+    """Tables and branches that an apply has written so far, for its later tasks to read."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -299,18 +297,18 @@ class Written:
         """Current state of tables that got columns since the plan was created, by id."""
 
     def put_branch(self, table_id: str, branch: str) -> None:
-        """Point readers of a table at a branch."""
+        """Let later tasks read a table on a branch instead of `main`."""
         with self._lock:
             self.branches = {**self.branches, table_id: branch}
 
     def drop_branch(self, table_id: str) -> None:
-        """Point readers of a table at `main` again."""
+        """Let later tasks read a table on `main` again."""
         with self._lock:
             rest = self.branches.items()
             self.branches = {key: branch for key, branch in rest if key != table_id}
 
     def put_table(self, table: PhysicalTable) -> None:
-        """Let readers of a table see its new columns."""
+        """Let later tasks see the new columns of a table."""
         with self._lock:
             self.tables = {**self.tables, table.id: table}
 

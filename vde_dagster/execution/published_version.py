@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
 
 
-_GREATEST = 2**31 - 1
+_MAX_VERSION = 2**31 - 1
 """Versions are 32-bit integers in the database."""
 
 _CLOCKS_DIFFER = timedelta(minutes=1)
 """Tolerance for times in the future, because clocks differ by some seconds."""
 
 
-def likely_meant(store: StateStore, environment: str) -> str | None:
-    """Return an environment whose name differs by one letter from a new name, or None."""
+def find_similar_environment(store: StateStore, environment: str) -> str | None:
+    """Return an existing environment whose name differs by one letter from a new name, or None."""
     # The name of a Git branch is rarely a typing error, so it is only compared with production's.
     is_branch, names = bool(branch_name(environment)), store.environments.names()
     environment = environment_name(environment)
@@ -42,26 +42,29 @@ def likely_meant(store: StateStore, environment: str) -> str | None:
 
 
 def require_environment(store: StateStore, environment: str) -> str:
-    """Return the stored name of an existing environment, or of production."""
+    """Check that an environment exists, and return its name as it is stored."""
     name = environment_name(environment)
     if name != PRODUCTION and not store.environments.exists(name):
-        raise no_environment(store, name)
+        raise environment_not_found(store, name)
     return name
 
 
-def no_environment(store: StateStore, environment: str) -> UsageError:
-    """Return the error for an unknown environment."""
+def environment_not_found(store: StateStore, environment: str) -> UsageError:
+    """Build the error for an environment that does not exist."""
     close = closest(environment, store.environments.names())
     hint = f"did you mean '{close}'?" if close else f"to create it, run: vde apply {environment}"
     return UsageError(f"environment '{environment}' does not exist", hint=hint)
 
 
 def published_version(store: StateStore, text: str, at: str | None = None) -> Environment | None:
-    """Return the version of an environment that a text names, or None if it names no version.
+    """Find the version of an environment that a text such as `prod@41` names.
 
     Args:
         text: Name of an environment, optionally with `@` and a version's number or a time (UTC).
         at: A time (UTC), instead of the text after `@`.
+
+    Returns:
+        The version, or None if the text is only an environment's name.
 
     Raises:
         UsageError: The environment or version does not exist, two versions are given, or the time
@@ -78,10 +81,10 @@ def published_version(store: StateStore, text: str, at: str | None = None) -> En
     meant = at if at is not None else meant.strip()
     number = version_number(meant)
     if number is None:
-        number = _number_at(store, name, meant)
+        number = _version_at_time(store, name, meant)
     found = store.versions.at(name, number)
     if found is None:
-        raise _unknown(store, name, f"no version {meant[:40]}")
+        raise _version_not_found(store, name, f"no version {meant[:40]}")
     if store.versions.is_end(name, number):
         raise UsageError(
             f"version {number} of '{name}' is empty, because the environment was dropped then",
@@ -91,7 +94,7 @@ def published_version(store: StateStore, text: str, at: str | None = None) -> En
 
 
 def named_environment(handles: Handles, text: str) -> Environment:
-    """Return an environment's current version, or a given version: `dev`, `prod@41`.
+    """Find an environment, at its current version (`dev`) or a given version (`prod@41`).
 
     Raises:
         UsageError: The environment or version does not exist.
@@ -102,12 +105,12 @@ def named_environment(handles: Handles, text: str) -> Environment:
     name = environment_name(text)
     found = handles.store.environments.get(name)
     if found is None:
-        raise no_environment(handles.store, name)
+        raise environment_not_found(handles.store, name)
     return found
 
 
 def stored_snapshots(handles: Handles, environment: Environment) -> dict[ModelName, Snapshot]:
-    """Return the definitions in a version of an environment, parents before children."""
+    """Read the models' definitions in an environment's version, parents before children."""
     ids = {entry.snapshot_id for entry in environment.entries.values()}
     found = handles.store.snapshots.load(sorted(ids))
     return sort_parents_first(
@@ -116,14 +119,14 @@ def stored_snapshots(handles: Handles, environment: Environment) -> dict[ModelNa
 
 
 def version_number(text: str) -> int | None:
-    """Return the version number in a text, or None."""
+    """Parse a version number such as `41`; return None for other texts."""
     # Numbers that are too large become the maximum.
     if not (text.isascii() and text.isdigit()):
         return None
-    return int(text) if len(text) < 10 else _GREATEST
+    return int(text) if len(text) < 10 else _MAX_VERSION
 
 
-def _number_at(store: StateStore, name: str, text: str) -> int:
+def _version_at_time(store: StateStore, name: str, text: str) -> int:
     now = store.database.clock.now()
     at = parse_time(text, "the time of a version", now)
     if at > now + _CLOCKS_DIFFER:
@@ -133,14 +136,14 @@ def _number_at(store: StateStore, name: str, text: str) -> int:
         )
     number = store.versions.number_at(name, at)
     if number is None:
-        raise _unknown(store, name, f"no version from {instant_text(at)} or before")
+        raise _version_not_found(store, name, f"no version from {instant_text(at)} or before")
     return number
 
 
-def _unknown(store: StateStore, name: str, what: str) -> UsageError:
+def _version_not_found(store: StateStore, name: str, what: str) -> UsageError:
     kept = store.versions.history(name)
     if not kept:
-        return no_environment(store, name)
+        return environment_not_found(store, name)
     first, last = kept[-1], kept[0]
     return UsageError(
         f"environment '{name}' has {what}",
@@ -152,7 +155,7 @@ def _unknown(store: StateStore, name: str, what: str) -> UsageError:
 def published_entry(
     handles: Handles, environment: str, name: ModelName
 ) -> tuple[Environment, Entry]:
-    """Return an environment's current version, and a model's entry in it.
+    """Return an environment's current version, and the model's entry in it.
 
     Raises:
         UsageError: The environment does not exist, or does not contain the model.
@@ -162,7 +165,7 @@ def published_entry(
 
 
 def require_entry(version: Environment, name: ModelName) -> Entry:
-    """Return a model's entry in a version.
+    """Return a model's entry in a version of an environment.
 
     Raises:
         UsageError: The version does not contain the model.
@@ -178,11 +181,11 @@ def require_entry(version: Environment, name: ModelName) -> Entry:
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """View and table of a model in an environment.
+    """Names of a model's view and table in an environment, quoted for Spark.
 
     Args:
-        view: The model's view, quoted for Spark; None if the model has no view.
-        table: The table with the model's rows, quoted; None if the model only has a view.
+        view: The model's view; None if the model has no view.
+        table: The table with the model's rows; None if the model only has a view.
         branch: The Iceberg branch with the rows; None for `main`.
     """
 
@@ -198,7 +201,7 @@ class TableName:
 
 
 def name_table(handles: Handles, environment: str, model: str) -> TableName:
-    """Return the table of a model in an environment.
+    """Look up the names of a model's view and table in an environment.
 
     Raises:
         UsageError: The environment does not exist, or does not contain the model.

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
-    """Options of a server.
+class ServerOptions:
+    """Options of a server that publishes environments.
 
     Args:
         port: The port; 0 for any free port.
@@ -32,8 +32,8 @@ class Listening:
     by_address: int = 250
 
 
-class Running(Protocol):
-    """Server that listens while its `with` block runs."""
+class Server(Protocol):
+    """Server that accepts requests while its `with` block runs."""
 
     @property
     def url(self) -> str: ...
@@ -41,19 +41,20 @@ class Running(Protocol):
     def run(self) -> None:
         """Serve until Ctrl-C."""
 
-    def __enter__(self) -> Running: ...
+    def __enter__(self) -> Server: ...
 
     def __exit__(self, *details: object) -> None: ...
 
 
 class Publisher(Protocol):
-    """Plug-in that serves environments to other programs."""
+    """Plug-in that serves environments to other programs, such as Trino."""
 
-    def open(self, workspace: Workspace, asked: Listening) -> Running:
-        """Return the server."""
+    def open(self, workspace: Workspace, options: ServerOptions) -> Server:
+        """Create the server without starting it."""
 
     def check_filter(self, text: str) -> None:
-        """Check that a condition can restrict the rows of a token.
+        """Check that a condition such as `country = 'DE'` can restrict the rows that a token may
+        read.
 
         Raises:
             UsageError: The condition cannot be evaluated per row.

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class Workspace(Handles):
-    """Opened project with its operations, by facet."""
+    """Opened project with its operations, such as `plan`, `apply` and `query`."""
 
     # Only the command line, Dagster, plug-ins and programs import this class. Functions of this
     # package take `Handles`.
-    def plan(self, environment: str, options: PlanOptions = NOTHING_SAID, **said: Any) -> Plan:
+    def plan(self, environment: str, options: PlanOptions = NOTHING_SAID, **fields: Any) -> Plan:
         """Plan the project's files for an environment; see `Plans.make`."""
-        return self.plans.make(environment, options, **said)
+        return self.plans.make(environment, options, **fields)
 
     def apply(
         self,
@@ -42,7 +42,7 @@ class Workspace(Handles):
         lease_wait_seconds: float = 0.0,
         skip_tests: bool = False,
     ) -> ApplyResult:
-        """Apply a plan: run its models' unit tests, fill missing ranges, audit, publish.
+        """Apply a plan: run unit tests, fill missing ranges, audit, and publish the environment.
 
         Args:
             on_event: Called with every event, by one thread at a time.
@@ -74,10 +74,13 @@ class Workspace(Handles):
         else:
             from vde_dagster.execution.apply.apply import Applier
             from vde_dagster.execution.apply.plan_tests import PlanTests
-            from vde_dagster.execution.plans.finish_plan import require_engine_for, require_pointers
+            from vde_dagster.execution.plans.finish_plan import (
+                require_engine_for,
+                require_right_to_preview,
+            )
 
             proved = self.plans.gates.require_open(plan, who if approved else None)
-            require_pointers(self, plan)
+            require_right_to_preview(self, plan)
             tests = None if skip_tests else PlanTests.load(self, plan)
             require_engine_for(plan, self, tests)
             if self.started_engine is not None:
@@ -108,7 +111,7 @@ class Workspace(Handles):
 
     @cached_property
     def plans(self) -> Plans:
-        """Facet for making, testing and rejecting plans."""
+        """Operations on plans: create, test, estimate and reject them."""
         from vde_dagster.execution.plans.make_plans import Plans
 
         return Plans(self)
@@ -122,28 +125,28 @@ class Workspace(Handles):
 
     @cached_property
     def changes(self) -> Changes:
-        """Changes of the rows of published models between versions."""
+        """Reads of the rows that changed between two versions of an environment."""
         from vde_dagster.execution.changes.reading import Changes
 
         return Changes(self)
 
     @cached_property
     def queries(self) -> Queries:
-        """Queries of environments and versions, and reads of models without an engine."""
+        """Queries of environments on Spark, and reads of models without Spark."""
         from vde_dagster.execution.query.query import Queries
 
         return Queries(self)
 
     @cached_property
     def models(self) -> Models:
-        """Models of the project's files, for rendering and running their queries."""
+        """Rendering and running of the queries of the project's models."""
         from vde_dagster.execution.plans.render_model import Models
 
         return Models(self)
 
     @cached_property
     def maintenance(self) -> Maintenance:
-        """The janitor, checks of files, and copies of the state."""
+        """Cleanup, checks of files, and copies of the state."""
         from vde_dagster.execution.maintenance import Maintenance
 
         return Maintenance(self)

@@ -36,7 +36,7 @@ _YEAR_ONE = -62_135_596_800_000_000
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Rows that a commit added to one range.
+    """Number of rows that a commit added to one interval, and their size.
 
     Args:
         rows: Number of these rows.
@@ -54,7 +54,7 @@ def interval_figures(
     column: TimeColumn,
     intervals: Sequence[Interval],
 ) -> list[Figures] | None:
-    """Count the rows that a commit added to each interval; None if the counts are unknown."""
+    """Count the rows that a commit added to each interval; None if they cannot be counted."""
     table = lakehouse.load_table(ref)
     files = _added_files(table, snapshot_id)
     if files is None:
@@ -86,7 +86,6 @@ class _Counts:
         self.sizes: list[int | None] = [0] * len(intervals)
 
     def place(self, first: int, last: int) -> int | None:
-        """Return the index of the range that contains both instants, or None."""
         found = bisect_right(self.starts, first) - 1
         return found if found >= 0 and last < self.ends[found] and last >= first else None
 
@@ -146,10 +145,6 @@ def _reader(column: TimeColumn) -> Callable[[Any], int]:
 def _values(
     io: FileIO, path: str, column: NestedField, counts: _Counts
 ) -> Iterator[tuple[Any, int]]:
-    """Yield the distinct values of a file's column with their counts.
-
-    Instants are rounded down to multiples of a step that divides all ranges' starts and ends.
-    """
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow.parquet import ParquetFile
@@ -181,7 +176,7 @@ _BOUNDS |= {"timestamp_ltz": _BOUNDS["timestamp"], "timestamp_ntz": "%Y-%m-%dT%H
 
 
 def has_bounds(type_: str) -> bool:
-    """Return whether `some_rows` can filter by a time column of this type."""
+    """Check whether `some_rows` can filter by a time column of this type."""
     return type_.lower() in _BOUNDS
 
 
@@ -195,7 +190,7 @@ def some_rows(
     intervals: Sequence[Interval],
     limit: int,
 ) -> list[dict[str, Any]]:
-    """Read up to `limit` rows of a commit from the first interval that has rows."""
+    """Read some rows that a commit added, from the first interval that has any."""
     from pyiceberg.expressions import AlwaysTrue
 
     from vde_dagster.lakehouse.rows.bind_filter import bind_filter
@@ -223,7 +218,6 @@ def some_rows(
 
 
 def _at_snapshot(metadata: dict[str, Any], snapshot_id: int) -> dict[str, Any]:
-    """Return a table's metadata as of a commit, with the schema of that commit."""
     found = next(one for one in metadata["snapshots"] if one["snapshot-id"] == snapshot_id)
     schema = found.get("schema-id", metadata["current-schema-id"])
     return {

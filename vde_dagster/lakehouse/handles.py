@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table's metadata and the file that contains it."""
+    """Metadata of an Iceberg table, with the location of its metadata file."""
 
     location: str
     metadata: dict[str, Any]
 
 
 class LakeHandles:
-    """Access to an Iceberg catalog, to the state store, and to the metadata files."""
+    """Iceberg catalog, state store and metadata files of a project."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class LakeHandles:
         )
 
     def now_ms(self) -> int:
-        """Return the current time in Iceberg's unit: milliseconds since 1970 (UTC)."""
+        """Return the current time in milliseconds since 1970 (UTC), as Iceberg stores it."""
         return int(self.store.database.clock.now().timestamp() * 1000)
 
     def views_folder(self, publication_id: str) -> str:
@@ -61,12 +61,12 @@ class LakeHandles:
         return table_location(self.warehouse, ref, table_id)
 
     def left_by_others(self) -> list[str]:
-        """Return the warehouse folders that publications of any state store created."""
+        """Return the folders in the warehouse that another state store's publications created."""
         names = self.files.folders(self.warehouse)
         return [name for name in names if name.startswith(("vde__", "_vde_"))]
 
     def metadata_location(self, ref: TableRef) -> str | None:
-        """Return the metadata file of a table, or None if the table does not exist."""
+        """Look up the metadata file of a table, or return None if the table does not exist."""
         return self.metadata_locations([ref]).get(ref)
 
     def metadata_locations(self, refs: Iterable[TableRef]) -> dict[TableRef, str]:
@@ -75,14 +75,14 @@ class LakeHandles:
         return {ref: at.location for ref, at in pointers.items() if at.kind == TABLE}
 
     def load_table(self, ref: TableRef) -> Table:
-        """Return a table as PyIceberg's `Table`, for reading."""
+        """Load a table as PyIceberg's `Table`, for reading."""
         found = self._table(ref)
         return self.table_from_metadata(found.metadata, ref, found.location)
 
     def table_from_metadata(
         self, metadata: dict[str, Any], ref: TableRef, location: str = ""
     ) -> Table:
-        """Return PyIceberg's `Table` for metadata that was read from `location`."""
+        """Create PyIceberg's `Table` from metadata that was read from `location`."""
         from pyiceberg.catalog.noop import NoopCatalog
         from pyiceberg.table import Table
 
@@ -92,11 +92,11 @@ class LakeHandles:
         return Table(name, loaded, location, io, NoopCatalog(self.catalog_name))
 
     def table_metadata(self, ref: TableRef) -> dict[str, Any]:
-        """Return a table's metadata as JSON data."""
+        """Read the metadata of a table."""
         return self._table(ref).metadata
 
     def find_table(self, ref: TableRef, table_id: str | None = None) -> TableState | None:
-        """Return a table's metadata and its file, or None if the table does not exist.
+        """Read the metadata of a table, or return None if the table does not exist.
 
         Raises:
             DamagedFileError: The file is missing or damaged, or belongs to a table with another id.
@@ -116,7 +116,7 @@ class LakeHandles:
         return found
 
     def relation_columns(self, ref: TableRef) -> list[tuple[str, str, str | None]] | None:
-        """Return (name, Spark SQL type, description) of a relation's columns, if it exists."""
+        """Return (name, Spark SQL type, description) of a table's or view's columns, or None."""
         pointer = self.catalog.pointers([ref]).get(ref)
         if pointer is None:
             return None
@@ -125,5 +125,7 @@ class LakeHandles:
         return (view_columns if is_view else current_columns)(metadata)
 
     def main_snapshot(self, ref: TableRef, branch: str | None = None) -> int | None:
-        """Return the snapshot id that `main` or a branch points to, or None."""
+        """Return the id of the Iceberg snapshot that `main` or another branch points to,
+        or None.
+        """
         return head_of(self.table_metadata(ref), branch)

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Lakehouse(LakeHandles):
-    """A lakehouse with its operations: publish, recover and create tables."""
+    """Iceberg tables and views of a project, with operations such as `publish` and `recover`."""
 
     # Each operation imports its modules only when it is called, because a plan calls no operation.
 
     @contextmanager
     def naming_damage(self, refs: Callable[[Exception], Collection[TableRef]]) -> Iterator[None]:
-        """Run the block; if a damaged file makes it fail, raise an error that names the file.
+        """Run the block; if a damaged file made it fail, raise an error with the file's name.
 
         Raises:
             DamagedFileError: A file of the tables is missing or damaged.
@@ -41,20 +41,20 @@ class Lakehouse(LakeHandles):
             raise
 
     def create_table(self, new: NewTable) -> bool:
-        """Create an unpartitioned table and its namespace; if given, also create a first branch."""
+        """Create an unpartitioned Iceberg table, its namespace and optionally its first branch."""
         from vde_dagster.lakehouse.publishing.new_table import create_table
 
         return create_table(self, new)
 
     def published_views(self, environment: str) -> list[TableRef]:
-        """Return an environment's views that the ledger of published views records."""
+        """Return the names of the views that an environment published."""
         from vde_dagster.lakehouse.publishing.view_ledger import published_views
 
         with self.store.database.reading() as conn:
             return list(published_views(conn, self.catalog_name, environment=environment))
 
     def views_ending(self, environment: str, suffix: str) -> dict[TableRef, dict[str, str]]:
-        """Return the properties of an environment's views whose names end with a suffix.
+        """Return the properties of the published views whose names end with a suffix.
 
         The properties of a view are empty if the view was changed or dropped after its publication.
         """
@@ -71,11 +71,10 @@ class Lakehouse(LakeHandles):
         return dict(self.files.each(read, list(views.items())))
 
     def moved_views(self, environment: str) -> set[TableRef]:
-        """Return an environment's views that were changed or dropped after their publication."""
+        """Return the views of an environment that another program changed or dropped."""
         return {ref for ref, at in self._views_there(environment).items() if at is None}
 
     def _views_there(self, environment: str, ending: str = "") -> dict[TableRef, str | None]:
-        """Return the metadata file of each published view, or None if the view changed later."""
         from vde_dagster.lakehouse.publishing.view_ledger import published_views
 
         with self.store.database.reading() as conn:

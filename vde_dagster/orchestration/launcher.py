@@ -41,8 +41,8 @@ from vde_dagster.orchestration.dagster_private import (
 )
 from vde_dagster.orchestration.instance import PROJECT_VARIABLE
 from vde_dagster.project.loading.loader import read_settings
-from vde_dagster.spark.ready.client import ask
-from vde_dagster.spark.ready.keep import keep_ready
+from vde_dagster.spark.ready.client import run_in_copy
+from vde_dagster.spark.ready.keep import start_ready_process
 from vde_dagster.spark.ready.protocol import receive
 
 PROCESS_TAG = "vde/process"
@@ -138,7 +138,7 @@ class WarmRunLauncher(DefaultRunLauncher):
         words = run_arguments(run, self._instance)
         with open(os.devnull, "rb") as nothing:
             streams = [(nothing.fileno(), "utf-8", None), (1, "utf-8", None), (2, "utf-8", None)]
-            found = ask(self._root, __name__, words[words.index("api") :], streams)
+            found = run_in_copy(self._root, __name__, words[words.index("api") :], streams)
         if found is None:
             self._keep_ready()
             return False
@@ -161,7 +161,7 @@ class WarmRunLauncher(DefaultRunLauncher):
 
     def _keep_ready(self) -> None:
         with suppress(VdeError, OSError):  # The run reports the error itself.
-            keep_ready(read_settings(self._root), lambda: (__name__, *MODULES))
+            start_ready_process(read_settings(self._root), lambda: (__name__, *MODULES))
 
 
 _CLAIMED_SECONDS = 3600.0

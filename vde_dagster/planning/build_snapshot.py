@@ -137,7 +137,7 @@ def _meaning(
     from vde_dagster.semantics.analysis import analyze
     from vde_dagster.semantics.checks.operands import Origin
     from vde_dagster.semantics.session import read_session
-    from vde_dagster.sql.definitions import Stored
+    from vde_dagster.sql.definitions import TableColumn
 
     schema = column_types(parents)
     try:
@@ -155,7 +155,7 @@ def _meaning(
                 frozenset(model.dialect_trust),
                 model.tool,
                 frozenset(
-                    Stored(str(name).lower(), column)
+                    TableColumn(str(name).lower(), column)
                     for name, parent in parents.items()
                     if parent.model.dialect == model.dialect
                     for column in parent.other_texts
@@ -196,9 +196,9 @@ def _with_types_in_place(
         for column, own in snapshot.forward.fields
     }
     if changed and query is not None and version.opaque is None:
-        from vde_dagster.sql.casts import columns_as_a_whole
+        from vde_dagster.sql.casts import whole_columns
 
-        whole = columns_as_a_whole(query)
+        whole = whole_columns(query)
         if whole is not None:
             changed = {key: text for key, text in changed.items() if key[1] in whole}
     changed |= {

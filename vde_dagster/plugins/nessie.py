@@ -52,18 +52,20 @@ class NessieSettings(PluginSettings):
     token: str | None = field(default=None, repr=False)
 
     def mistakes(self) -> Iterator[tuple[str, str, str]]:
-        """Yield the mistake of an address without the supported API version."""
         if self.uri and not self.uri.rstrip("/").endswith("/api/v2"):
             wrong = "is not the base of Nessie's API, version 2"
             yield "uri", wrong, "write http://localhost:19120/api/v2"
 
     def catalog_key(self) -> str | None:
-        """Return the name of the setting with the address, if it is set."""
         return "uri" if self.uri else None
 
 
 def nessie_catalog(settings: Settings, effects: Effects) -> NessieCatalog:
-    """Return the catalog of a project's settings; raise ProjectError if a variable is not set."""
+    """Create the catalog from a project's settings.
+
+    Raises:
+        ProjectError: An environment variable of the token is not set.
+    """
     own = NessieSettings(**settings.plugins.get("nessie", {}))
     return NessieCatalog(
         NessieServer(own.uri, own.ref, expand_secrets(own.token, "token")),
@@ -75,7 +77,7 @@ def nessie_catalog(settings: Settings, effects: Effects) -> NessieCatalog:
 
 
 class NessieCatalog:
-    """A branch of a Nessie server.
+    """A branch of a Nessie server as the Iceberg catalog.
 
     Args:
         name: The catalog's name, the same as in Spark.
@@ -101,7 +103,7 @@ class NessieCatalog:
     def pointers(
         self, refs: Iterable[TableRef], within: Connection | None = None
     ) -> dict[TableRef, Pointer]:
-        """Look up the pointers of the given names; missing names are left out.
+        """Return the current metadata file of each given table or view; missing names are left out.
 
         Raises:
             StoreError: The server cannot be reached.
@@ -109,18 +111,18 @@ class NessieCatalog:
         return _pointers(self._server.contents(map(_key, refs))[1])
 
     def all_pointers(self, within: Connection | None = None) -> dict[TableRef, Pointer]:
-        """List every table and view."""
+        """Return the current metadata file of every table and view, by name."""
         return _pointers(dict(self._server.entries()))
 
     def every_pointer(self) -> list[Pointer]:
-        """List the pointers of all tables and views."""
+        """Return the current metadata file of every table and view as a list."""
         return list(self.all_pointers().values())
 
     def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:
-        """Compare and swap pointers in one commit.
+        """Replace the metadata files of tables and views in one commit, if none was changed.
 
         Raises:
-            PointerMovedError: A pointer is not at `before`.
+            PointerMovedError: A table or view no longer has the metadata file `before`.
             StoreError: The server cannot be reached; it may have made the changes.
         """
         if not swaps:
@@ -140,14 +142,12 @@ class NessieCatalog:
                 raise moved.moved() from conflict
 
     def namespaces(self, names: Iterable[str], within: Connection | None = None) -> set[str]:
-        """Return the given namespaces that exist in the catalog."""
         found = self._server.contents(_parts(name) for name in names)[1]
         return {".".join(key) for key, one in found.items() if one["type"] == _NAMESPACE}
 
     def create_namespaces(
         self, namespaces: Mapping[str, Mapping[str, str]], within: Connection | None = None
     ) -> None:
-        """Create missing namespaces with their properties, and their missing parents."""
         parts = [_parts(name) for name in namespaces]
         wanted: dict[Key, Mapping[str, str]] = {
             key[:length]: {} for key in parts for length in range(1, len(key))
@@ -183,7 +183,10 @@ class NessieCatalog:
         return True
 
     def for_spark(self) -> SparkCatalog:
-        """Return the properties of a Spark catalog for Nessie."""
+        """Return the properties of a Spark catalog for Nessie.
+
+        Iceberg's Spark runtime contains the client.
+        """
         # Iceberg's Spark runtime contains the client.
         return SparkCatalog(
             {
@@ -248,11 +251,11 @@ def _delete(key: Key) -> dict[str, Any]:
 Key = tuple[str, ...]
 """A name's parts, the namespaces first."""
 _KEYS_AT_ONCE = 1_000
-_SECONDS = 60
+_TIMEOUT_SECONDS = 60
 
 
 class NessieConflict(Exception):
-    """A name in a commit was changed by another commit.
+    """A commit was refused because another commit changed one of its names.
 
     Args:
         keys: The changed names, as far as the server reports them.
@@ -264,7 +267,7 @@ class NessieConflict(Exception):
 
 
 class NessieServer:
-    """One branch of a server.
+    """A client of one branch of a Nessie server.
 
     Args:
         uri: The API's base, for example `http://localhost:19120/api/v2`.
@@ -278,10 +281,9 @@ class NessieServer:
         self._session: Session | None = None
 
     def contents(self, keys: Iterable[Key]) -> tuple[str, dict[Key, dict[str, Any]]]:
-        """Return the branch's contents for the given names.
+        """Return the commit at the head of the branch, and the contents of the given names in it.
 
-        Returns:
-            The commit that was read, and the contents; missing names are left out.
+        Missing names are left out.
 
         Raises:
             StoreError: The server cannot be reached, or the branch does not exist.
@@ -297,7 +299,7 @@ class NessieServer:
         return at, found
 
     def entries(self) -> Iterator[tuple[Key, dict[str, Any]]]:
-        """Yield all contents of the branch, at one commit.
+        """Yield the name and content of each table, view and namespace, at one commit.
 
         Raises:
             StoreError: The server cannot be reached, or the branch does not exist.
@@ -327,7 +329,6 @@ class NessieServer:
         self._send("POST", f"{self._tree(read_at)}/history/commit", body)
 
     def for_spark(self) -> dict[str, str]:
-        """Return properties of a Spark catalog: address, branch and authentication."""
         found = {"uri": self.uri, "ref": self.branch}
         if self._token is None:
             return {**found, "authentication.type": "NONE"}
@@ -346,30 +347,30 @@ class NessieServer:
             if self._token is not None:
                 self._session.headers["Authorization"] = f"Bearer {self._token}"
         try:
-            answer = self._session.request(method, url, json=body, timeout=_SECONDS)
+            answer = self._session.request(method, url, json=body, timeout=_TIMEOUT_SECONDS)
         except requests.RequestException as error:
             raise StoreError(
                 f"the Nessie server at {self.uri} cannot be reached: {type(error).__name__}",
                 hint="check nessie.uri under [tool.vde], and that the server runs",
             ) from error
         if answer.status_code == requests.codes.conflict:
-            raise NessieConflict(_conflicting(answer))
+            raise NessieConflict(_conflicting_keys(answer))
         if not answer.ok:
             raise StoreError(
-                f"the Nessie server at {self.uri} refused the request: {_reason(answer)}",
+                f"the Nessie server at {self.uri} refused the request: {_error_message(answer)}",
                 hint="check nessie.ref and nessie.token under [tool.vde]",
             )
         return answer
 
 
-def _reason(answer: Response) -> str:
+def _error_message(answer: Response) -> str:
     try:
         return str(answer.json()["message"]).splitlines()[0]
     except (ValueError, KeyError, IndexError):
         return f"HTTP {answer.status_code}"
 
 
-def _conflicting(answer: Response) -> list[Key]:
+def _conflicting_keys(answer: Response) -> list[Key]:
     try:
         conflicts = (answer.json().get("errorDetails") or {}).get("conflicts", ())
         return [tuple(one["key"]["elements"]) for one in conflicts if one.get("key")]

@@ -12,7 +12,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.times import names_a_day, relative_instant
 from vde_dagster.errors import SourceLocation
 from vde_dagster.project.kinds import Kind
-from vde_dagster.sql.edits import Runs, place_in
+from vde_dagster.sql.edits import Runs, find_place
 from vde_dagster.sql.scanner import SourceText
 
 
@@ -270,7 +270,7 @@ class Model:
         """Convert an offset in the query to its place in the model's file."""
         if offset is None or not self.origins:
             return self.location
-        place = place_in(self.origins, offset)
+        place = find_place(self.origins, offset)
         source = SourceText(self.location.path, self.source)
         return source.location(place if place >= 0 else ~place)
 

@@ -15,7 +15,7 @@ from vde_dagster.sql.scanner import (
     OPENING,
     SourceText,
     Token,
-    raw_text,
+    join_text,
     split_top_level,
     unquote,
 )
@@ -51,7 +51,7 @@ class Value:
     @property
     def raw(self) -> str:
         """Text of the value in one line."""
-        return raw_text(self.source, list(self.tokens))
+        return join_text(self.source, list(self.tokens))
 
     def error(self, message: str, hint: str | None = None) -> ProjectError:
         """Return an error with the place of the value and the name of its property."""
@@ -211,7 +211,7 @@ class Value:
         if not self._are_in_brackets(rest, "("):
             behind = rest[self.source.closing(rest, 0) + 1 :] if rest[0].text == "(" else rest
             raise self.source.error(
-                f"'{raw_text(self.source, behind)}' is not expected here",
+                f"'{join_text(self.source, behind)}' is not expected here",
                 behind[0].start,
                 f"write {self.name} {self.tokens[0].text} (property value, …)",
             )

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal, TypeVar, cast
 from vde_dagster.base.secrets import names_secret, remember_secret, remember_url
 from vde_dagster.base.work import Work
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.sql.spark_settings import decides_answers
+from vde_dagster.sql.spark_settings import may_affect_results
 
 T = TypeVar("T")
 ENV_PREFIX = "VDE_"
@@ -68,7 +68,7 @@ class SparkSettings:
         return tuple(
             (key, expand_secrets(value))
             for key, value in sorted(self.config.items())
-            if decides_answers(key)
+            if may_affect_results(key)
         )
 
 

@@ -19,7 +19,7 @@ import yaml
 from vde_dagster.base.secrets import names_secret, remember_secret
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.sql.scanner import SourceText, nested_too_deeply
+from vde_dagster.sql.scanner import SourceText, nesting_error
 
 _MOST_VALUES = 200_000
 
@@ -85,7 +85,7 @@ def load_yaml(path: Path, text: str) -> YamlDocument:
         finally:
             loader.dispose()
     except RecursionError:
-        raise nested_too_deeply(SourceText(path, text)) from None
+        raise nesting_error(SourceText(path, text)) from None
     except (ValueError, OverflowError) as error:  # such as February 30
         raise ProjectError(
             f"a value is invalid: {error}",

@@ -16,8 +16,8 @@ from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
 from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics.errors import SemanticError
-from vde_dagster.sql.reading import name_of_call, read_query
-from vde_dagster.sql.trees import untranslated
+from vde_dagster.sql.reading import call_name, read_query
+from vde_dagster.sql.trees import plain_dialect
 
 _STRINGS = {
     TokenType.STRING,
@@ -57,7 +57,7 @@ def parse(query: str) -> exp.Expr:
 
 def called_function(e: exp.Expr) -> str:
     """Return a called function's lower-case name, synonyms resolved; "" if `e` is not a call."""
-    name = name_of_call(e)
+    name = call_name(e)
     return spark_functions.ALIASES.get(name, name)
 
 
@@ -67,7 +67,7 @@ def canonical_text(query: str) -> str:
     Names keep their case.
     """
     try:
-        tokens = untranslated("spark").tokenize(query)
+        tokens = plain_dialect("spark").tokenize(query)
     except SqlglotError:
         return " ".join(query.split())
     out: list[str] = []

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from vde_dagster.semantics import spark_functions
-from vde_dagster.sql.spark_settings import breaks_rules, read_settings
+from vde_dagster.sql.spark_settings import may_break_rules, read_settings
 
 _FUNCTION = re.compile(
     r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMPORARY|TEMP)\s+FUNCTION\s+(?:IF\s+NOT\s+EXISTS\s+)?"
@@ -40,7 +40,7 @@ def read_session(settings: Iterable[tuple[str, str]], statements: Iterable[str])
     statements = tuple(statements)
     last: dict[str, str | None] = {**dict(settings), **dict(read_settings(statements))}
     for key, value in last.items():
-        if breaks_rules(key, value):
+        if may_break_rules(key, value):
             return Session(False, f"{key} = {value}" if value is not None else key)
     for statement in statements:
         made = _FUNCTION.match(statement)

@@ -13,7 +13,7 @@ from vde_dagster.semantics.binding.queries import bind_query
 from vde_dagster.semantics.binding.relations import NO_CTES
 from vde_dagster.semantics.errors import SemanticError
 from vde_dagster.semantics.types import infer, type_class
-from vde_dagster.sql.grammar.strings import string_value
+from vde_dagster.sql.grammar.strings import read_string
 from vde_dagster.sql.trees import dismantle
 
 
@@ -45,7 +45,7 @@ def are_only_texts(
         asked = [
             literal
             for literal in tree.find_all(exp.Literal)
-            if literal.is_string and is_selected(string_value(literal.this) or "")
+            if literal.is_string and is_selected(read_string(literal.this) or "")
         ]
         return len(asked) == count and all(_is_text(one, tree, stored) for one in asked)
     finally:

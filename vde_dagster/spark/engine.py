@@ -89,22 +89,22 @@ class SparkEngine:
         if not isinstance(settings, SessionSettings):
             settings = SessionSettings.from_settings(settings)
         if lakehouse is not None:
-            settings = replace(settings, reached=lakehouse.catalog.for_spark())
+            settings = replace(settings, catalog_override=lakehouse.catalog.for_spark())
         self.settings = settings
         self._root = project_root or settings.project_root
         self._lakehouse = lakehouse
         self._sessions = Sessions(settings, join)
         self._jobs = PlanJobs()
-        self._beginning = threading.Lock()
+        self._branch_lock = threading.Lock()
         self._audits_alone = False
 
     @property
     def session(self) -> SparkSession:
-        """The engine's session, started when it is first used."""
+        """The shared Spark session, started when it is first used."""
         return self._sessions.shared
 
     def start_in_background(self) -> None:
-        """Start Spark in a thread."""
+        """Start Spark in a thread; errors are raised when the session is used."""
 
         def start() -> None:
             # A caller that needs the session waits for the start, and gets its error.
@@ -129,17 +129,17 @@ class SparkEngine:
             return self.prepare(sql).columns
         with self._sessions.private(reuse=False) as session:
             _run_statements(session, before)
-            with _translated("the query", sql):
+            with _translate_errors("the query", sql):
                 columns = _columns(query_frame(session, as_subquery(sql)))
             _run_statements(session, after)
         return columns
 
     def prepare(self, sql: str, before: Sequence[str] = ()) -> AnalysedQuery:
-        """Analyze a query, for its columns and for the fill that follows."""
+        """Analyze a query once, for its columns and for the fill that follows."""
         # Spark analyzes the query only once.
         if before:
             return AnalysedQuery(self.analyze(sql, before))
-        with _translated("the query", sql):
+        with _translate_errors("the query", sql):
             frame = query_frame(self.session, as_subquery(sql))
             return AnalysedQuery(_columns(frame), frame)
 
@@ -161,20 +161,20 @@ class SparkEngine:
             ExecutionError: A column's type cannot be stored, or the layout is refused.
             ConflictError: Another table has the name.
         """
-        with _translated(f"creating the table of {snapshot.name}"):
+        with _translate_errors(f"creating the table of {snapshot.name}"):
             create_physical_table(
                 self.session,
                 self.settings,
                 table,
                 snapshot,
                 columns,
-                self._writable,
+                self._require_lakehouse,
                 branch,
             )
 
     def evolve_layout(self, table: PhysicalTable, snapshot: Snapshot, previous: Snapshot) -> None:
-        """Give an existing table the layout of a snapshot. Repeated calls are harmless."""
-        with _translated(f"changing the layout of {snapshot.name}"):
+        """Change an existing table to the layout of a snapshot. Repeated calls are harmless."""
+        with _translate_errors(f"changing the layout of {snapshot.name}"):
             evolve_layout(self._table(self.session, table.ref), table, snapshot, previous)
 
     def compact(self, ref: TableRef) -> None:
@@ -183,14 +183,14 @@ class SparkEngine:
         Source: https://iceberg.apache.org/docs/latest/spark-procedures/#rewrite_data_files
         """
         catalog = quote(self.settings.catalog)
-        with _translated(f"compacting {ref}"):
+        with _translate_errors(f"compacting {ref}"):
             self.session.sql(
                 f"CALL {catalog}.system.rewrite_data_files(table => {string_literal(str(ref))}, "
                 "options => map('delete-file-threshold', '1', 'remove-dangling-deletes', 'true'))"
             )
 
     def fill(self, task: FillTask) -> FillResult:
-        """Fill one range of a table in one Iceberg commit on the task's branch.
+        """Compute one range of a model's rows and commit them to the task's branch of the table.
 
         Raises:
             ExecutionError: The model's code or Spark failed, or the plan was canceled.
@@ -208,7 +208,7 @@ class SparkEngine:
         ):
             table = self._table(s, task.table.ref)
             if task.base is not None:
-                with self._beginning:  # Concurrent fills need it at the same time.
+                with self._branch_lock:  # Concurrent fills need it at the same time.
                     table.refresh()
                     table.ensure_branch(task.base, task.table.branch)
             if task.branch is not None:
@@ -245,7 +245,7 @@ class SparkEngine:
 
         Returns:
             None if a file that the fill replaced is gone, or if the fill wrote or removed delete
-                files.
+            files.
 
         Raises:
             ExecutionError: The plan was canceled, or the commit failed.
@@ -273,7 +273,7 @@ class SparkEngine:
             return unknown, 0.0
         began = time.monotonic()
         try:
-            with self._auditing(tasks[0], "audits") as session:
+            with self._audit_session(tasks[0], "audits") as session:
                 counts = _failing_counts(session, [task.query for task in tasks])
         except ExecutionError as error:
             if not error.lacks_memory:
@@ -289,7 +289,7 @@ class SparkEngine:
         """
         began = time.monotonic()
         try:
-            with self._auditing(task, f"audit {task.audit}", task.query) as session:
+            with self._audit_session(task, f"audit {task.audit}", task.query) as session:
                 count, sample = _failing_rows(session, task.query)
         except ExecutionError as error:
             if not (task.external and is_missing_table(error, task.external)):
@@ -298,7 +298,7 @@ class SparkEngine:
         return AuditResult(count, sample, time.monotonic() - began)
 
     @contextmanager
-    def _auditing(
+    def _audit_session(
         self, task: AuditTask, what: str, query: str | None = None
     ) -> Iterator[SparkSession]:
         with (
@@ -321,7 +321,7 @@ class SparkEngine:
             UsageError: Spark cannot parse or analyze the query.
             ExecutionError: The query failed while it ran.
         """
-        return self._with_retry(lambda: _collected(self._read(sql, limit)))
+        return self._with_retry(lambda: _collect(self._read(sql, limit)))
 
     def query_arrow(self, sql: str, limit: int | None = None) -> pa.Table:
         """Run a query (never a statement) and return its rows as an Arrow table, in UTC.
@@ -333,16 +333,15 @@ class SparkEngine:
         return self._with_retry(lambda: self._read(sql, limit).toArrow())
 
     def _with_retry(self, run: Callable[[], T]) -> T:
-        """Run a query, and run it once more if the warm engine ended meanwhile."""
         try:
-            with _translated("the query"):
+            with _translate_errors("the query"):
                 return run()
         except StoreError as error:
             # Another user may have ended the engine.
             if not self._sessions.has_lost_engine:
                 raise
             logger.warning("%s. The query runs once more", error.message)
-        with _translated("the query"):
+        with _translate_errors("the query"):
             return run()
 
     def _read(self, sql: str, limit: int | None) -> DataFrame:
@@ -380,7 +379,7 @@ class SparkEngine:
         """
         columns = {column.name: column.type or "STRING" for column in snapshot.computed_columns}
         with (
-            _translated(f"the Python model {snapshot.name}"),
+            _translate_errors(f"the Python model {snapshot.name}"),
             self._sessions.private(reuse=False) as session,
         ):
             _run_statements(session, before)
@@ -388,7 +387,7 @@ class SparkEngine:
                 session, snapshot, sources, interval, execution_time, self._root
             )
             frame = run_python_model(snapshot, context, columns, self._root)
-            return _collected(frame.selectExpr(*map(quote, columns)))
+            return _collect(frame.selectExpr(*map(quote, columns)))
 
     def begin(self, plan_id: str) -> None:
         """Allow a plan to run again in this process after it was canceled."""
@@ -397,15 +396,13 @@ class SparkEngine:
     def cancel(self, plan_id: str, wait_seconds: float = 30.0) -> bool:
         """Stop everything that runs for a plan, and refuse new work until `begin` is called.
 
-        Returns whether all work of the plan ended within the time.
+        Returns:
+            Whether all work of the plan ended within the time.
         """
         return self._jobs.cancel(self._sessions.started, plan_id, wait_seconds)
 
     def interrupt(self) -> None:
-        """Stop everything in this engine's session.
-
-        It may be called from any thread.
-        """
+        """Cancel all jobs and statements in this engine's session."""
         session = self._sessions.started
         if session is not None:
             if is_remote(session):
@@ -414,7 +411,7 @@ class SparkEngine:
                 session.sparkContext.cancelAllJobs()
 
     def close(self) -> None:
-        """Release the engine's session."""
+        """Release the engine's sessions; Spark stops when no engine uses the JVM."""
         # The JVM's Spark stops when no engine uses it.
         self._sessions.close()
 
@@ -427,10 +424,10 @@ class SparkEngine:
             yield self.session
 
     def _table(self, session: SparkSession, ref: TableRef) -> IcebergTable:
-        return IcebergTable(session, self.settings.catalog, ref, self._writable)
+        return IcebergTable(session, self.settings.catalog, ref, self._require_lakehouse)
 
     @property
-    def _writable(self) -> Lakehouse:
+    def _require_lakehouse(self) -> Lakehouse:
         if self._lakehouse is None:
             raise UsageError(
                 "an engine that writes tables needs the Lakehouse of the tables' catalog",
@@ -467,7 +464,7 @@ class SparkEngine:
 
 def _run_statements(session: SparkSession, statements: Sequence[str]) -> None:
     for statement in statements:
-        with _translated(f"the statement {shortened(statement, 80)}"):
+        with _translate_errors(f"the statement {shortened(statement, 80)}"):
             session.sql(statement)
 
 
@@ -476,7 +473,6 @@ _ROW_IN_PARTITION = (1 << 33) - 1
 
 
 def _failing_counts(session: SparkSession, queries: Sequence[str]) -> list[int]:
-    """Count the rows of each of several queries, in one job."""
     counts = (
         f"SELECT {number} AS audit, count(1) AS failed FROM ({as_subquery(query)})"
         for number, query in enumerate(queries)
@@ -512,12 +508,12 @@ def _columns(frame: DataFrame) -> Columns:
     return tuple((field.name, spark_type(field.dataType)) for field in frame.schema.fields)
 
 
-def _collected(frame: DataFrame) -> tuple[Columns, Rows]:
+def _collect(frame: DataFrame) -> tuple[Columns, Rows]:
     return _columns(frame), collect_rows(frame)
 
 
 @contextmanager
-def _translated(what: str, query: str | None = None) -> Iterator[None]:
+def _translate_errors(what: str, query: str | None = None) -> Iterator[None]:
     try:
         yield
     except Exception as error:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-AGAIN_SECONDS = 10.0
+RETRY_SECONDS = 10.0
 """Seconds after a failed start of Spark without a new attempt; waiting threads fail at once."""
 
 
@@ -54,12 +54,12 @@ class Sessions:
 
     @property
     def started(self) -> SparkSession | None:
-        """The shared session, if it exists."""
+        """The shared session if Spark was started, else None."""
         return self._shared
 
     @property
     def shared(self) -> SparkSession:
-        """The session for work that changes no session state."""
+        """The session for work that changes no session state; replaced if its JVM has ended."""
         # A session whose JVM has ended is replaced.
         with self._lock:
             known = self._shared
@@ -68,7 +68,7 @@ class Sessions:
                 self._guests.close()
                 self._idle.clear()
             if self._shared is None:
-                if self._failed and time.monotonic() - self._failed[0] < AGAIN_SECONDS:
+                if self._failed and time.monotonic() - self._failed[0] < RETRY_SECONDS:
                     raise self._failed[1]
                 try:
                     self._join_engine()
@@ -85,7 +85,7 @@ class Sessions:
 
     @property
     def guest(self) -> SparkSession:
-        """The session for code that may change its session in any way."""
+        """The session for user code, which may change its session in any way."""
         shared = self.shared
         with self._lock:
             if self._guest is None:
@@ -96,7 +96,7 @@ class Sessions:
 
     @contextmanager
     def private(self, *, reuse: bool) -> Iterator[SparkSession]:
-        """Provide a session that no other thread uses meanwhile.
+        """Yield a session that no other thread uses meanwhile.
 
         Args:
             reuse: Whether the borrower leaves the session unchanged, so that it can be lent again.
@@ -120,16 +120,13 @@ class Sessions:
                 self._close_catalog(session)
 
     def usage(self, session: SparkSession, tag: str) -> Usage:
-        """Return the usage of the jobs with a tag.
-
-        The usage is unknown on servers other than a warm engine.
-        """
+        """Return the usage of the jobs with a tag; unknown on servers other than a warm engine."""
         if not is_remote(session):
             return read_usage(session.sparkContext, tag)
         return UNKNOWN if self._engine is None else self._engine.usage(tag)
 
     def close(self) -> None:
-        """Release all sessions."""
+        """Release all sessions; this ends a warm engine that is still starting."""
         # This ends a warm engine that is still starting.
         self._given_up.set()
         with self._lock:
@@ -148,7 +145,6 @@ class Sessions:
         stop_session(shared)
 
     def _join_engine(self) -> None:
-        """Use the project's warm engine for sessions, if there is one."""
         had, self._joined, self._engine = self._engine, self._settings, None
         warm = self._settings.warm
         if warm is None or self._join is not None or has_own_jvm():
@@ -179,7 +175,6 @@ class Sessions:
         return is_gone(session)
 
     def _close_catalog(self, session: SparkSession) -> None:
-        """Close a session's database connections."""
         if is_remote(session):
             if session is not self._shared:
                 session.stop()

@@ -1,4 +1,4 @@
-"""Mapping from words of the query sent to an engine to words of the author's query.
+"""Finding the place in the author's query for a place in the query sent to Spark.
 
 In the query sent to Spark, subqueries replace table names, values replace variables, and filters
 replace QUALIFY. All other words are the author's, so the two texts are compared word by word.
@@ -15,8 +15,10 @@ _NAME = 3
 """Words of a table's name: schema, dot, name."""
 
 
-def counterpart(query: str, sent: str, start: int, end: int, *, whole: bool = False) -> int | None:
-    """Find the place in an author's query that matches a range of the query sent to the engine.
+def find_in_query(
+    query: str, sent: str, start: int, end: int, *, whole: bool = False
+) -> int | None:
+    """Find the place in an author's query that matches a range of the query sent to Spark.
 
     Args:
         start, end: The range in `sent`; it includes at least the first word.
@@ -40,7 +42,6 @@ def counterpart(query: str, sent: str, start: int, end: int, *, whole: bool = Fa
 
 
 def _words(text: str) -> list[Token]:
-    """Return the tokens of a query, in lower case and without backquotes."""
     return [token._replace(text=token.text.strip("`").lower()) for token in Token.split(text)]
 
 
@@ -57,14 +58,14 @@ def _find(texts: Sequence[str], spans: Iterable[tuple[int, int]], own: list[Toke
         wanted = texts[first : first + length]
         places = [i for i in range(len(theirs)) if theirs[i : i + length] == wanted]
         if len(places) > 1:
-            aligned = _aligned(texts, first, theirs)
+            aligned = _align(texts, first, theirs)
             places = [place for place in places if place == aligned]
         if places:
             return places[0]
     return None
 
 
-def _aligned(texts: Sequence[str], first: int, theirs: Sequence[str]) -> int | None:
+def _align(texts: Sequence[str], first: int, theirs: Sequence[str]) -> int | None:
     for begin, other, size in SequenceMatcher(None, texts, theirs).get_matching_blocks():
         if begin <= first < begin + size:
             return other + first - begin

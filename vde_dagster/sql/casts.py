@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from vde_dagster.base.names import string_literal
-from vde_dagster.sql.reading import is_star, name_of_call, parse_type, read_query
+from vde_dagster.sql.reading import call_name, is_star, parse_type, read_query
 
 
 class UnmatchedField(ValueError):
@@ -45,7 +45,7 @@ def cast_by_name(value: str, has: str, wanted: str, *, strict: bool = True) -> s
     arranged = value
     if "<" in has and "<" in wanted:
         kinds = parse_type(has), parse_type(wanted)
-        arranged = _Arranging(strict).value(value, *kinds, "", 0)
+        arranged = _FieldMatcher(strict).value(value, *kinds, "", 0)
     return f"CAST({arranged} AS {wanted})"
 
 
@@ -59,10 +59,10 @@ def read_fields(value: str, has: str, wanted: str) -> str:
     "IF(s IS NULL, NULL, named_struct('x', s['x']))"
     """
     kinds = parse_type(has), parse_type(wanted)
-    return _Arranging(strict=False, always=True).value(value, *kinds, "", 0)
+    return _FieldMatcher(strict=False, always=True).value(value, *kinds, "", 0)
 
 
-class _Arranging:
+class _FieldMatcher:
     def __init__(self, strict: bool, always: bool = False) -> None:
         self.strict = strict
         self.always = always
@@ -126,23 +126,23 @@ def _fields(struct: exp.DataType) -> Mapping[str, tuple[str, exp.DataType]]:
     return found
 
 
-def without_order(type_: str) -> str:
+def sort_type_fields(type_: str) -> str:
     """Write a Spark SQL type with the fields of its structs sorted by name.
 
-    >>> without_order("array<struct<y:int,X:string>>")
+    >>> sort_type_fields("array<struct<y:int,X:string>>")
     'ARRAY<STRUCT<x:STRING,y:INT>>'
     """
     if "<" not in type_:
         return type_
-    return _sorted_text(parse_type(type_))
+    return _sort_fields(parse_type(type_))
 
 
-def _sorted_text(kind: exp.DataType) -> str:
+def _sort_fields(kind: exp.DataType) -> str:
     if kind.this == exp.DType.STRUCT:
-        fields = sorted((name, _sorted_text(own)) for name, (_, own) in _fields(kind).items())
+        fields = sorted((name, _sort_fields(own)) for name, (_, own) in _fields(kind).items())
         return f"STRUCT<{','.join(f'{name}:{text}' for name, text in fields)}>"
     if kind.this in (exp.DType.ARRAY, exp.DType.MAP) and kind.expressions:
-        inner = ",".join(map(_sorted_text, kind.expressions))
+        inner = ",".join(map(_sort_fields, kind.expressions))
         return f"{kind.this.value}<{inner}>"
     return kind.sql("spark")
 
@@ -150,27 +150,27 @@ def _sorted_text(kind: exp.DataType) -> str:
 def struct_fields(query: str, column: str) -> list[tuple[str, ...]]:
     """Return the field names of each struct that a query creates for an output column.
 
-    If the column's own expression creates no struct, its structs may come from a subquery. In this
-    case, all structs that the query creates are returned, without structs of other output columns.
+    If the column's own expression creates no struct, its structs may come from a subquery. Then all
+    structs that the query creates are returned, without structs of other output columns.
     """
     tree = read_query(query).tree
     outputs = getattr(tree, "selects", ())
     own = [one for one in outputs if one.alias_or_name.lower() == column.lower()]
-    found = [names for one in own for names in _made(one)]
+    found = [names for one in own for names in _created_structs(one)]
     if found:
         return found
-    of_others = Counter(names for one in outputs for names in _made(one))
-    return list((Counter(_made(tree)) - of_others).elements())
+    of_others = Counter(names for one in outputs for names in _created_structs(one))
+    return list((Counter(_created_structs(tree)) - of_others).elements())
 
 
-def columns_as_a_whole(query: str) -> set[str] | None:
+def whole_columns(query: str) -> set[str] | None:
     """Return the columns and fields that a query reads as whole values.
 
     Returns:
         Names in lower case, for example `x` for `s.x`, but not `s`. None means all names, because
         the query has a star.
 
-    >>> sorted(columns_as_a_whole("SELECT s.x, t.r.y.z, upper(u) FROM t") or ())
+    >>> sorted(whole_columns("SELECT s.x, t.r.y.z, upper(u) FROM t") or ())
     ['u', 'x', 'z']
     """
     tree = read_query(query).tree
@@ -191,17 +191,17 @@ def type_fields(type_: str) -> list[tuple[str, ...]]:
     return [tuple(_fields(one)) for one in structs if one.this == exp.DType.STRUCT]
 
 
-def _made(tree: exp.Expr) -> list[tuple[str, ...]]:
+def _created_structs(tree: exp.Expr) -> list[tuple[str, ...]]:
     found = []
     for node in tree.walk():
-        name = name_of_call(node) if isinstance(node, exp.Anonymous) else ""
+        name = call_name(node) if isinstance(node, exp.Anonymous) else ""
         if name in ("struct", "named_struct"):
             named = node.expressions if name == "struct" else node.expressions[::2]
-            found.append(tuple(map(_name, named)))
+            found.append(tuple(map(_field_name, named)))
     return found
 
 
-def _name(field: exp.Expr) -> str:
+def _field_name(field: exp.Expr) -> str:
     if isinstance(field, exp.Literal):
         return str(field.this).strip("'\"").lower()
     return str(field.alias_or_name or field.sql("spark")).lower()

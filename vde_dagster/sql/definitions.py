@@ -14,27 +14,27 @@ from sqlglot import exp
 from vde_dagster.sql.reading import is_star
 
 
-class Stored(NamedTuple):
-    """A column of a table, with both names in lower case."""
+class TableColumn(NamedTuple):
+    """A column of a table, as a definition; both names in lower case."""
 
     table: str
     column: str
 
 
-Definition = exp.Expr | Stored | None
+Definition = exp.Expr | TableColumn | None
 """An expression, a column of a table, or None where the definition cannot be found."""
 
 
 def find_definitions(column: exp.Column) -> list[Definition]:
     """Return the expressions and table columns that a column reference may refer to."""
-    return list(_in_scopes(column))
+    return list(_search_scopes(column))
 
 
 def find_cte(table: exp.Expr | None) -> exp.CTE | None:
-    """Return the common table expression that a table name refers to, or None."""
+    """Return the CTE that a table name refers to; None if it refers to something else."""
     if not isinstance(table, exp.Table) or table.db:
         return None
-    for above in (table, *_around(table)):
+    for above in (table, *_ancestors(table)):
         clause = above.args.get("with_")
         for one in clause.expressions if clause is not None else ():
             if one.alias.lower() == table.name.lower():
@@ -42,7 +42,7 @@ def find_cte(table: exp.Expr | None) -> exp.CTE | None:
     return None
 
 
-def _in_scopes(column: exp.Column) -> Iterator[Definition]:
+def _search_scopes(column: exp.Column) -> Iterator[Definition]:
     name, qualifier = column.name.lower(), column.table.lower()
     select = column.find_ancestor(exp.Select)
     if select is None:
@@ -52,7 +52,7 @@ def _in_scopes(column: exp.Column) -> Iterator[Definition]:
         for source in _sources(select):
             if not qualifier or source.alias_or_name.lower() == qualifier:
                 for one in _source_definitions(source, name):
-                    found = found or not isinstance(one, Stored)
+                    found = found or not isinstance(one, TableColumn)
                     yield one
         for other in () if qualifier else select.expressions:
             if isinstance(other, exp.Alias) and other.alias.lower() == name:
@@ -79,21 +79,21 @@ def _source_definitions(source: exp.Expr, name: str) -> Iterator[Definition]:
     elif isinstance(source, exp.Values):
         yield from find_outputs(source, name)
     elif isinstance(source, exp.Subquery):
-        yield from _renamed(source.this, names, name)
+        yield from _aliased_outputs(source.this, names, name)
     elif isinstance(source, exp.Table):
         defined = find_cte(source)
         if defined is not None:
-            if not any(query is defined.this for query in _around(source)):
-                yield from _renamed(defined.this, names or _alias_columns(defined), name)
+            if not any(query is defined.this for query in _ancestors(source)):
+                yield from _aliased_outputs(defined.this, names or _alias_columns(defined), name)
         elif isinstance(source.this, exp.Identifier) and not names:
-            yield Stored(".".join(part.name for part in source.parts).lower(), name)
+            yield TableColumn(".".join(part.name for part in source.parts).lower(), name)
         else:
             yield None
     elif not names or name in names:
         yield None
 
 
-def _around(node: exp.Expr) -> Iterator[exp.Expr]:
+def _ancestors(node: exp.Expr) -> Iterator[exp.Expr]:
     above = node.parent
     while above is not None:
         yield above
@@ -101,7 +101,6 @@ def _around(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def read_rows(values: exp.Expr) -> list[list[exp.Expr]]:
-    """Return the rows of VALUES as lists of expressions."""
     return [row.expressions if isinstance(row, exp.Tuple) else [row] for row in values.expressions]
 
 
@@ -110,12 +109,12 @@ def _cells(values: exp.Values, place: int) -> Iterator[Definition]:
         yield cells[place] if place < len(cells) else None
 
 
-def _renamed(query: exp.Expr, names: list[str], name: str) -> Iterator[Definition]:
+def _aliased_outputs(query: exp.Expr, names: list[str], name: str) -> Iterator[Definition]:
     """Yield the definitions of a query's column; `names` are its columns' aliases, or empty."""
     if not names:
         yield from find_outputs(query, name)
     elif name in names:
-        yield from _at(query, names.index(name))
+        yield from _output_at(query, names.index(name))
 
 
 def find_outputs(query: exp.Expr, name: str) -> Iterator[Definition]:
@@ -123,11 +122,11 @@ def find_outputs(query: exp.Expr, name: str) -> Iterator[Definition]:
     query = query.unnest()
     if isinstance(query, exp.SetOperation):
         yield from find_outputs(query.this, name)
-        place = _place(query.this, name)
+        place = _output_index(query.this, name)
         if place is None or query.args.get("by_name"):
             yield from find_outputs(query.expression, name)
         else:
-            yield from _at(query.expression, place)
+            yield from _output_at(query.expression, place)
     elif isinstance(query, exp.Select):
         for one in query.expressions:
             if is_star(one):
@@ -152,7 +151,7 @@ def _alias_columns(source: exp.Expr) -> list[str]:
     return [one.name.lower() for one in columns or ()]
 
 
-def _place(query: exp.Expr, name: str) -> int | None:
+def _output_index(query: exp.Expr, name: str) -> int | None:
     query = query.unnest()
     while isinstance(query, exp.SetOperation):
         query = query.this.unnest()
@@ -162,11 +161,11 @@ def _place(query: exp.Expr, name: str) -> int | None:
     return places[0] if places else None
 
 
-def _at(query: exp.Expr, place: int) -> Iterator[Definition]:
+def _output_at(query: exp.Expr, place: int) -> Iterator[Definition]:
     query = query.unnest()
     if isinstance(query, exp.SetOperation):
-        yield from _at(query.this, place)
-        yield from _at(query.expression, place)
+        yield from _output_at(query.this, place)
+        yield from _output_at(query.expression, place)
     elif isinstance(query, exp.Values):
         yield from _cells(query, place)
     elif isinstance(query, exp.Select) and not any(map(is_star, query.expressions)):

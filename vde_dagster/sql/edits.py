@@ -13,7 +13,7 @@ from vde_dagster.sql.scanner import SourceText, Token
 
 
 class Edit(NamedTuple):
-    """The replacement of a range of a text."""
+    """The replacement of a range of a text by another text."""
 
     start: int
     end: int
@@ -21,7 +21,7 @@ class Edit(NamedTuple):
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """Return a text with its edits, which do not overlap."""
+    """Apply edits, which must not overlap, to a text."""
     pieces: list[str] = []
     done = 0
     for edit in sorted(edits):
@@ -47,10 +47,10 @@ _BORDERS = frozenset(
 _CLAUSES = frozenset({"WHERE", "HAVING", "QUALIFY", "ON"})
 
 
-def without_nothing(text: str, tokens: list[Token]) -> tuple[str, int | None]:
-    """Replace each NOTHING by blanks, together with its operator, comma or clause.
+def remove_nothing(text: str, tokens: list[Token]) -> tuple[str, int | None]:
+    """Blank out each empty macro result, together with its operator, comma or clause.
 
-    NOTHING is the result of a macro that returns no SQL. For example, `a AND NOTHING` becomes `a`.
+    The identifier NOTHING represents the result. For example, `a AND NOTHING` becomes `a`.
 
     Args:
         tokens: The text's tokens, without comments.
@@ -63,8 +63,8 @@ def without_nothing(text: str, tokens: list[Token]) -> tuple[str, int | None]:
         at = next((i for i, token in enumerate(tokens) if token.text == NOTHING), None)
         if at is None:
             return text, None
-        low, high = _around(tokens, at)
-        found = _with_neighbour(tokens, low, high)
+        low, high = _with_wrappers(tokens, at)
+        found = _with_connector(tokens, low, high)
         if found is None:
             return text, tokens[at].start
         low, high = found
@@ -73,7 +73,7 @@ def without_nothing(text: str, tokens: list[Token]) -> tuple[str, int | None]:
         del tokens[low : high + 1]
 
 
-def _around(tokens: list[Token], at: int) -> tuple[int, int]:
+def _with_wrappers(tokens: list[Token], at: int) -> tuple[int, int]:
     """Extend a word's range to include the brackets, NOT, alias and sort order around the word."""
     low = high = at
     while True:
@@ -92,7 +92,7 @@ def _around(tokens: list[Token], at: int) -> tuple[int, int]:
             return low, min(high, len(tokens) - 1)
 
 
-def _with_neighbour(tokens: list[Token], low: int, high: int) -> tuple[int, int] | None:
+def _with_connector(tokens: list[Token], low: int, high: int) -> tuple[int, int] | None:
     """Extend a range by the operator, comma or clause next to it; None if this is impossible."""
     before, behind = _word(tokens, low - 1), _word(tokens, high + 1)
     if before not in _BORDERS or behind not in _BORDERS:
@@ -135,7 +135,7 @@ A piece that a macro wrote has one origin for all of its characters, stored inve
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """Text after macro expansion.
+    """Text after macro expansion, with the place in the file of each character.
 
     Args:
         runs: Offsets of the text's pieces in the file.
@@ -151,7 +151,6 @@ class Expanded:
 
     @classmethod
     def joined(cls, parts: Iterable[Expanded]) -> Expanded:
-        """Concatenate texts."""
         texts: list[str] = []
         runs: list[tuple[int, int]] = []
         length = 0
@@ -163,23 +162,22 @@ class Expanded:
         return cls("".join(texts), tuple(runs) or ((0, ~0),))
 
     def origin(self, offset: int) -> int:
-        """Return the offset in the file for a character of the text."""
-        place = place_in(self.runs, offset)
+        """Return the offset in the file of a character of the text."""
+        place = find_place(self.runs, offset)
         return place if place >= 0 else ~place
 
     def was_replaced(self, offset: int) -> bool:
         """Return whether a character of the text came from a macro."""
-        return place_in(self.runs, offset) < 0
+        return find_place(self.runs, offset) < 0
 
     def part(self, begin: int, end: int) -> Expanded:
-        """Return the part of the text between two offsets."""
         first = bisect_right(self.runs, (begin, sys.maxsize))
         last = bisect_left(self.runs, (end, -sys.maxsize))
         inner = ((start - begin, place) for start, place in self.runs[first:last])
-        return Expanded(self.text[begin:end], ((0, place_in(self.runs, begin)), *inner))
+        return Expanded(self.text[begin:end], ((0, find_place(self.runs, begin)), *inner))
 
     def edited(self, edits: Iterable[Edit]) -> Expanded:
-        """Return the edited text."""
+        """Apply edits; inserted text has the place at which its edit begins."""
         parts: list[Expanded] = []
         done = 0
         for edit in sorted(edits):
@@ -190,10 +188,9 @@ class Expanded:
         return Expanded.joined([*parts, self.part(done, len(self.text))])
 
     def through(self, outer: Expanded) -> Expanded:
-        """Combine two expansions of a text.
+        """Combine two expansions: of the file to `outer`, and of `outer` to this text.
 
-        This text was expanded from `outer`, and `outer` was expanded from the file. The offsets of
-        the result refer to the file.
+        The offsets of the result refer to the file.
         """
         runs: list[tuple[int, int]] = []
         ends = [*(start for start, _ in self.runs[1:]), len(self.text)]
@@ -206,7 +203,7 @@ class Expanded:
         return Expanded(self.text, tuple(runs))
 
 
-def place_in(runs: Runs, offset: int) -> int:
+def find_place(runs: Runs, offset: int) -> int:
     """Return the original place of the character at an offset; see `Runs` for places."""
     start, place = runs[max(bisect_right(runs, (offset, sys.maxsize)) - 1, 0)]
     return place + offset - start if place >= 0 else place
@@ -214,11 +211,10 @@ def place_in(runs: Runs, offset: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ExpandedSource(SourceText):
-    """Expanded text of a file."""
+    """Text after macro expansion, whose locations are lines and columns of the file."""
 
     file: SourceText
     expanded: Expanded
 
     def location(self, offset: int) -> SourceLocation:
-        """Return the line and column in the file."""
         return self.file.location(self.expanded.origin(max(offset, 0)))

@@ -1,4 +1,4 @@
-"""Reading of expressions outside of queries, such as keys, and renaming of their columns."""
+"""Parsing of expressions outside of queries, such as keys, and renaming of their columns."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.sql.edits import Edit, apply_edits
 from vde_dagster.sql.other_dialects import SPARKS, Unwritable
-from vde_dagster.sql.scanner import SourceText, too_deep
+from vde_dagster.sql.scanner import SourceText, find_too_deep
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_BEFORE = "SELECT "
+_SELECT = "SELECT "
 
 Mention = tuple[str, ...]
 """A column in an expression, part by part."""
@@ -35,16 +35,16 @@ class Expression:
 
     @property
     def functions(self) -> tuple[str, ...]:
-        """Functions that the expression calls, in lower case."""
+        """Names of the functions that the expression calls, in lower case."""
         from sqlglot import exp
 
-        from vde_dagster.sql.reading import name_of_call
+        from vde_dagster.sql.reading import call_name
 
-        return tuple(name_of_call(call) for call in self.tree.find_all(exp.Anonymous))
+        return tuple(call_name(call) for call in self.tree.find_all(exp.Anonymous))
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns in the expression, in the order of their first mention.
+        """Names of the columns in the expression, in the order of their first mention.
 
         Raises:
             ValueError: A column is qualified with a table.
@@ -54,7 +54,7 @@ class Expression:
         return tuple(dict.fromkeys(parts[0] for parts, _ in self.mentions))
 
     def renamed(self, columns: Mapping[str, str]) -> str:
-        """Return the expression with renamed columns; `columns` maps lower-case to new names."""
+        """Return the text with renamed columns; `columns` maps lower-case to new names."""
         edits = [
             Edit(*places[0], columns[parts[0].lower()])
             for parts, places in self.mentions
@@ -63,7 +63,7 @@ class Expression:
         return apply_edits(self.text, edits)
 
     def renamed_sides(self, sides: Mapping[str, Mapping[str, str]]) -> str:
-        """Return the expression with renamed columns; `sides` has new names by table and column."""
+        """Return the text with renamed columns; `sides` has new names by table and column."""
         edits = []
         for parts, places in self.mentions:
             columns = sides.get(parts[0].lower(), {})
@@ -73,7 +73,7 @@ class Expression:
 
 
 def read_expression(text: str) -> Expression:
-    """Read an expression.
+    """Parse a Spark SQL expression, and find its columns.
 
     Raises:
         ValueError: The text is not an expression; the message has the reason.
@@ -84,7 +84,7 @@ def read_expression(text: str) -> Expression:
     from vde_dagster.sql.reading import read_query
 
     try:
-        tree = read_query(_BEFORE + text).tree
+        tree = read_query(_SELECT + text).tree
     except SqlglotError as error:
         raise ValueError(str(error).splitlines()[0]) from error
     shown = getattr(tree, "expressions", [])
@@ -102,7 +102,7 @@ def read_expression(text: str) -> Expression:
             word = bare.sql("spark").lower()
             raise ValueError(f"'{word}' is not a name; quote a column's name with backticks")
         places = tuple(
-            (part.meta["start"] - len(_BEFORE), part.meta["end"] + 1 - len(_BEFORE))
+            (part.meta["start"] - len(_SELECT), part.meta["end"] + 1 - len(_SELECT))
             for part in parts
         )
         mentions.append((tuple(part.name for part in parts), places))
@@ -131,11 +131,11 @@ def in_spark(
         return text
     from sqlglot.errors import SqlglotError
 
-    from vde_dagster.sql.other_dialects.translate import spark_text
+    from vde_dagster.sql.other_dialects.translate import write_spark_sql
     from vde_dagster.sql.reading import parse_plain
 
     try:
-        return spark_text(parse_plain(text, dialect), dialect, trusted)
+        return write_spark_sql(parse_plain(text, dialect), dialect, trusted)
     except SqlglotError as error:
         raise ValueError(str(error).splitlines()[0]) from error
     except Unwritable as problem:
@@ -151,8 +151,8 @@ def _partition_in_spark(text: str, dialect: str, trusted: frozenset[str]) -> str
         trusted: Functions of the dialect that are assumed to be Iceberg's transforms.
 
     Raises:
-        ValueError: The text is not a partition field, or its function means something else in
-            the dialect.
+        ValueError: The text is not a partition field, or its function means something else in the
+            dialect.
     """
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
@@ -166,7 +166,11 @@ def _partition_in_spark(text: str, dialect: str, trusted: frozenset[str]) -> str
         return in_spark(text, dialect, trusted)
     name, arguments = call[1].lower(), call[2].split(",")
     if name in TRANSFORMS:
-        if name in _PARTS_OF_DATES and dialect not in _ICEBERGS and trusted.isdisjoint({name, "*"}):
+        if (
+            name in _DATE_PARTS
+            and dialect not in _ICEBERG_DIALECTS
+            and trusted.isdisjoint({name, "*"})
+        ):
             raise ValueError(
                 f"{name}() of {dialect} is a part of a date, unlike Iceberg's {name}s(): write "
                 f"{name}s(…)"
@@ -194,20 +198,24 @@ TRANSFORMS = (
 )
 """Names of Iceberg's partition transforms."""
 _CALL = re.compile(r"(\w+)\s*\((.*)\)", re.DOTALL)
-_ICEBERGS = frozenset({"trino", "athena"})
+_ICEBERG_DIALECTS = frozenset({"trino", "athena"})
 """Dialects whose partition transforms are the same as Iceberg's."""
-_PARTS_OF_DATES = frozenset({"month", "day", "hour"})
+_DATE_PARTS = frozenset({"month", "day", "hour"})
 """Transforms that are functions of other dialects with another meaning."""
 
 
-def bracketed(text: str, dialect: str) -> str:
+def add_brackets(text: str, dialect: str) -> str:
     """Put brackets around an SQL expression if it is an operator with operands."""
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
     from vde_dagster.sql.reading import parse_plain
 
-    if "@" in text or text.isidentifier() or too_deep(SourceText(Path("macro"), text)) is not None:
+    if (
+        "@" in text
+        or text.isidentifier()
+        or find_too_deep(SourceText(Path("macro"), text)) is not None
+    ):
         return text  # What is too deep is refused with the place of the call.
     try:
         tree = parse_plain(text, dialect=dialect)

@@ -1,4 +1,4 @@
-"""Finds clauses in a query's text, and rewrites QUALIFY as a filter.
+"""Finding the clauses of a SELECT in a query's text, and rewriting QUALIFY as a filter.
 
 The author's words stay, and added names begin with an underscore. A query with QUALIFY becomes a
 subquery with a filter around it. DISTINCT, ORDER BY and LIMIT apply after the filter, so they move
@@ -12,15 +12,15 @@ from collections.abc import Iterable
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from vde_dagster.sql.edits import Edit, apply_edits
-from vde_dagster.sql.reading import read_statements, with_end
-from vde_dagster.sql.trees import untranslated
+from vde_dagster.sql.reading import end_of_with, read_statements
+from vde_dagster.sql.trees import plain_dialect
 
 T = TokenType
 
 
 def with_clause(text: str) -> str | None:
     """Return the WITH clause that a query begins with, or None."""
-    return text[: with_end(untranslated("spark").tokenize(text))] or None
+    return text[: end_of_with(plain_dialect("spark").tokenize(text))] or None
 
 
 SETS = frozenset({T.UNION, T.EXCEPT, T.INTERSECT})
@@ -31,7 +31,7 @@ _VALUE_ENDS = NAMES | {T.R_PAREN, T.R_BRACKET, T.STRING, T.NUMBER, T.END, T.NULL
 
 
 class SelectPieces:
-    """Finds the clauses of the SELECT that a token belongs to.
+    """Clauses of a SELECT as ranges of tokens.
 
     Args:
         inside: Index of a token of the SELECT, outside of nested SELECTs.
@@ -50,7 +50,7 @@ class SelectPieces:
         return self._tokens[index].token_type if 0 <= index < len(self._tokens) else None
 
     def _slice(self, start: int, end: int, edits: Iterable[Edit] = ()) -> str:
-        """Return the text of a range of tokens after edits."""
+        """Return the text of a range of tokens after edits with offsets in the whole text."""
         if start >= end:
             return ""
         first, last = self._tokens[start].start, self._tokens[end - 1].end + 1
@@ -94,7 +94,6 @@ class SelectPieces:
         return written.strip("`").lower()
 
     def aliases(self) -> dict[str, str]:
-        """Return the expressions of the SELECT list by alias."""
         found = {}
         for start, end in self._items(*self._list):
             if end - start < 2 or self._kind(end - 1) not in NAMES:
@@ -110,7 +109,7 @@ _CONDITION = "`_qualify`"
 _DIRECTIONS = ("ASC", "DESC", "NULLS", "FIRST", "LAST")
 
 
-def without_qualify(text: str) -> str:
+def replace_qualify(text: str) -> str:
     """Rewrite every QUALIFY as a filter; raise ParseError or TokenError for invalid queries."""
     while "qualify" in text.lower():
         tokens, _ = read_statements(text)
@@ -118,11 +117,11 @@ def without_qualify(text: str) -> str:
         if not found:
             break
         # The last one lies in no later one.
-        text = _Select(text, tokens, found[-1]).rewritten()
+        text = _QualifyRewriter(text, tokens, found[-1]).rewrite()
     return text
 
 
-class _Select(SelectPieces):
+class _QualifyRewriter(SelectPieces):
     def __init__(self, text: str, tokens: list[Token], qualify: int) -> None:
         super().__init__(text, tokens, qualify)
         behind = self._until(qualify + 1, ENDS | TAIL | {T.WINDOW})
@@ -134,7 +133,7 @@ class _Select(SelectPieces):
             self._tail = (windows, windows)  # What follows sorts the whole set operation.
         self._body = (self._list[1], qualify)
 
-    def rewritten(self) -> str:
+    def rewrite(self) -> str:
         head = range(self._begin + 1, self._list[0])
         distinct = "DISTINCT " if any(self._kind(i) == T.DISTINCT for i in head) else ""
         hints = "".join(self._slice(i, i + 1) + " " for i in head if self._kind(i) == T.HINT)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
 _SIGN = "sign -"
-_NONE_BEHIND = frozenset(["", "(", "[", ".", "::", _SIGN])
-_NONE_BEFORE = frozenset([",", ")", "[", "]", "::"])
+_NO_BLANK_AFTER = frozenset(["", "(", "[", ".", "::", _SIGN])
+_NO_BLANK_BEFORE = frozenset([",", ")", "[", "]", "::"])
 _WORDS = """
 ALL AND ANTI ANY AS BETWEEN BY CASE CROSS CUBE DISTINCT DIV ELSE EXCEPT EXISTS FILTER FROM FULL
 HAVING IN INNER INTERSECT JOIN LATERAL LEFT LIKE LIMIT MINUS NOT OFFSET ON OR OUTER OVER PIVOT RIGHT
@@ -31,7 +31,7 @@ RLIKE ROLLUP SELECT SEMI SETS SOME TABLESAMPLE THEN UNION UNPIVOT USING VALUES W
 """
 CLAUSE_WORDS = frozenset(_WORDS.split())
 """Words after which a bracket begins no arguments of a call, and a minus is a sign."""
-_AS_WRITTEN = frozenset("${}@:?!~\\")
+_KEEP_SPACING = frozenset("${}@:?!~\\")
 """Signs whose meaning may depend on their neighbors."""
 
 
@@ -58,8 +58,8 @@ def to_one_line(
             left_out = not left_out
             continue
         piece = text[start : end + 1]
-        blank = before not in _NONE_BEHIND
-        if piece in _NONE_BEFORE:
+        blank = before not in _NO_BLANK_AFTER
+        if piece in _NO_BLANK_BEFORE:
             blank = False
         elif piece.isidentifier():
             if has_parameters and piece.startswith("__"):
@@ -78,7 +78,7 @@ def to_one_line(
                 blank = False
         if blank and adjacent:
             shifts = piece == before and piece in ("<", ">")  # They may be parts of one operator.
-            blank = not (piece in _AS_WRITTEN or before in _AS_WRITTEN or shifts)
+            blank = not (piece in _KEEP_SPACING or before in _KEEP_SPACING or shifts)
         if blank:
             out.append(" ")
             length += 1
@@ -96,7 +96,7 @@ def to_one_line(
 
 
 def _is_value(token: str) -> bool:
-    """Return whether a token may end a value."""
+    """Return whether a token may end a value, so that a minus after it is a subtraction."""
     # A minus after such a token is a subtraction.
     if token[-1:].isalnum() or token[-1:] == "_":
         return token.rsplit(None, 1)[-1].upper() not in CLAUSE_WORDS

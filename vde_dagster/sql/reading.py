@@ -14,9 +14,9 @@ from sqlglot.errors import ParseError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from vde_dagster.base.names import quote, string_literal
-from vde_dagster.sql.grammar.precedence import with_brackets
-from vde_dagster.sql.grammar.tokens import MARK, as_written
-from vde_dagster.sql.trees import untranslated
+from vde_dagster.sql.grammar.precedence import add_spark_brackets
+from vde_dagster.sql.grammar.tokens import MARK, keep_written_text
+from vde_dagster.sql.trees import plain_dialect
 
 _MISREAD_FIELDS = {TokenType.SELECT, TokenType.NOT}
 """Keywords that SQLGlot takes for the start of an expression where a field's name stands."""
@@ -26,7 +26,7 @@ DOUBT = "vde_doubt"
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A parsed query.
+    """A query's tokens and syntax tree.
 
     Args:
         tree: The syntax tree, for analysis only. Calls are `exp.Anonymous`, literals have the
@@ -40,17 +40,17 @@ class Reading:
     @property
     def with_clause(self) -> str:
         """The WITH clause that the query begins with; empty if it has none."""
-        return self.text[: with_end(self.tokens)]
+        return self.text[: end_of_with(self.tokens)]
 
     @property
     def tables(self) -> list[exp.Table]:
         """The tables that the query reads: no CTEs, table functions, hints or parameters."""
-        from vde_dagster.sql.tables import tables_read
+        from vde_dagster.sql.tables import find_tables_read
 
-        return list(tables_read(self.tree))
+        return list(find_tables_read(self.tree))
 
 
-def with_end(tokens: list[Token]) -> int:
+def end_of_with(tokens: list[Token]) -> int:
     """Return the offset after the WITH clause that a query begins with; 0 if it has none."""
     if not tokens or tokens[0].token_type != TokenType.WITH:
         return 0
@@ -65,7 +65,7 @@ def with_end(tokens: list[Token]) -> int:
     return 0
 
 
-def name_of_call(e: exp.Expr) -> str:
+def call_name(e: exp.Expr) -> str:
     """Return a call's name in lower case, without resolving synonyms; "" for other nodes."""
     return e.name.rstrip(MARK).lower() if isinstance(e, exp.Anonymous) else ""
 
@@ -76,22 +76,22 @@ def is_star(e: exp.Expr) -> bool:
 
 
 def read_statements(text: str) -> tuple[list[Token], list[exp.Expr | None]]:
-    """Return the tokens of a text, and a tree for each of its statements (None if empty).
+    """Parse a text; return its tokens, and the tree of each statement (None if empty).
 
     Raises:
         ParseError, TokenError: SQLGlot cannot read the text.
     """
-    dialect = untranslated("spark")
+    dialect = plain_dialect("spark")
     tokens = dialect.tokenize(text)
-    made = as_written(text, tokens)
+    made = keep_written_text(text, tokens)
     doubt = made.doubt
-    bracketed = with_brackets(made.tokens)
+    bracketed = add_spark_brackets(made.tokens)
     try:
-        trees = parsed(dialect, bracketed or made.tokens, text)
+        trees = parse_tokens(dialect, bracketed or made.tokens, text)
     except ParseError:
         if bracketed is None or bracketed is made.tokens:
             raise
-        trees = parsed(dialect, made.tokens, text)
+        trees = parse_tokens(dialect, made.tokens, text)
         bracketed = None
     lateral = "LATERAL" in text.upper()
     if doubt is None and lateral and any(map(_lacks_condition, trees)):
@@ -105,16 +105,16 @@ def read_statements(text: str) -> tuple[list[Token], list[exp.Expr | None]]:
     return tokens, trees
 
 
-def parsed(dialect: Dialect, tokens: list[Token], text: str) -> list[exp.Expr | None]:
-    """Return the trees of a text's statements; raise ParseError if SQLGlot cannot read the text."""
+def parse_tokens(dialect: Dialect, tokens: list[Token], text: str) -> list[exp.Expr | None]:
+    """Parse tokens to the trees of their statements; raise ParseError for every failure."""
     try:
-        return dialect.parser().parse(_with_bracketed_literals(tokens), text)
+        return dialect.parser().parse(_bracket_literals(tokens), text)
     except (AttributeError, IndexError, KeyError, TypeError) as error:
         raise ParseError(f"SQLGlot cannot read the text: {error}") from error
 
 
 def read_query(text: str) -> Reading:
-    """Read one query.
+    """Parse a text of one query.
 
     Raises:
         ParseError, TokenError: SQLGlot cannot read the text, or it has several statements.
@@ -165,7 +165,7 @@ def parse_type(text: str, dialect: str = "spark") -> exp.DataType:
     """
     if dialect != "spark" or not ("<" in text or "''" in text or '""' in text):
         return exp.DataType.build(text, dialect=dialect)
-    tokens = _with_doubled_quotes(text, untranslated(dialect).tokenize(text))
+    tokens = _join_doubled_quotes(text, plain_dialect(dialect).tokenize(text))
     for number in range(len(tokens) - 1, 0, -1):
         token, following = tokens[number], tokens[number + 1 : number + 2]
         written = None
@@ -200,9 +200,9 @@ def _plain_trees(
     tokens = chosen.tokenize(text)
     if isinstance(chosen, Spark) and not isinstance(chosen, Databricks):
         # SQLGlot's parser alone would read `'C''1'` as `'C1'`.
-        tokens = _with_doubled_quotes(text, tokens)
-        tokens = with_brackets(tokens) or tokens
-    tokens = _with_bracketed_literals(tokens)
+        tokens = _join_doubled_quotes(text, tokens)
+        tokens = add_spark_brackets(tokens) or tokens
+    tokens = _bracket_literals(tokens)
     parser = chosen.parser(**options)
     try:
         if into is not None:
@@ -212,7 +212,7 @@ def _plain_trees(
         raise ParseError(f"SQLGlot cannot read the text: {error}") from error
 
 
-def _with_doubled_quotes(text: str, tokens: list[Token]) -> list[Token]:
+def _join_doubled_quotes(text: str, tokens: list[Token]) -> list[Token]:
     """Join adjacent strings in the same quotes, with one quote between the joined texts."""
     joined: list[Token] = []
     for token in tokens:
@@ -230,8 +230,8 @@ def _with_doubled_quotes(text: str, tokens: list[Token]) -> list[Token]:
     return joined
 
 
-def _with_bracketed_literals(tokens: list[Token]) -> list[Token]:
-    """Put brackets around `DATE '…'` before `::`."""
+def _bracket_literals(tokens: list[Token]) -> list[Token]:
+    """Put brackets around `DATE '…'` before `::`, as SQLGlot (30.30) would cast only the text."""
     if not any(token.text == "::" for token in tokens):
         return tokens
     made: list[Token] = []
@@ -255,7 +255,7 @@ _WITHOUT_ON = "LEFT JOIN LATERAL without ON"
 
 
 def _lacks_condition(tree: exp.Expr | None) -> bool:
-    """Return whether an outer join to LATERAL has no ON."""
+    """Return whether an outer join to LATERAL has no ON, where SQLGlot would add ON TRUE."""
     # SQLGlot would add ON TRUE.
     return tree is not None and any(
         isinstance(join.this, exp.Lateral)
@@ -278,7 +278,7 @@ _UNITS = frozenset(
 
 def is_misread(text: str) -> bool:
     """Return whether SQLGlot is known to misread a Spark query."""
-    dialect = untranslated("spark")
+    dialect = plain_dialect("spark")
     tokens = dialect.tokenize(text)
     for token, following in pairwise(tokens):
         name = token.text.lower()
@@ -294,5 +294,5 @@ def is_misread(text: str) -> bool:
             return True  # '' within a string is a quote in Spark 4.
         if token.token_type == TokenType.TIME:
             return True
-    made = as_written(text, tokens)
-    return made.doubt is not None or with_brackets(made.tokens) is not made.tokens
+    made = keep_written_text(text, tokens)
+    return made.doubt is not None or add_spark_brackets(made.tokens) is not made.tokens

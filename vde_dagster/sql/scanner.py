@@ -26,7 +26,7 @@ OPENING = {"(": ")", "[": "]", "{": "}"}
 CLOSING = frozenset(OPENING.values())
 
 
-def _quotes(backslash: bool) -> tuple[str, str]:
+def _quote_patterns(backslash: bool) -> tuple[str, str]:
     escape = r"|\\." if backslash else ""
     body = r"[^'\\]" if backslash else r"[^']"
     dbody = r'[^"\\]' if backslash else r'[^"]'
@@ -36,7 +36,7 @@ def _quotes(backslash: bool) -> tuple[str, str]:
 
 
 def _pattern(backslash: bool) -> re.Pattern[str]:
-    string, quoted = _quotes(backslash)
+    string, quoted = _quote_patterns(backslash)
     return re.compile(
         rf"""
         \s*(?:
@@ -52,9 +52,8 @@ def _pattern(backslash: bool) -> re.Pattern[str]:
     )
 
 
-def _runs(backslash: bool, signs: str, *others: str) -> re.Pattern[str]:
-    """Return a pattern that matches a word, a string, a quoted identifier or a sign."""
-    string, quoted = _quotes(backslash)
+def _run_pattern(backslash: bool, signs: str, *others: str) -> re.Pattern[str]:
+    string, quoted = _quote_patterns(backslash)
     one = [r"(?![rR]')\w+", rf"[\s{signs}]+", r"-(?!-)", r"/(?!\*)", *others, string, quoted]
     return re.compile(f"(?:{'|'.join(one)})*", re.DOTALL)
 
@@ -63,12 +62,14 @@ _SIGNS = r"().=<>*+%|&!\[\]{}:$#?^~\\"
 _PATTERNS = {backslash: _pattern(backslash) for backslash in (False, True)}
 _PLAIN = {
     # A statement up to its semicolon, or up to what only the scanner understands.
-    backslash: _runs(backslash, _SIGNS + "@", r",(?!\s*(?:,|--|/\*))", r"--[^\n]*\n(?=\s*[^\s;/-])")
+    backslash: _run_pattern(
+        backslash, _SIGNS + "@", r",(?!\s*(?:,|--|/\*))", r"--[^\n]*\n(?=\s*[^\s;/-])"
+    )
     for backslash in (False, True)
 }
 _BEFORE_AT = {
     # A text up to an `@`, or up to what only the scanner understands.
-    backslash: _runs(backslash, _SIGNS + ";,", r"--[^\n]*")
+    backslash: _run_pattern(backslash, _SIGNS + ";,", r"--[^\n]*")
     for backslash in (False, True)
 }
 
@@ -86,7 +87,6 @@ class Token(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Offset after the token's last character."""
         return self.start + len(self.text)
 
     @staticmethod
@@ -101,11 +101,11 @@ class Token(NamedTuple):
         return [token for token in scan(source, backslash=backslash) if token.kind != "comment"]
 
     def is_word(self, *words: str) -> bool:
-        """Return whether the token is one of the given words, ignoring case."""
+        """Return whether the token is one of the given words, which are in upper case."""
         return self.kind == "word" and self.text.upper() in words
 
     def is_string(self, dialect: str) -> bool:
-        """Return whether the token is a string."""
+        """Return whether the token is a string; in some dialects, double quotes are identifiers."""
         # Double quotes are not strings in some dialects.
         double = dialect in BACKSLASH_DIALECTS
         return self.kind == "string" and (double or self.text[-1] == "'")
@@ -113,13 +113,12 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """A file's text, or a part of it."""
+    """The text of a file, or of a part of it, for errors with line and column."""
 
     path: Path
     text: str
 
     def location(self, offset: int) -> SourceLocation:
-        """Return the line and column (1-based) of an offset."""
         offset = min(max(offset, 0), len(self.text))
         line = self.text.count("\n", 0, offset) + 1
         column = offset - (self.text.rfind("\n", 0, offset) + 1) + 1
@@ -144,11 +143,11 @@ class SourceText:
         *,
         unknown: Unknown | None = None,
     ) -> ProjectError:
-        """Create an error with the location of an offset."""
+        """Create an error with the line and column of an offset."""
         return ProjectError(message, hint=hint, location=self.location(offset), unknown=unknown)
 
     def closing(self, tokens: list[Token], opening: int) -> int:
-        """Return the index of the bracket that closes the one at `opening`.
+        """Return the index of the token that closes the bracket at index `opening`.
 
         Raises:
             ProjectError: The bracket is not closed, or closed by a bracket of another kind.
@@ -205,7 +204,7 @@ def scan(
         yield Token(kind, value, at)
 
 
-def plain_end(source: SourceText, start: int, *, backslash: bool = True) -> int | None:
+def find_statement_end(source: SourceText, start: int, *, backslash: bool = True) -> int | None:
     """Find the end of a statement without scanning its tokens.
 
     Returns:
@@ -217,7 +216,7 @@ def plain_end(source: SourceText, start: int, *, backslash: bool = True) -> int 
     return end if source.text[end : end + 1] in ("", ";") else None
 
 
-def next_at(source: SourceText, start: int, end: int, *, backslash: bool = True) -> int | None:
+def find_at_sign(source: SourceText, start: int, end: int, *, backslash: bool = True) -> int | None:
     """Find the next `@` outside strings, quoted identifiers and comments.
 
     Raises:
@@ -237,7 +236,6 @@ _COMMENT_MARK = re.compile(r"/\*|\*/")
 
 
 def _comment_end(source: SourceText, start: int, stop: int) -> int:
-    """Find the end of a block comment."""
     # Comments nest, as in Spark.
     depth = 0
     for mark in _COMMENT_MARK.finditer(source.text, start, stop):
@@ -285,7 +283,7 @@ def unquote(token: Token) -> str:
     return text
 
 
-def raw_text(source: SourceText, tokens: list[Token]) -> str:
+def join_text(source: SourceText, tokens: list[Token]) -> str:
     """Return the text of consecutive tokens on one line, without comments."""
     pieces: list[str] = []
     previous: Token | None = None
@@ -309,28 +307,28 @@ _CASE = re.compile(r"\bcase\b", re.IGNORECASE)
 _TYPES = ("ARRAY", "MAP", "STRUCT")
 
 
-def too_deep(source: SourceText, *, backslash: bool = True) -> int | None:
+def find_too_deep(source: SourceText, *, backslash: bool = True) -> int | None:
     """Return the offset of the first bracket that is nested more deeply than allowed, or None."""
     if not _may_be_deep(source.text):
         return None
     try:
-        offset, depth = deepest(source, backslash=backslash, stop_at=DEEPEST + 1)
+        offset, depth = find_deepest(source, backslash=backslash, stop_at=DEEPEST + 1)
     except ProjectError:
         return None  # Something is not closed, which is a mistake of its own.
     return offset if depth > DEEPEST else None
 
 
 def refuse_too_deep(source: SourceText, *, backslash: bool = True) -> None:
-    """Raise a ProjectError with the location if a text is nested too deeply."""
-    found = too_deep(source, backslash=backslash)
+    """Raise ProjectError, with the location, if a text is nested too deeply."""
+    found = find_too_deep(source, backslash=backslash)
     if found is not None:
         raise source.error(NESTED, found, NESTED_HINT)
 
 
-def nested_too_deeply(source: SourceText, hint: str = NESTED_HINT) -> ProjectError:
+def nesting_error(source: SourceText, hint: str = NESTED_HINT) -> ProjectError:
     """Create the error for a text that exhausted the parser's stack, with the deepest place."""
     try:
-        offset, depth = deepest(source)
+        offset, depth = find_deepest(source)
     except ProjectError:
         offset, depth = 0, 0
     if depth < DEEPEST // 10:
@@ -340,21 +338,21 @@ def nested_too_deeply(source: SourceText, hint: str = NESTED_HINT) -> ProjectErr
 
 
 def _may_be_deep(text: str) -> bool:
-    """Return whether a text has many opening brackets."""
-    # This check is much faster than `deepest`.
+    """Return whether a text has many opening brackets: much faster than `find_deepest`."""
+    # This check is much faster than `find_deepest`.
     brackets = sum(text.count(opening) for opening in OPENING)
     if brackets + text.count("<") > DEEPEST:
         return True
     return len(text) > 4 * DEEPEST and len(_CASE.findall(text)) > DEEPEST
 
 
-def deepest(
+def find_deepest(
     source: SourceText,
     *,
     backslash: bool = True,
     stop_at: int | None = None,
 ) -> tuple[int, int]:
-    """Return offset and level of the most deeply nested place; stop at the level `stop_at`."""
+    """Return (offset, level) of the most deeply nested place; stop at the level `stop_at`."""
     found, most = 0, 0
     levels: list[str] = []
     before = ""

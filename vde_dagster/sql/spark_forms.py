@@ -69,7 +69,7 @@ _TAIL = frozenset(
 
 
 class NoSparkForm(Exception):
-    """The query has a form that Spark does not have."""
+    """The query has a form without an equivalent in Spark."""
 
     def __init__(self, offset: int, message: str, hint: str) -> None:
         super().__init__(message)
@@ -77,8 +77,8 @@ class NoSparkForm(Exception):
         self.hint = hint
 
 
-def spark_forms(text: str) -> list[Edit]:
-    """Return the edits that a query needs for Spark to read it.
+def find_rewrites(text: str) -> list[Edit]:
+    """Return the edits after which Spark can read a query.
 
     Raises:
         NoSparkForm: The query has a form without an equivalent in Spark.
@@ -86,18 +86,27 @@ def spark_forms(text: str) -> list[Edit]:
     if not _may_need_edits(text) or _MAYBE.search(text) is None:
         return []
     tokens = Token.split(text)
-    _refuse(tokens)
-    forms = (_exclude, _nulls, _type, _array, _fetch, _materialized, _comma, _any)
+    _refuse_unsupported(tokens)
+    forms = (
+        _rewrite_exclude,
+        _move_nulls,
+        _rewrite_type,
+        _rewrite_array,
+        _rewrite_fetch,
+        _remove_materialized,
+        _remove_comma,
+        _rewrite_any,
+    )
     edits: list[Edit] = []
     for index in range(len(tokens)):
         for form in forms:
             edits += form(tokens, index)
-        edits += _distinct_on(text, tokens, index)
+        edits += _rewrite_distinct_on(text, tokens, index)
     return edits
 
 
 def _may_need_edits(text: str) -> bool:
-    """Return whether a text may match `_MAYBE`."""
+    """Return whether a text may match `_MAYBE`: a check that is much cheaper than the match."""
     # This check is much cheaper than the match itself.
     if not text.isascii() or "[" in text or "::" in text:
         return True
@@ -119,7 +128,7 @@ def _word(tokens: list[Token], index: int) -> str:
     return tokens[index].text.upper() if tokens[index].kind in ("word", "punct") else "?"
 
 
-def _close(tokens: list[Token], opening: int) -> int:
+def _closing_index(tokens: list[Token], opening: int) -> int:
     depth = 0
     for index in range(opening, len(tokens)):
         if tokens[index].kind == "punct":
@@ -129,7 +138,7 @@ def _close(tokens: list[Token], opening: int) -> int:
     return len(tokens) - 1
 
 
-def _refuse(tokens: list[Token]) -> None:
+def _refuse_unsupported(tokens: list[Token]) -> None:
     opened: list[int] = []
     for index, token in enumerate(tokens):
         if token.kind == "punct" and token.text in OPENING:
@@ -158,7 +167,7 @@ def _is_call_without_query(tokens: list[Token], opening: int, order: int) -> boo
     return called and not any(word in ("SELECT", "PARTITION", "FROM") for word in inside)
 
 
-def _exclude(tokens: list[Token], index: int) -> Iterator[Edit]:
+def _rewrite_exclude(tokens: list[Token], index: int) -> Iterator[Edit]:
     """Rewrite `* EXCLUDE (a)` as `* EXCEPT (a)`."""
     token = tokens[index]
     if _word(tokens, index) != "EXCLUDE" or _word(tokens, index - 1) != "*":
@@ -169,7 +178,7 @@ def _exclude(tokens: list[Token], index: int) -> Iterator[Edit]:
         yield Edit(column.start, column.end, f"({column.text})")
 
 
-def _nulls(tokens: list[Token], index: int) -> Iterator[Edit]:
+def _move_nulls(tokens: list[Token], index: int) -> Iterator[Edit]:
     """Rewrite `f(a IGNORE NULLS)` as `f(a) IGNORE NULLS`."""
     words = (_word(tokens, index), _word(tokens, index + 1), _word(tokens, index + 2))
     if words[0] in ("IGNORE", "RESPECT") and words[1:] == ("NULLS", ")"):
@@ -178,7 +187,7 @@ def _nulls(tokens: list[Token], index: int) -> Iterator[Edit]:
         yield Edit(bracket.end, bracket.end, f" {words[0]} NULLS")
 
 
-def _type(tokens: list[Token], index: int) -> Iterator[Edit]:
+def _rewrite_type(tokens: list[Token], index: int) -> Iterator[Edit]:
     """Rewrite types by their names in Spark, as in `a::text` and `CAST(a AS VARCHAR)`."""
     token = tokens[index]
     meant = _TYPES.get(_word(tokens, index))
@@ -202,8 +211,7 @@ def _is_cast(tokens: list[Token], index: int) -> bool:
     return False
 
 
-def _array(tokens: list[Token], index: int) -> Iterator[Edit]:
-    """Rewrite `[1, 2]` as `ARRAY(1, 2)`, unless it is a subscript."""
+def _rewrite_array(tokens: list[Token], index: int) -> Iterator[Edit]:
     if _word(tokens, index) != "[":
         return
     before = tokens[index - 1] if index else None
@@ -212,12 +220,12 @@ def _array(tokens: list[Token], index: int) -> Iterator[Edit]:
         is_name = before.kind == "word" and before.text.upper() not in CLAUSE_WORDS
         if is_value or is_name:
             return
-    close = tokens[_close(tokens, index)]
+    close = tokens[_closing_index(tokens, index)]
     yield Edit(tokens[index].start, tokens[index].end, "ARRAY(")
     yield Edit(close.start, close.end, ")")
 
 
-def _fetch(tokens: list[Token], index: int) -> Iterator[Edit]:
+def _rewrite_fetch(tokens: list[Token], index: int) -> Iterator[Edit]:
     """Rewrite `FETCH FIRST 5 ROWS ONLY` as `LIMIT 5`."""
     if _word(tokens, index) == "FETCH" and _word(tokens, index + 1) in ("FIRST", "NEXT"):
         is_number = index + 2 < len(tokens) and tokens[index + 2].kind == "number"
@@ -227,8 +235,8 @@ def _fetch(tokens: list[Token], index: int) -> Iterator[Edit]:
             yield Edit(tokens[index].start, tokens[last + 1].end, f"LIMIT {count}")
 
 
-def _materialized(tokens: list[Token], index: int) -> Iterator[Edit]:
-    """Remove MATERIALIZED and NOT MATERIALIZED from a CTE."""
+def _remove_materialized(tokens: list[Token], index: int) -> Iterator[Edit]:
+    """Remove MATERIALIZED and NOT MATERIALIZED from a CTE, which do not affect rows."""
     # These words do not affect rows.
     if _word(tokens, index) != "MATERIALIZED" or _word(tokens, index + 1) != "(":
         return
@@ -237,8 +245,7 @@ def _materialized(tokens: list[Token], index: int) -> Iterator[Edit]:
         yield Edit(tokens[first].start, tokens[index].end, "")
 
 
-def _comma(tokens: list[Token], index: int) -> Iterator[Edit]:
-    """Remove a trailing comma, as in `SELECT a, FROM t`."""
+def _remove_comma(tokens: list[Token], index: int) -> Iterator[Edit]:
     if _word(tokens, index) != ",":
         return
     word, behind = _word(tokens, index + 1), _word(tokens, index + 2)
@@ -248,7 +255,7 @@ def _comma(tokens: list[Token], index: int) -> Iterator[Edit]:
         yield Edit(tokens[index].start, tokens[index].end, "")
 
 
-def _any(tokens: list[Token], index: int) -> Iterator[Edit]:
+def _rewrite_any(tokens: list[Token], index: int) -> Iterator[Edit]:
     """Rewrite `a = ANY (SELECT …)` as `a IN (SELECT …)`, and `a <> ALL (…)` as `a NOT IN (…)`."""
     word = _word(tokens, index)
     is_query = _word(tokens, index + 1) == "(" and _word(tokens, index + 2) in ("SELECT", "WITH")
@@ -272,12 +279,11 @@ def _any(tokens: list[Token], index: int) -> Iterator[Edit]:
     yield Edit(tokens[first].start, tokens[index].end, meant)
 
 
-def _distinct_on(text: str, tokens: list[Token], index: int) -> Iterator[Edit]:
-    """Rewrite `DISTINCT ON (k)` as QUALIFY."""
+def _rewrite_distinct_on(text: str, tokens: list[Token], index: int) -> Iterator[Edit]:
     words = (_word(tokens, index), _word(tokens, index + 1), _word(tokens, index + 2))
     if words != ("DISTINCT", "ON", "("):
         return
-    close = _close(tokens, index + 2)
+    close = _closing_index(tokens, index + 2)
     keys = text[tokens[index + 2].end : tokens[close].start]
     end = _clause_end(tokens, close + 1, _TAIL | {"QUALIFY"})
     if _word(tokens, end) == "QUALIFY":

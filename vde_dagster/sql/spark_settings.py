@@ -23,10 +23,10 @@ def _settings(name: str) -> tuple[str, ...]:
     return tuple(PREFIX + word for line in lines for word in line.partition("\t")[2].split())
 
 
-_HOW_IT_RUNS = _settings("without effect")
+_WITHOUT_EFFECT = _settings("without effect")
 """Settings without effect on a query's result."""
 
-_RULES_HOLD = _settings("safe")
+_SAFE = _settings("safe")
 """Settings that may change results, but do not break a rule with any value.
 
 They decide how data is read and written, or the result of functions that no rule rewrites. ANSI
@@ -60,23 +60,23 @@ ASSUMED = {
 TIMESTAMP_TYPE = f"{PREFIX}timestampType"
 
 
-def decides_answers(key: str) -> bool:
+def may_affect_results(key: str) -> bool:
     """Return whether a setting may affect the result of a query; true for unknown settings."""
-    return key.startswith(PREFIX) and not key.startswith(_HOW_IT_RUNS)
+    return key.startswith(PREFIX) and not key.startswith(_WITHOUT_EFFECT)
 
 
-def breaks_rules(key: str, value: str | None) -> bool:
+def may_break_rules(key: str, value: str | None) -> bool:
     """Return whether a setting may break the rules that versions use to compare queries.
 
-    >>> breaks_rules("spark.sql.caseSensitive", "true")
+    >>> may_break_rules("spark.sql.caseSensitive", "true")
     True
-    >>> breaks_rules("spark.sql.ansi.enabled", "false")
+    >>> may_break_rules("spark.sql.ansi.enabled", "false")
     False
 
     Args:
         value: The setting's value; None if it is unknown.
     """
-    if not decides_answers(key) or key.startswith(_RULES_HOLD):
+    if not may_affect_results(key) or key.startswith(_SAFE):
         return False
     other = "false" if key.startswith(f"{PREFIX}legacy.") else None
     default = _DEFAULTS.get(key, other)
@@ -89,19 +89,21 @@ _SET_OTHER = re.compile(
     r"\s*SET\s+(TIME\s+ZONE|VAR|VARIABLE|CATALOG|PATH|-v|ROLE)\b", re.IGNORECASE
 )
 _RESET = re.compile(rf"\s*RESET(?:\s+({_NAME}))?\s*;?\s*", re.IGNORECASE)
-_SHOWN = re.compile(rf"\s*SET(?:\s+{_NAME})?\s*;?\s*", re.IGNORECASE)
+_QUERY_OF_SETTING = re.compile(rf"\s*SET(?:\s+{_NAME})?\s*;?\s*", re.IGNORECASE)
 _VALUE = re.compile(r"[\w.,:/+\- ]+")
 
 
 def read_settings(statements: Iterable[str]) -> list[tuple[str, str | None]]:
-    """Return the settings that SET and RESET statements change, with literal values or None.
+    """Return (name, value) of each setting that SET and RESET statements change.
+
+    The value is None unless it is a literal.
 
     >>> read_settings(["SET spark.sql.caseSensitive = true", "RESET spark.sql.ansi.enabled"])
     [('spark.sql.caseSensitive', 'true'), ('spark.sql.ansi.enabled', None)]
     """
     found: list[tuple[str, str | None]] = []
     for statement in statements:
-        if _SET_OTHER.match(statement) or _SHOWN.fullmatch(statement):
+        if _SET_OTHER.match(statement) or _QUERY_OF_SETTING.fullmatch(statement):
             continue
         made = _SET.fullmatch(statement)
         if made is not None:

@@ -27,24 +27,24 @@ class TemporaryView:
     problem: tuple[str, str] | None = None
 
 
-def temporary_view(tokens: list[Token]) -> TemporaryView | None:
-    """Read `CREATE TEMPORARY VIEW x AS …` or `CACHE TABLE x AS …`; None for other statements."""
+def read_temporary_view(tokens: list[Token]) -> TemporaryView | None:
+    """Parse `CREATE TEMPORARY VIEW x AS …` or `CACHE TABLE x AS …`; None for other statements."""
     words = [t.text.upper() if t.kind == "word" else t.text for t in tokens]
     if words[:1] == ["CACHE"]:
-        return _cached(tokens, words)
-    return _created(tokens, words) if words[:1] == ["CREATE"] else None
+        return _read_cache(tokens, words)
+    return _read_create(tokens, words) if words[:1] == ["CREATE"] else None
 
 
 _DROPS = re.compile(r"(DROP VIEW|UNCACHE TABLE)( IF EXISTS)?|CACHE( LAZY)? TABLE")
 
 
-def name_that_is_dropped(tokens: Sequence[Token]) -> str | None:
+def read_dropped_name(tokens: Sequence[Token]) -> str | None:
     """Return the name in `DROP VIEW x`, `UNCACHE TABLE x` or `CACHE TABLE x`, if it is one word."""
     words = [t.text.upper() if t.kind == "word" else t.text for t in tokens]
     return unquote(tokens[-1]) if _DROPS.fullmatch(" ".join(words[:-1])) else None
 
 
-def _created(tokens: list[Token], words: list[str]) -> TemporaryView | None:
+def _read_create(tokens: list[Token], words: list[str]) -> TemporaryView | None:
     at = 1
     if words[at : at + 2] == ["OR", "REPLACE"]:
         at += 2
@@ -67,15 +67,15 @@ def _created(tokens: list[Token], words: list[str]) -> TemporaryView | None:
     columns: tuple[str, ...] = ()
     if words[at : at + 1] == ["("]:
         columns = _first_words(tokens, at)
-    start = _behind_as(tokens, words, at)
+    start = _query_start(tokens, words, at)
     return TemporaryView(unquote(named), named.text, columns, start, problem)
 
 
-def _cached(tokens: list[Token], words: list[str]) -> TemporaryView | None:
+def _read_cache(tokens: list[Token], words: list[str]) -> TemporaryView | None:
     at = 2 + (words[1:2] == ["LAZY"])
     if words[at - 1 : at] != ["TABLE"] or at >= len(tokens) - 1:
         return None
-    start = _behind_as(tokens, words, at + 1)
+    start = _query_start(tokens, words, at + 1)
     if start is None:
         begins = (i for i in range(at + 1, len(words)) if words[i] in ("SELECT", "WITH", "FROM"))
         first = next(begins, None)
@@ -86,7 +86,7 @@ def _cached(tokens: list[Token], words: list[str]) -> TemporaryView | None:
     return TemporaryView(unquote(tokens[at]), tokens[at].text, (), start, problem)
 
 
-def _behind_as(tokens: list[Token], words: list[str], at: int) -> int | None:
+def _query_start(tokens: list[Token], words: list[str], at: int) -> int | None:
     """Return the offset after the first `AS` outside brackets, or None."""
     depth = 0
     for index in range(at, len(tokens) - 1):
@@ -121,14 +121,14 @@ def replace_dotted_names(statement: str, meaning: Callable[[list[str]], str | No
     """
     tokens = Token.split(statement)
     edits = []
-    for chain in _chains(tokens):
+    for chain in _dotted_names(tokens):
         other = meaning([unquote(one) for one in chain])
         if other is not None:
             edits.append(Edit(chain[0].start, chain[-1].end, other))
     return apply_edits(statement, edits)
 
 
-def _chains(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+def _dotted_names(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     texts = [token.text for token in tokens] + ["", ""]
     words = [token.kind in ("word", "quoted") for token in tokens] + [False, False]
     index = 0

@@ -8,19 +8,19 @@ from sqlglot import exp
 from sqlglot.expressions import Expr, Identifier, Literal, Table
 
 
-def tables_read(tree: exp.Expr) -> Iterator[exp.Table]:
+def find_tables_read(tree: exp.Expr) -> Iterator[exp.Table]:
     """Yield the tables that a query reads: no CTEs, table functions, hints or parameters."""
-    withs = _Withs()
+    withs = _CteResolver()
     for table in _tables(tree):
         if not isinstance(table.this, exp.Identifier) or not table.name:
             continue
-        if table.find_ancestor(exp.Hint) is not None or withs.define(table):
+        if table.find_ancestor(exp.Hint) is not None or withs.is_cte(table):
             continue
         yield table
 
 
 def _tables(tree: exp.Expr) -> list[exp.Table]:
-    """Find all tables, breadth first."""
+    """Find all tables, breadth first; twice as fast as SQLGlot's walk of all nodes."""
     # SQLGlot's walk visits all nodes and takes twice as long.
     ends = {Identifier, Literal, str, bool, type(None)}
     nodes = [tree]
@@ -33,14 +33,13 @@ def _tables(tree: exp.Expr) -> list[exp.Table]:
     return [node for node in nodes if isinstance(node, Table)]
 
 
-class _Withs:
+class _CteResolver:
     """Resolves table names to CTEs of a query's WITH clauses."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[dict[str, int], dict[int, int]]] = {}
 
-    def define(self, table: exp.Table) -> bool:
-        """Return whether a table name refers to a CTE."""
+    def is_cte(self, table: exp.Table) -> bool:
         if table.args.get("db"):
             return False
         name = table.name.lower()

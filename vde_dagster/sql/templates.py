@@ -36,7 +36,7 @@ class JinjaBlock:
     end: int
 
 
-def jinja_blocks(source: SourceText, *, backslash: bool = True) -> list[JinjaBlock]:
+def find_jinja_blocks(source: SourceText, *, backslash: bool = True) -> list[JinjaBlock]:
     """Find the blocks and comments of Jinja outside of strings and SQL's own comments.
 
     Raises:
@@ -71,30 +71,29 @@ def jinja_blocks(source: SourceText, *, backslash: bool = True) -> list[JinjaBlo
 
 
 def _tokens(source: SourceText, position: int, backslash: bool) -> Iterator[Token]:
-    """Yield the tokens before the first unclosed token."""
     with contextlib.suppress(ProjectError):
         yield from scan(source, position, backslash=backslash)
 
 
-def without_blocks(source: SourceText, blocks: list[JinjaBlock]) -> SourceText:
+def blank_blocks(source: SourceText, blocks: list[JinjaBlock]) -> SourceText:
     """Blank out blocks and comments, without changing the offsets of other characters."""
-    return _blanked(
+    return _blank(
         source,
         [(b.start, b.end) if b.kind == "comment" else (b.body, b.body_end) for b in blocks],
     )
 
 
-def without_jinja_comments(source: SourceText, *, backslash: bool = True) -> SourceText:
+def blank_jinja_comments(source: SourceText, *, backslash: bool = True) -> SourceText:
     """Blank out comments `{# … #}` outside of blocks.
 
     Raises:
         ProjectError: A block or comment has no end.
     """
-    blocks = jinja_blocks(source, backslash=backslash)
-    return _blanked(source, [(b.start, b.end) for b in blocks if b.kind == "comment"])
+    blocks = find_jinja_blocks(source, backslash=backslash)
+    return _blank(source, [(b.start, b.end) for b in blocks if b.kind == "comment"])
 
 
-def _blanked(source: SourceText, stretches: list[tuple[int, int]]) -> SourceText:
+def _blank(source: SourceText, stretches: list[tuple[int, int]]) -> SourceText:
     if not stretches:
         return source
     text = source.text
@@ -128,7 +127,7 @@ _PIECES = re.compile(
 """Patterns of the pieces of a text; an unclosed piece takes the rest, so it is scanned once."""
 
 
-def with_dash_comments(source: SourceText, dialect: str) -> SourceText:
+def rewrite_hash_comments(source: SourceText, dialect: str) -> SourceText:
     """Rewrite comments such as `# why` as `--why` if the dialect has `#` comments.
 
     Offsets do not change.

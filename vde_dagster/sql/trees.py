@@ -28,7 +28,6 @@ def placeholder(name: str) -> str:
 
 
 def restore_parameter_text(text: str) -> str:
-    """Write `@name` for the placeholders in a text that SQLGlot cannot parse."""
     return re.sub(r"__vde_param_(\w+?)__(?!\w)", r"@\1", text)
 
 
@@ -38,7 +37,7 @@ def has_placeholder(text: str) -> bool:
 
 
 @lru_cache(maxsize=16)
-def untranslated(dialect: str) -> Dialect:
+def plain_dialect(dialect: str) -> Dialect:
     """Return a SQLGlot dialect that keeps formats of dates and numbers as they are written.
 
     Raises:
@@ -54,7 +53,7 @@ def untranslated(dialect: str) -> Dialect:
     return made
 
 
-_LEAST = 900_000
+_LEAST_CHARACTERS = 900_000
 _SHARE, _BYTES = 16, 150
 """Share of the usable memory that trees may take, and how much a character of a query takes."""
 
@@ -70,13 +69,13 @@ class ParsedQueries:
     def __init__(self, most: int | None = None) -> None:
         # The trees may take a sixteenth of the memory, but at least 135 MB.
         if most is None:
-            most = max(_LEAST, usable_memory() // (_SHARE * _BYTES))
+            most = max(_LEAST_CHARACTERS, usable_memory() // (_SHARE * _BYTES))
         self._room = most
         self._kept = 0
         self._trees: dict[str, exp.Expr] = {}
 
     def keep(self, query: str, tree: exp.Expr) -> None:
-        """Keep a query's tree if there is room, or dismantle it."""
+        """Keep a query's tree if there is room; otherwise release its memory."""
         if len(query) > self._room or query in self._trees:
             dismantle(tree)
             return
@@ -84,11 +83,11 @@ class ParsedQueries:
         self._kept += len(query)
         self._trees[query] = tree
         rare = gc.get_threshold()[0]
-        if rare >= _ALLOCATIONS and self._kept > rare // 2:
+        if rare >= _GC_THRESHOLD and self._kept > rare // 2:
             gc.set_threshold(2 * rare, 20, 20)  # A tree has about one object per character.
 
     def take(self, query: str) -> exp.Expr | None:
-        """Return a query's tree and remove it from the cache."""
+        """Remove a query's tree from the cache and return it; None if it is missing."""
         tree = self._trees.pop(query, None)
         if tree is not None:
             self._room += len(query)
@@ -99,17 +98,16 @@ class ParsedQueries:
         return query in self._trees
 
     def clear(self) -> None:
-        """Drop all trees that were not taken."""
         for query in list(self._trees):
             tree = self.take(query)
             if tree is not None:
                 dismantle(tree)
-        if gc.get_threshold()[0] > _ALLOCATIONS:
+        if gc.get_threshold()[0] > _GC_THRESHOLD:
             collect_rarely()
 
 
-_ALLOCATIONS = 1_500_000
-"""More than the number of objects in the trees of a project of `_LEAST` characters."""
+_GC_THRESHOLD = 1_500_000
+"""More than the number of objects in the trees of a project of `_LEAST_CHARACTERS` characters."""
 
 
 def collect_rarely() -> None:
@@ -120,7 +118,7 @@ def collect_rarely() -> None:
     # A syntax tree has thousands of objects. With Python's default threshold of 700, each would be
     # visited several times without effect. While `ParsedQueries` keeps more trees, the collector
     # runs even less often.
-    gc.set_threshold(_ALLOCATIONS, 20, 20)
+    gc.set_threshold(_GC_THRESHOLD, 20, 20)
     # The end of the process releases its memory, so the collector ignores all objects then.
     atexit.unregister(gc.freeze)
     atexit.register(gc.freeze)

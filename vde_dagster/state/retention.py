@@ -51,7 +51,7 @@ from vde_dagster.state.tables.tables import (
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Retention periods and limits.
+    """Settings that decide what the janitor keeps.
 
     Args:
         history_versions: Maximum number of definitions of an environment kept for a rollback.
@@ -98,7 +98,7 @@ _Records = dict[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Result of the search for unreachable records.
+    """Tables, versions and plans that nothing needs any more.
 
     Args:
         held_back: Unreachable tables that exceed the limit of one cleanup.
@@ -117,7 +117,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class RetentionStore:
-    """Finds unneeded records, and gives them up or deletes them."""
+    """Finds tables, versions, plans and records that nothing needs, and deletes their rows."""
 
     database: Database
     plans: PlanStore
@@ -125,7 +125,9 @@ class RetentionStore:
     ledger: LedgerStore
 
     def mark(self, policy: Retention, *, write: bool) -> Mark:
-        """Find unreachable records; if `write`, set tombstones and forget versions."""
+        """Find tables, versions and plans that nothing needs; if `write`, mark them for
+        deletion.
+        """
         if not write:
             with self.database.reading() as conn:
                 return self._find(conn, policy)
@@ -175,7 +177,6 @@ class RetentionStore:
             )
 
     def _forget(self, conn: Connection, found: Mark) -> None:
-        """Forget versions that are not kept, close dead plans, release dead owners' leases."""
         conn.execute(
             update(schema.leases)
             .where(schema.leases.c.expires_at <= self.database.clock.now())
@@ -208,7 +209,6 @@ class RetentionStore:
             conn.execute(delete(schema.pending).where(schema.pending.c.plan_id == plan_id))
 
     def _record(self, conn: Connection, found: Mark) -> None:
-        """Log the start of a cleanup, with the versions and plans that it gives up."""
         tables = [table.id for table in found.unreachable]
         record(self.database, conn, "clean up", who="janitor", detail={"tables": tables or None})
         of = Counter(environment for environment, _ in found.forgotten)
@@ -217,12 +217,12 @@ class RetentionStore:
             record(self.database, conn, "give up", environment, who="janitor", detail=about)
 
     def old_records(self, policy: Retention) -> dict[str, int]:
-        """Count the records that `forget_records` would delete, by kind; zeros are left out."""
+        """Count the old records that `forget_records` would delete, by kind, without zeros."""
         with self.database.reading() as conn:
             return _counts(_old_records(conn, policy, self.database.clock.now()))
 
     def forget_records(self, policy: Retention) -> dict[str, int]:
-        """Delete old records in one transaction, and count them as `old_records` does."""
+        """Delete old records in one transaction; return their numbers like `old_records`."""
 
         def work(conn: Connection) -> dict[str, int]:
             # Rows of dropped tables stay, because they prevent the reuse of an id.
@@ -251,7 +251,7 @@ def reasons_to_keep(
     now: datetime,
     leased: Set[str],
 ) -> dict[str, str]:
-    """Return, by table id, a reason why the table is reachable."""
+    """Return the tables that must be kept, each with one reason, by table id."""
     reasons: dict[str, str] = {}
     table = schema.tables.c
     recent = select(table.table_id).where(
@@ -292,7 +292,7 @@ def _previewed(conn: Connection) -> Iterator[tuple[str, str]]:
 def kept_versions(
     conn: Connection, policy: Retention, now: datetime
 ) -> tuple[dict[str, list[int]], dict[tuple[str, int], str]]:
-    """Return the versions to keep, by environment, and the reason for each version to forget."""
+    """Return the versions of environments to keep, and the reason for each version to forget."""
     heads = schema.environments.c
     alive: set[str] = set(conn.execute(select(heads.environment).where(heads.live)).scalars())
     table = schema.environment_versions.c
@@ -326,7 +326,6 @@ def kept_versions(
 
 
 def _changes(conn: Connection) -> dict[str, list[int]]:
-    """Return the versions that changed an environment's entries, in ascending order."""
     entry = schema.entries.c
     query = union(
         select(entry.environment, entry.valid_from),
@@ -344,7 +343,7 @@ def _changes(conn: Connection) -> dict[str, list[int]]:
 def dead_plans(
     conn: Connection, policy: Retention, now: datetime, plans: PlanStore, leases: Set[str]
 ) -> dict[str, str]:
-    """Find open plans that can no longer be applied, or never will be."""
+    """Find the open plans that can no longer be applied, or never will be, with the reason."""
     table = schema.plans
     query = select(
         table.c.plan_id,
@@ -370,7 +369,6 @@ def dead_plans(
 
 
 def _current_tables(conn: Connection) -> dict[str, str]:
-    """Return the tables that environments show now, each with one of these environments."""
     entry = schema.entries.c
     query = (
         select(entry.table_id, func.max(entry.environment))
@@ -381,7 +379,6 @@ def _current_tables(conn: Connection) -> dict[str, str]:
 
 
 def _earlier_tables(conn: Connection, kept: dict[str, list[int]]) -> Iterator[tuple[str, str]]:
-    """Yield the tables of earlier versions that are kept for a rollback, with the reason."""
     entry = schema.entries.c
     query = (
         select(entry.environment, entry.table_id, entry.valid_from, entry.valid_to)
@@ -422,7 +419,6 @@ def _counts(records: _Records) -> dict[str, int]:
 
 
 def _old_records(conn: Connection, policy: Retention, now: datetime) -> _Records:
-    """Find ended plans without kept versions, finished publications, and unused snapshots."""
     before = now - policy.history
     plans = _old_plans(conn, before)
     table = schema.publications.c

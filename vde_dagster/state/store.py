@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 
 
 class StateStore:
-    """Recorded state of a project, with an attribute for each part, such as `fills`."""
+    """State of a project in its SQL database, with an attribute for each subject, such as
+    `fills`.
+    """
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -56,7 +58,7 @@ class StateStore:
     def open(
         cls, url: str, *, clock: Clock | None = None, effects: Effects | None = None
     ) -> StateStore:
-        """Open a store by its SQLAlchemy URL; create or upgrade its tables if needed."""
+        """Open the state's database by its SQLAlchemy URL, and create or upgrade its tables."""
         database = Database(make_engine(url), clock, effects)
         ensure_schema(database)
         return cls(database)
@@ -190,13 +192,12 @@ def _warehouse(row: Row[Any] | None) -> str | None:
     return None if row is None or row.warehouse is None else normal_location(row.warehouse)
 
 
-def _no_requirement() -> None:
-    """Require nothing: the store was opened without a project's folder."""
+def _no_requirement() -> None: ...
 
 
 @dataclass(slots=True)
 class ProjectStore:
-    """Compares a project with the state's owner, and records the owner."""
+    """Stores the project that a state database belongs to, and compares other projects with it."""
 
     database: Database
     own: ProjectIdentity | None = None
@@ -210,7 +211,7 @@ class ProjectStore:
         return _identity(self.database.row(_OWNER, connection))
 
     def is_new(self) -> bool:
-        """Return whether nothing was ever created or published in this state."""
+        """Check whether the state has no table and no environment yet."""
         with self.database.reading() as conn:
             return not any(
                 conn.execute(select(table).limit(1)).first()
@@ -218,11 +219,11 @@ class ProjectStore:
             )
 
     def recorded_warehouse(self, connection: Connection | None = None) -> str | None:
-        """Return the warehouse of the state's tables, or None if it is unknown."""
+        """Return the location of the state's tables, or None if it is unknown."""
         return _warehouse(self.database.row(_OWNER, connection))
 
     def require_own(self, connection: Connection | None = None) -> ProjectIdentity | None:
-        """Return the state's owner, after checking that it is this project with this warehouse.
+        """Check that the state belongs to this project and its warehouse, and return its owner.
 
         Raises:
             UsageError: The store was opened for another project or warehouse.
@@ -244,7 +245,7 @@ class ProjectStore:
         return owner
 
     def use_warehouse(self) -> tuple[str | None, str | None]:
-        """Record the store's configured warehouse; return the earlier and the new warehouse.
+        """Store the configured warehouse for new tables; return the earlier and the new warehouse.
 
         Existing tables stay where they are.
 
@@ -285,7 +286,7 @@ class ProjectStore:
         )
 
     def adopt(self, connection: Connection, *, publishes: bool = True) -> None:
-        """Make the project and its warehouse the owner of the state, from this publication on.
+        """Store this project and its warehouse as the owner of the state, at a publication.
 
         Args:
             publishes: Whether production is published.

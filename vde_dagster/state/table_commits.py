@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class TableShownError(ConflictError):
-    """An environment began to show a table while the table was being filled."""
+    """A table was published while it was being filled."""
 
 
 def production_shows(subject: str, environment: str) -> ConflictError:
-    """Return the error for an environment that would write rows that production reads."""
+    """Build the error for an environment that would write rows that production reads."""
     return ConflictError(
         f"production published {subject} after the plan for '{environment}' was made",
         hint=f"plan again: vde plan {environment}; production's own runs fill what it shows",
@@ -35,7 +35,7 @@ def production_shows(subject: str, environment: str) -> ConflictError:
 
 @dataclass(frozen=True, slots=True)
 class TableCommit:
-    """State changes to write in the transaction of a table's commit, and their conditions.
+    """Conditions and state changes of one Iceberg commit to a table.
 
     Args:
         filled: The fill that the commit adds to `main`. The commit fails if an environment shows
@@ -53,13 +53,13 @@ class TableCommit:
 
 
 def announce_commit(store: StateStore, commit: TableCommit) -> None:
-    """Record the fill of a commit before the catalog commits."""
+    """Store the fill of a commit as waiting, before the catalog commits."""
     if commit.filled is not None and commit.filled.iceberg_snapshot_id is not None:
         store.pending.record(commit.filled, commit.lease, announced=True)
 
 
 def check_commit(store: StateStore, conn: Connection, commit: TableCommit) -> None:
-    """Make sure, inside the commit's transaction, that the commit may happen.
+    """Check, in the transaction of a commit, that its lease is valid and its table is unpublished.
 
     Raises:
         LeaseLostError: Another process works on the table now.
@@ -75,7 +75,7 @@ def check_commit(store: StateStore, conn: Connection, commit: TableCommit) -> No
 
 
 def record_commit(store: StateStore, conn: Connection, commit: TableCommit) -> None:
-    """Record the effects of a commit, inside its transaction; repeating it is harmless."""
+    """Store the fill, columns and head of a commit, in its transaction; repeating is harmless."""
     if commit.filled is not None:
         store.fills.record(commit.filled, conn)
     if commit.columns is not None:

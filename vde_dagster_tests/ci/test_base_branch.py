@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from vde_dagster.errors import UsageError
-from vde_dagster.plugins.ci.base_branch import base_of_check, base_of_deployment
-from vde_dagster.plugins.ci.checking import Checked, check_pull_request
-from vde_dagster.plugins.ci.deploying import Deployed, deploy
+from vde_dagster.plugins.ci.base_branch import find_check_base, find_deployment_base
+from vde_dagster.plugins.ci.checking import CheckResult, check_pull_request
+from vde_dagster.plugins.ci.deploying import DeployResult, deploy
 from vde_dagster.plugins.ci.forges.choose import choose_forge
 from vde_dagster.plugins.signatures.keys import make_key
 from vde_dagster_tests.ci.conftest import Team, git
@@ -37,7 +37,7 @@ def guarded(team: Team, settings: str, rules: str = RULES) -> None:
     team.commit(clone, "main")
 
 
-def checked(team: Team, branch: str, relax: tuple[str, str, str] | None) -> Checked:
+def checked(team: Team, branch: str, relax: tuple[str, str, str] | None) -> CheckResult:
     """Check a pull request that edits a guarded model and, with that, its guard."""
     clone = team.clone(branch)
     clone.edit(*DOUBLED)
@@ -48,7 +48,7 @@ def checked(team: Team, branch: str, relax: tuple[str, str, str] | None) -> Chec
         return check_pull_request(workspace, choose_forge(workspace), 7)
 
 
-def deployed(clone: ProjectFolder, number: int = 7) -> Deployed:
+def deployed(clone: ProjectFolder, number: int = 7) -> DeployResult:
     """Deploy what a clone has."""
     with open_fake(clone.root) as workspace:
         return deploy(workspace, choose_forge(workspace), number=number)
@@ -146,21 +146,21 @@ def test_the_base_of_a_check_is_the_branch_that_it_goes_to(team: Team, vde: Vde)
     team.commit(clone, "branch")
     main = git(team.bare, "rev-parse", "main")
     with open_fake(clone.root) as workspace:
-        assert base_of_check(workspace, {}) == main
-        assert base_of_check(workspace, {}, "origin/main") == main
+        assert find_check_base(workspace, {}) == main
+        assert find_check_base(workspace, {}, "origin/main") == main
         target = {"CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main"}
-        assert base_of_check(workspace, target) == main
-        assert base_of_check(workspace, {"GITHUB_BASE_REF": "main"}) == main
+        assert find_check_base(workspace, target) == main
+        assert find_check_base(workspace, {"GITHUB_BASE_REF": "main"}) == main
         with pytest.raises(UsageError, match="was not found: other"):
-            base_of_check(workspace, {"GITHUB_BASE_REF": "other"})
+            find_check_base(workspace, {"GITHUB_BASE_REF": "other"})
     merged = team.merge("branch")
     with open_fake(merged.root) as workspace:  # As GitHub checks it out.
-        assert base_of_check(workspace, {"GITHUB_BASE_REF": "main"}) == main
-        assert base_of_deployment(workspace, git(merged.root, "rev-parse", "HEAD")) == main
+        assert find_check_base(workspace, {"GITHUB_BASE_REF": "main"}) == main
+        assert find_deployment_base(workspace, git(merged.root, "rev-parse", "HEAD")) == main
     shallow = team.folder / "shallow"
     git(team.folder, "clone", "-q", "--depth", "1", f"file://{team.bare}", str(shallow))
     with open_fake(shallow) as workspace, pytest.raises(UsageError, match="the clone is shallow"):
-        base_of_deployment(workspace, git(shallow, "rev-parse", "HEAD"))
+        find_deployment_base(workspace, git(shallow, "rev-parse", "HEAD"))
     done = vde("ci", "check", "--pr", "7", "--base", "nowhere", "--project", clone.root)
     assert done.code == 1
     assert "rev-parse failed" in done.out

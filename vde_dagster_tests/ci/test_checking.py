@@ -6,7 +6,7 @@ import shutil
 
 from vde_dagster.plugins.ci.checking import check_pull_request
 from vde_dagster.plugins.ci.forges.choose import choose_forge
-from vde_dagster.plugins.ci.seen import reviewed_plan
+from vde_dagster.plugins.ci.seen import load_reviewed_plan
 from vde_dagster_tests.ci.conftest import Team, entries, git
 from vde_dagster_tests.ci.servers import FakeGitHub
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
@@ -30,7 +30,7 @@ def test_a_pull_request_has_an_environment_one_comment_and_a_check_that_clones_s
         changed = {name for name in built if built[name] != production[name]}
         assert changed == {"marts.customers", "marts.top"}
         assert entries(workspace, "prod") == production
-        seen = reviewed_plan(workspace, 7)
+        seen = load_reviewed_plan(workspace, 7)
         assert seen is not None
         assert (seen.plan_id, seen.commit) == (done.plan_id, commit)
         plan = workspace.store.plans.load(done.plan_id)
@@ -75,7 +75,7 @@ def test_a_failed_audit_is_told_at_its_line_and_nothing_is_seen(
     github.heads[7] = team.commit(anna, "doubled")
     with open_fake(anna.root, FakeSpark(failing_audits=["marts.customers"])) as workspace:
         done = check_pull_request(workspace, choose_forge(workspace), 7)
-        assert (done.passed, done.plan_id, reviewed_plan(workspace, 7)) == (False, "", None)
+        assert (done.passed, done.plan_id, load_reviewed_plan(workspace, 7)) == (False, "", None)
         assert entries(workspace, "pr_7") == {}
     (run,) = github.runs
     (remark,) = run["output"]["annotations"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from vde_dagster.plugins.ci.checking import Checked, check_pull_request
-from vde_dagster.plugins.ci.comment import check_comment, comment_marker, with_status
+from vde_dagster.plugins.ci.checking import CheckResult, check_pull_request
+from vde_dagster.plugins.ci.comment import check_comment, comment_marker, replace_status
 from vde_dagster.plugins.ci.deploying import deploy
 from vde_dagster.plugins.ci.forges.choose import choose_forge
 from vde_dagster.plugins.ci.settings import CiSettings
@@ -45,7 +45,9 @@ POLICIES = """
 """
 
 
-def _checked(folder: ProjectFolder, number: int = 7, engine: FakeSpark | None = None) -> Checked:
+def _checked(
+    folder: ProjectFolder, number: int = 7, engine: FakeSpark | None = None
+) -> CheckResult:
     with open_fake(folder.root, engine) as workspace:
         return check_pull_request(workspace, choose_forge(workspace), number)
 
@@ -175,7 +177,7 @@ def test_nobody_is_mentioned_and_no_text_is_taken_for_the_status(team: Team) -> 
         text = check_comment(workspace, 7, "pr_7", "by @anna", ["see @bert `@carla`"])
         assert "@anna" not in text
         assert "@bert" not in text
-        later = with_status(workspace, 7, text, r"done \1 \g<0>")
+        later = replace_status(workspace, 7, text, r"done \1 \g<0>")
         assert r"done \1 \g<0>" in later
         assert later.count("<!-- vde status -->") == 1
         assert "see @" in later

@@ -10,10 +10,10 @@ import pytest
 
 from vde_dagster.errors import ConflictError, ProjectError, UsageError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.plugins.ci.checking import Checked, check_pull_request
-from vde_dagster.plugins.ci.deploying import Deployed, deploy
+from vde_dagster.plugins.ci.checking import CheckResult, check_pull_request
+from vde_dagster.plugins.ci.deploying import DeployResult, deploy
 from vde_dagster.plugins.ci.forges.choose import choose_forge
-from vde_dagster.plugins.ci.seen import deployed_by
+from vde_dagster.plugins.ci.seen import deploying_plan_id
 from vde_dagster_tests.ci.conftest import Team, entries, git
 from vde_dagster_tests.ci.servers import FakeForge
 from vde_dagster_tests.cli.conftest import Vde
@@ -27,7 +27,7 @@ ASCENDING = ("models/marts/top.sql", "revenue DESC", "revenue ASC")
 WITHOUT_COUNT = ("models/marts/daily.sql", "count(*) AS orders, ", "")
 
 
-def _checked(team: Team, number: int, branch: str, *edits: tuple[str, str, str]) -> Checked:
+def _checked(team: Team, number: int, branch: str, *edits: tuple[str, str, str]) -> CheckResult:
     clone = team.clone(branch)
     for edit in edits:
         clone.edit(*edit)
@@ -36,7 +36,7 @@ def _checked(team: Team, number: int, branch: str, *edits: tuple[str, str, str])
         return check_pull_request(workspace, choose_forge(workspace), number)
 
 
-def _deployed(clone: ProjectFolder, number: int = 0) -> tuple[Deployed, int]:
+def _deployed(clone: ProjectFolder, number: int = 0) -> tuple[DeployResult, int]:
     """Deploy what a clone has; return the result, and how often the engine was used."""
     engine = FakeSpark()
     with open_fake(clone.root, engine) as workspace:
@@ -207,7 +207,7 @@ def test_of_two_deployments_at_once_one_publishes_and_the_other_is_told(anywhere
     team.publish()
     _checked(team, 7, "doubled", DOUBLED)
     main = team.merge("doubled")
-    told: list[Deployed | ConflictError] = []
+    told: list[DeployResult | ConflictError] = []
     begin = threading.Barrier(2)
 
     def work() -> None:
@@ -225,7 +225,7 @@ def test_of_two_deployments_at_once_one_publishes_and_the_other_is_told(anywhere
     for thread in threads:
         thread.join()
     assert len(told) == 2
-    done = [one for one in told if isinstance(one, Deployed)]
+    done = [one for one in told if isinstance(one, DeployResult)]
     assert {one.outcome for one in done} == {"published"}
     assert len({one.plan_id for one in done}) == 1
     assert _state(team)[0] == 2
@@ -303,7 +303,7 @@ def test_a_deployment_that_died_is_gone_on_with(
         patch.setattr(Workspace, "apply", _dies)
         with pytest.raises(KeyboardInterrupt):
             deploy(workspace, choose_forge(workspace))
-        assert deployed_by(workspace, git(main.root, "rev-parse", "HEAD")) == seen.plan_id
+        assert deploying_plan_id(workspace, git(main.root, "rev-parse", "HEAD")) == seen.plan_id
     done, _ = _deployed(main)
     assert (done.outcome, done.plan_id, done.version) == ("published", seen.plan_id, 2)
 
@@ -383,7 +383,7 @@ def test_two_that_would_wait_leave_one_plan_for_people(anywhere: Team) -> None:
     team = anywhere
     team.publish()
     main = team.push(DOUBLED)
-    told: list[Deployed] = []
+    told: list[DeployResult] = []
 
     def work() -> None:
         with open_fake(main.root) as workspace:

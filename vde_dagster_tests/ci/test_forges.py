@@ -71,7 +71,7 @@ def test_the_newest_commit_and_the_merge_are_asked_for(server: FakeForge) -> Non
     server.heads[12], server.merges["abc"] = "def", 12
     forge = _forge(server)
     assert forge.pull_request(12) == PullRequest("def", "open")
-    assert (forge.merged_by("abc"), forge.merged_by("aaa")) == (12, None)
+    assert (forge.find_merged("abc"), forge.find_merged("aaa")) == (12, None)
     server.closed.add(12)
     assert forge.pull_request(12).state == "closed"
     server.merged.add(12)
@@ -91,7 +91,7 @@ def test_what_makes_something_is_sent_once_as_it_might_be_made_twice(server: Fak
     server.asked.clear()
     server.failures = 1
     with pytest.raises(ExecutionError, match=r"POST .* failed \(502: Server Error\)"):
-        forge.rest.send("POST", forge.comments(12), {"body": MARK})
+        forge.rest.send("POST", forge.comments_path(12), {"body": MARK})
     assert [one for one, _ in server.asked] == ["POST"]
     assert server.comments == []
 

@@ -12,7 +12,7 @@ import pytest
 from vde_dagster.errors import UsageError
 from vde_dagster.plugins.ci.checking import check_pull_request
 from vde_dagster.plugins.ci.deploying import close, deploy
-from vde_dagster.plugins.ci.events import Event, event_of_job
+from vde_dagster.plugins.ci.events import Event, read_event
 from vde_dagster.plugins.ci.forges.choose import choose_forge
 from vde_dagster_tests.ci.conftest import Team, git
 from vde_dagster_tests.ci.servers import FakeForge, FakeGitHub, FakeGitLab
@@ -54,20 +54,20 @@ def github_job(folder: Path, name: str, payload: Any) -> dict[str, str]:
 
 @pytest.mark.parametrize("action", ["opened", "synchronize", "reopened", "ready_for_review"])
 def test_a_pull_request_of_github_is_checked(tmp_path: Path, action: str) -> None:
-    event = event_of_job(github_job(tmp_path, "pull_request", pull(action)))
+    event = read_event(github_job(tmp_path, "pull_request", pull(action)))
     assert (event.action, event.number, event.commit) == ("check", 7, "abc")
 
 
 def test_a_pull_request_of_github_is_closed(tmp_path: Path) -> None:
-    event = event_of_job(github_job(tmp_path, "pull_request", pull("closed")))
+    event = read_event(github_job(tmp_path, "pull_request", pull("closed")))
     assert (event.action, event.number) == ("close", 7)
 
 
 def test_a_push_to_the_main_branch_of_github_is_deployed_and_no_other(tmp_path: Path) -> None:
-    event = event_of_job(github_job(tmp_path, "push", push()))
+    event = read_event(github_job(tmp_path, "push", push()))
     assert (event.action, event.commit) == ("deploy", "abc")
     for payload in (push("refs/heads/doubled"), push("refs/tags/main"), push() | {"deleted": True}):
-        assert event_of_job(github_job(tmp_path, "push", payload)).action == "nothing"
+        assert read_event(github_job(tmp_path, "push", payload)).action == "nothing"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_push_to_the_main_branch_of_github_is_deployed_and_no_other(tmp_path: 
     ],
 )
 def test_a_job_of_gitlab(more: dict[str, str], action: str, commit: str) -> None:
-    event = event_of_job({**GITLAB, **more})
+    event = read_event({**GITLAB, **more})
     assert (event.action, event.commit) == (action, commit)
 
 
@@ -100,7 +100,7 @@ FORKS = [
 @pytest.mark.parametrize("label", ["", "safe to run"])
 def test_code_of_a_fork_is_refused(tmp_path: Path, name: str, payload: Any, label: str) -> None:
     with pytest.raises(UsageError, match=r"7 comes from a fork .* are code"):
-        event_of_job(github_job(tmp_path, name, payload), label)
+        read_event(github_job(tmp_path, name, payload), label)
 
 
 def test_code_of_a_fork_runs_when_it_is_given_the_label_and_not_after_the_next_push(
@@ -108,22 +108,22 @@ def test_code_of_a_fork_runs_when_it_is_given_the_label_and_not_after_the_next_p
 ) -> None:
     labels = [{"name": "safe to run"}]
     given = pull("labeled", FORK, label={"name": "safe to run"})
-    event = event_of_job(github_job(tmp_path, "pull_request_target", given), "safe to run")
+    event = read_event(github_job(tmp_path, "pull_request_target", given), "safe to run")
     assert (event.action, event.fork) == ("check", "mallory/shop")
     later = pull("synchronize", FORK)
     later["pull_request"]["labels"] = labels
     with pytest.raises(UsageError, match="comes from a fork"):
-        event_of_job(github_job(tmp_path, "pull_request_target", later), "safe to run")
+        read_event(github_job(tmp_path, "pull_request_target", later), "safe to run")
 
 
 def test_a_fork_of_gitlab_is_refused_without_the_label() -> None:
     fork = {**GITLAB, "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "9"}
     with pytest.raises(UsageError, match="comes from a fork"):
-        event_of_job(fork, "safe")
-    labelled = event_of_job({**fork, "CI_MERGE_REQUEST_LABELS": "bug,safe"}, "safe")
+        read_event(fork, "safe")
+    labelled = read_event({**fork, "CI_MERGE_REQUEST_LABELS": "bug,safe"}, "safe")
     assert labelled.action == "check"
     with pytest.raises(UsageError, match="comes from a fork"):
-        event_of_job({**fork, "CI_MERGE_REQUEST_LABELS": "bug,safe"})
+        read_event({**fork, "CI_MERGE_REQUEST_LABELS": "bug,safe"})
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_an_event_that_cannot_be_read_is_refused(
     tmp_path: Path, name: str, payload: str, said: str
 ) -> None:
     with pytest.raises(UsageError, match=said):
-        event_of_job(github_job(tmp_path, name, payload))
+        read_event(github_job(tmp_path, name, payload))
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_an_event_that_cannot_be_read_is_refused(
 )
 def test_variables_that_say_nothing_are_refused(variables: dict[str, str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        event_of_job(variables)
+        read_event(variables)
 
 
 def be_job(
@@ -280,6 +280,6 @@ def test_what_was_built_outlives_its_environment_until_it_is_deployed(team: Team
 
 
 def test_an_event_is_for_people_too() -> None:
-    assert event_of_job({**GITLAB, "CI_MERGE_REQUEST_IID": "", "CI_COMMIT_BRANCH": "x"}) == Event(
-        "nothing", why="a pipeline of 'x' deploys nothing"
+    assert read_event({**GITLAB, "CI_MERGE_REQUEST_IID": "", "CI_COMMIT_BRANCH": "x"}) == Event(
+        "nothing", description="a pipeline of 'x' deploys nothing"
     )

@@ -272,13 +272,13 @@ def test_events_of_openlineage_have_no_secrets() -> None:
     from openlineage.client.facet_v2 import sql_job
     from openlineage.client.serde import Serde
 
-    from vde_dagster.plugins.exports.openlineage.deliver import _without_secrets
+    from vde_dagster.plugins.exports.openlineage.deliver import _mask_secrets
 
     remember_secret("lineage-secret-1")
     facet = sql_job.SQLJobFacet(query="SELECT 'lineage-secret-1'")
     job = Job(namespace="postgresql://u:pw12@h/d", name="a", facets={"sql": facet})
     event = JobEvent(eventTime="2024-01-01T00:00:00Z", job=job, producer="https://x", inputs=[])
-    text = Serde.to_json(_without_secrets(event))
+    text = Serde.to_json(_mask_secrets(event))
     assert "lineage-secret-1" not in text
     assert "pw12" not in text
     assert '"name": "a"' in text

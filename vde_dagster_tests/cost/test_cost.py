@@ -15,8 +15,8 @@ from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.changes.refresh import Estimate, Refresh, RefreshCode, RefreshSizes
 from vde_dagster.planning.table_contents import FillFacts, dump_facts
-from vde_dagster.plugins.cost.accuracy import accuracy
-from vde_dagster.plugins.cost.spending import added_up, spending
+from vde_dagster.plugins.cost.accuracy import measure_accuracy
+from vde_dagster.plugins.cost.spending import list_work, total_by_group
 from vde_dagster.project.loading.loader import read_settings
 from vde_dagster.state.fills.fills import FillStore
 from vde_dagster_tests.cli.conftest import Vde
@@ -54,19 +54,19 @@ def test_what_was_computed_skipped_and_reused_is_added_up(shop: ProjectFolder) -
         _set_costs(workspace, 10.0, 1_000_000)
         second = workspace.plan("dev")
         workspace.apply(second)
-        items = spending(workspace, *_span(workspace))
-        by_plan = added_up(items, "plan")
+        items = list_work(workspace, *_span(workspace))
+        by_plan = total_by_group(items, "plan")
         tables = len(first.builds)
         done, reused = by_plan[first.id], by_plan[second.id]
         work = Work(10.0 * tables, 0.0, 10.0 * tables, 1e6 * tables)
         assert (done.fills, done.work) == (tables, work)
         assert (done.saved_fills, reused.fills) == (0, 0)
         assert (reused.saved_fills, reused.saved) == (tables, work)
-        assert added_up(items, "environment")["dev"].saved == work
-        assert set(added_up(items, "model")) == {str(model.name) for model in first.builds}
-        (month,) = added_up(items, "month").values()
+        assert total_by_group(items, "environment")["dev"].saved == work
+        assert set(total_by_group(items, "model")) == {str(model.name) for model in first.builds}
+        (month,) = total_by_group(items, "month").values()
         assert month.work == done.work
-        assert spending(workspace, *_span(workspace), "dev") == [
+        assert list_work(workspace, *_span(workspace), "dev") == [
             item for item in items if item.environment == "dev"
         ]
 
@@ -85,7 +85,7 @@ def test_refreshes_from_changes_are_counted_with_the_bytes_that_they_left_unread
         refresh = dump_facts(facts)["refresh"]
         _set_costs(workspace, 10.0, 1, bytes_read=1_000_000, refresh=refresh)
         tables = len(plan.builds)
-        (total,) = added_up(spending(workspace, *_span(workspace)), "plan").values()
+        (total,) = total_by_group(list_work(workspace, *_span(workspace)), "plan").values()
         assert (total.refreshed_fills, total.unread_bytes) == (tables, 2_000_000 * tables)
         assert total.unspent_seconds == 2.5 * tables
     said = vde("cost", "--project", shop.root).out
@@ -197,15 +197,15 @@ def test_estimates_are_held_against_what_happened(shop: ProjectFolder) -> None:
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("prod"))
         _set_costs(workspace, 10.0, 1_000_000)
-        assert accuracy(workspace, *_span(workspace))["seconds"].looked == ()
+        assert measure_accuracy(workspace, *_span(workspace))["seconds"].fills == ()
         workspace.apply(workspace.plan("prod", restate=["marts.customers"]))
-        by_quantity = accuracy(workspace, *_span(workspace))
-        assert by_quantity["task_seconds"].looked == ()
+        by_quantity = measure_accuracy(workspace, *_span(workspace))
+        assert by_quantity["task_seconds"].fills == ()
         found = by_quantity["seconds"]
-        assert {one.model for one in found.looked} >= {"marts.customers"}
-        assert all(one.expected == 10.0 for one in found.looked)
-        assert all(one.factor >= 1 for one in found.looked)
-        assert found.to_json()["fills"] == len(found.looked)
+        assert {one.model for one in found.fills} >= {"marts.customers"}
+        assert all(one.expected == 10.0 for one in found.fills)
+        assert all(one.factor >= 1 for one in found.fills)
+        assert found.to_json()["fills"] == len(found.fills)
 
 
 def test_the_command_prints_tables_and_one_json_object(shop: ProjectFolder, vde: Vde) -> None:

@@ -18,7 +18,7 @@ from vde_dagster.plugins.dbt.nodes.incremental import (
     find_strategy,
     incremental_filling,
 )
-from vde_dagster.plugins.dbt.nodes.when import read_times
+from vde_dagster.plugins.dbt.nodes.when import read_schedule
 from vde_dagster.plugins.dbt.relations import filter_by_batch
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, IncrementalByUniqueKey
 from vde_dagster.project.settings import Settings
@@ -182,7 +182,7 @@ _HOURS = Filling(IncrementalByTimeRange("at"), batch="hour")
 def test_a_node_is_due_by_its_meta_or_by_the_setting(
     meta: dict[str, Any], filling: Filling, expected: tuple[str, str | None, str | None]
 ) -> None:
-    times = read_times(meta, filling, _SETTINGS)
+    times = read_schedule(meta, filling, _SETTINGS)
 
     assert (times["cron"], times["cron_tz"], times.get("interval_unit")) == expected
 
@@ -190,7 +190,7 @@ def test_a_node_is_due_by_its_meta_or_by_the_setting(
 def test_the_setting_is_the_default_of_all_nodes() -> None:
     settings = replace(_SETTINGS, cron="@hourly", cron_tz="Asia/Tokyo")
 
-    times = read_times({}, Filling(Full()), settings)
+    times = read_schedule({}, Filling(Full()), settings)
 
     assert (times["cron"], times["cron_tz"]) == ("0 * * * *", "Asia/Tokyo")
 
@@ -207,7 +207,7 @@ def test_the_setting_is_the_default_of_all_nodes() -> None:
 )
 def test_a_wrong_meta_is_a_mistake(vde: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        read_times({"vde": vde}, Filling(Full()), _SETTINGS)
+        read_schedule({"vde": vde}, Filling(Full()), _SETTINGS)
 
 
 def test_a_wrong_meta_is_told_with_the_models_file(shop: DbtCopy) -> None:

@@ -131,7 +131,7 @@ def test_tables_of_an_earlier_release_are_kept(
     root = copied("table").root
     make, read, merged = (
         kinds.snapshot_kind,
-        models.read_times,
+        models.read_schedule,
         IncrementalByUniqueKey.from_properties,
     )
 
@@ -146,7 +146,7 @@ def test_tables_of_an_earlier_release_are_kept(
         patched.setattr(
             kinds, "snapshot_kind", lambda *a: replace(make(*a), as_dbt=False, deleted_name="")
         )
-        patched.setattr(models, "read_times", earlier_times)
+        patched.setattr(models, "read_schedule", earlier_times)
         patched.setattr(IncrementalByUniqueKey, "from_properties", earlier_key)
         before = warehouse.apply(warehouse.plan(root, "prod", now=at(3, 10)))
     shutil.rmtree(root / ".vde")

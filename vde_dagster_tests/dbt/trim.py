@@ -13,14 +13,14 @@ from typing import Any
 
 import msgspec
 
-from vde_dagster.plugins.dbt.manifest import Manifest, later_nodes
+from vde_dagster.plugins.dbt.manifest import Manifest, read_compiled_nodes
 
 
 def trimmed(content: bytes, *, later: bool = False) -> bytes:
     """Return a manifest without what is not read; `later` for that of the second compile."""
     manifest = msgspec.json.decode(content, type=Manifest)
     if later:
-        manifest = Manifest(manifest.metadata, later_nodes(content))
+        manifest = Manifest(manifest.metadata, read_compiled_nodes(content))
     plain: Any = json.loads(msgspec.json.encode(manifest))
     for node in (*plain["nodes"].values(), *plain.get("sources", {}).values()):
         config = node.get("config", {})

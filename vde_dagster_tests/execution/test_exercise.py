@@ -11,7 +11,7 @@ import pytest
 
 from vde_dagster.execution.exercise import write_exercise
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.spark.session.warm_up import variables_of_exercise
+from vde_dagster.spark.session.warm_up import exercise_environment
 
 
 def test_its_models_are_of_the_usual_kinds_and_have_no_mistakes(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_it_knows_nothing_of_the_state_that_variables_name(
             [sys.executable, "-c", asked, str(own)],
             env=env, check=True, capture_output=True, text=True,
         ).stdout.strip()
-        for env in (dict(os.environ), variables_of_exercise())
+        for env in (dict(os.environ), exercise_environment())
     ]  # fmt: skip
     assert said[0].endswith("others.db")
     assert str(own) in said[1]

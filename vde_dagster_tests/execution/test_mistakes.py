@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import ProjectError
-from vde_dagster.execution.project_files.fixing import mend
+from vde_dagster.execution.project_files.fixing import fix_project
 from vde_dagster.execution.workspace import Workspace
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "mistakes"
@@ -112,7 +112,7 @@ def test_fixes_are_made_and_make_no_other_mistakes(path: Path, shop: Path) -> No
     write(shop, files)
     before = {re.sub(r":[\d:]+", "", line) for line in plan_of(shop)}
     with Workspace.open(shop) as workspace:
-        made = mend(workspace)
+        made = fix_project(workspace)
     assert made.texts == mended
     for name, text in {**files, **mended}.items():
         assert (shop / name).read_text() == text

@@ -125,11 +125,11 @@ def no_end_of_branches(patch: pytest.MonkeyPatch) -> None:
 
 
 def nothing_outdated(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(restore_data.GoingBack, "as_change", lambda self: None)
+    patch.setattr(restore_data.RestoredData, "as_change", lambda self: None)
 
 
 def all_filled_as_then(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(restore_data, "_redone", lambda *_: IntervalSet())
+    patch.setattr(restore_data, "_recomputed_ranges", lambda *_: IntervalSet())
 
 
 def nobody_asked(patch: pytest.MonkeyPatch) -> None:

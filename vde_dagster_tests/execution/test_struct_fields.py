@@ -14,7 +14,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.reports.reasons import describe_change_in_place
 from vde_dagster.spark.engine import SparkEngine
-from vde_dagster.sql.casts import UnmatchedField, cast_by_name, struct_fields, without_order
+from vde_dagster.sql.casts import UnmatchedField, cast_by_name, sort_type_fields, struct_fields
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -158,7 +158,7 @@ def test_types_are_cast_by_name_at_every_depth() -> None:
     has = "map<string,array<struct<y:string,x:string>>>"
     made = cast_by_name("`c`", has, wanted)
     assert "transform_values" in made
-    assert without_order(has) == without_order(wanted)
+    assert sort_type_fields(has) == sort_type_fields(wanted)
     assert cast_by_name("`c`", wanted, wanted) == f"CAST(`c` AS {wanted})"
     with pytest.raises(UnmatchedField) as told:
         cast_by_name("`c`", "array<struct<z:int>>", "array<struct<x:int>>")

@@ -14,7 +14,7 @@ import pytest
 from vde_dagster.base.json_values import json_value
 from vde_dagster.execution.query.read_rows import rows_as_tuples
 from vde_dagster.lakehouse.rows.row_values import json_rows, python_rows
-from vde_dagster.plugins.sync.syncs import from_json
+from vde_dagster.plugins.sync.syncs import parse_json_value
 
 NAN = float("nan")
 AT = datetime(2024, 2, 29, 1, 2, 3, 450000, timezone.utc)
@@ -66,6 +66,6 @@ def test_a_value_has_one_json_form_in_serve_sync_and_the_command_line(
 def test_a_refused_row_is_sent_again_with_its_values(
     type_: pa.DataType, value: Any, form: Any
 ) -> None:
-    again = from_json(json.loads(json.dumps(form)), type_)
+    again = parse_json_value(json.loads(json.dumps(form)), type_)
     assert repr(again) == repr(value)
-    assert from_json("AP8=", pa.large_binary()) == b"\x00\xff"
+    assert parse_json_value("AP8=", pa.large_binary()) == b"\x00\xff"

@@ -88,13 +88,13 @@ def test_every_type_of_metric_reads_what_it_means() -> None:
     pytest.importorskip("metricflow")
     from vde_dagster.plugins.metrics.definitions import read_definitions
     from vde_dagster.plugins.metrics.layer import SemanticLayer
-    from vde_dagster.plugins.metrics.reading import readers
+    from vde_dagster.plugins.metrics.reading import metric_exposures
 
     texts = {Path("metrics/hard.yaml"): (METRICS.parent / "hard.yaml").read_text()}
     layer = SemanticLayer(read_definitions(texts, TableNames("lakehouse", "default")))
     found = {
         one.name: {f"{model.name}.{column}" for model, column, _ in one.reads}
-        for one in readers(layer)
+        for one in metric_exposures(layer)
     }
     expected = yaml.safe_load((METRICS.parent / "hard_reads.yaml").read_text())
     assert found == {name: set(columns) for name, columns in expected.items()}

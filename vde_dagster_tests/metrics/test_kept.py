@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from vde_dagster.overviews.documentation.gather import gather_document
-from vde_dagster.plugins.metrics.answers import redefined
+from vde_dagster.plugins.metrics.answers import redefined_metrics
 from vde_dagster.plugins.metrics.kept import NAME, semantic_layer
 from vde_dagster.plugins.metrics.layer import Question
 from vde_dagster.reports.plan import plan_report
@@ -82,8 +82,8 @@ def test_metrics_that_two_environments_define_otherwise_are_named(shop: ProjectF
         sides = semantic_layer(workspace, "prod"), semantic_layer(workspace, "dev")
         same = semantic_layer(workspace, "prod"), semantic_layer(workspace, "prod@1")
     question = Question(("revenue", "orders", "mean_order"), by=("is_big",))
-    assert redefined(sides, question) == ("revenue", "mean_order")
-    assert redefined(same, question) == ()
+    assert redefined_metrics(sides, question) == ("revenue", "mean_order")
+    assert redefined_metrics(same, question) == ()
 
 
 def test_what_was_published_before_there_were_metrics_is_asked_with_the_files(

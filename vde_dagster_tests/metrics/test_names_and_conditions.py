@@ -70,7 +70,7 @@ def test_every_name_that_is_listed_can_be_asked_for_and_filtered_by(layer: objec
     from vde_dagster.plugins.metrics.layer import Question, SemanticLayer
 
     assert isinstance(layer, SemanticLayer)
-    listed = {one.name: one.by for one in layer.described()}
+    listed = {one.name: one.by for one in layer.list_metrics()}
     assert set(listed) == {"revenue", "spent", "revenue_per_spent"}
     for metric, names in listed.items():
         for name in names:

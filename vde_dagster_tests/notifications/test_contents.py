@@ -9,7 +9,7 @@ import pytest
 
 from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
-from vde_dagster.plugins.notifications.deliver import send
+from vde_dagster.plugins.notifications.deliver import send_notifications
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.notifications.listening import Receiving
 from vde_dagster_tests.notifications.test_sending import Hours, told
@@ -29,7 +29,7 @@ def shop(tmp_path: Path, server: Receiving) -> ProjectFolder:
     folder.edit("models/marts/customers.sql", "kind FULL", "kind FULL, owner anna")
     with open_fake(folder.root) as workspace:
         workspace.apply(workspace.plan("prod"))
-        send(workspace)
+        send_notifications(workspace)
     server.got.clear()
     return folder
 
@@ -37,7 +37,7 @@ def shop(tmp_path: Path, server: Receiving) -> ProjectFolder:
 def test_audits_of_what_is_published_are_told(shop: ProjectFolder, server: Receiving) -> None:
     with open_fake(shop.root, FakeSpark(["marts.customers"])) as workspace:
         workspace.environments.audit("prod")
-        send(workspace)
+        send_notifications(workspace)
     assert [one["path"] for one in server.got] == ["/team", "/anna"]
     assert server.titles("team") == ["[shop] audits of marts.customers found failing rows in prod"]
     assert "unique_values(columns=(customer)) found 1 row" in server.got[0]["message"]
@@ -47,7 +47,7 @@ def test_audits_of_what_is_published_are_told(shop: ProjectFolder, server: Recei
 def test_audits_that_find_nothing_are_not(shop: ProjectFolder, server: Receiving) -> None:
     with open_fake(shop.root) as workspace:
         workspace.environments.audit("prod")
-        send(workspace)
+        send_notifications(workspace)
     assert server.got == []
 
 
@@ -58,7 +58,7 @@ def test_an_audit_that_does_not_block_is_a_line_of_the_publication(
     shop.edit("models/marts/daily.sql", "sum(amount)", "max(amount)")
     with open_fake(shop.root, FakeSpark(["marts.daily"])) as workspace:
         workspace.apply(workspace.plan("prod"))
-        send(workspace)
+        send_notifications(workspace)
     (one,) = server.got
     assert "prod is at version 2" in one["title"]
     assert "marts.daily: not_null" in one["message"]
@@ -70,7 +70,7 @@ def test_the_owner_of_a_model_that_goes_is_told(shop: ProjectFolder, server: Rec
         shop.remove(path)
     with open_fake(shop.root) as workspace:
         workspace.plan("prod", author="ben")
-        send(workspace)
+        send_notifications(workspace)
     anna = next(one["message"] for one in server.got if one["path"] == "/anna")
     assert "breaks: marts.customers is no longer shown" in anna
     assert "removed: marts.customers, marts.top" in anna
@@ -88,7 +88,7 @@ def test_who_may_approve_a_plan_is_told_by_which_rule(
     shop.edit("models/marts/daily.sql", "sum(amount)", "max(amount)")
     with open_fake(shop.root) as workspace:
         workspace.plan("prod", author="ben")
-        send(workspace)
+        send_notifications(workspace)
     assert sorted(one["path"] for one in server.got) == ["/cleo", "/team"]
     (cleo,) = [one["message"] for one in server.got if one["path"] == "/cleo"]
     assert "careful: read it; it waits for an approval of cleo" in cleo
@@ -117,7 +117,7 @@ def test_what_rules_hold_is_told_once_a_day(
             clock.hours = hours
             with pytest.raises(UsageError):
                 workspace.apply(workspace.plan("prod"))
-            send(workspace)
+            send_notifications(workspace)
     assert [one["path"] for one in server.got] == ["/team", "/anna"] * 2
     assert says in server.got[0]["title"]
     assert "same: wait" in server.got[0]["message"]
@@ -141,7 +141,7 @@ def test_a_stop_is_told_as_one_and_a_run_of_dagster_is_linked(
         plan = workspace.plan("prod")
         with pytest.raises((KeyboardInterrupt, VdeError)):
             workspace.apply(plan)
-        send(workspace)
+        send_notifications(workspace)
     (one,) = server.got
     assert one["title"] == f"[shop] the plan {plan.id} of prod was stopped"
     assert one["message"].endswith(f"\nhttps://dagster.example/runs/{run}")

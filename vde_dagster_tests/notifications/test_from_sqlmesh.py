@@ -9,8 +9,8 @@ import pytest
 
 from vde_dagster.errors import ProjectError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.plugins.notifications.deliver import send
-from vde_dagster.plugins.notifications.settings import receivers
+from vde_dagster.plugins.notifications.deliver import send_notifications
+from vde_dagster.plugins.notifications.settings import read_receivers
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
@@ -85,7 +85,7 @@ def test_targets_in_yaml(tmp_path: Path) -> None:
     folder = ProjectFolder(tmp_path, {"config.yaml": YAML})
     with Workspace.open(folder.root) as workspace:
         settings = workspace.settings
-        found = {one.name: one for one in receivers(settings)}
+        found = {one.name: one for one in read_receivers(settings)}
     assert {name: set(one.events) for name, one in found.items()} == {
         "slack_webhook": {"run_failed", "audit_blocked"},
         "slack_api": {"publication", "rollback"},
@@ -108,7 +108,7 @@ def test_targets_in_yaml(tmp_path: Path) -> None:
 def test_targets_in_python(tmp_path: Path) -> None:
     folder = ProjectFolder(tmp_path, {"config.py": PYTHON})
     with Workspace.open(folder.root) as workspace:
-        found = {one.name: one for one in receivers(workspace.settings)}
+        found = {one.name: one for one in read_receivers(workspace.settings)}
         warnings = workspace.settings.config_warnings
     assert set(found) == {"slack_api", "console", "owner:anna"}
     mail = found["owner:anna"].url
@@ -121,7 +121,7 @@ def test_apprise_takes_their_addresses(tmp_path: Path) -> None:
 
     folder = ProjectFolder(tmp_path, {"config.yaml": YAML})
     with Workspace.open(folder.root) as workspace:
-        urls = {one.name: one.url for one in receivers(workspace.settings)}
+        urls = {one.name: one.url for one in read_receivers(workspace.settings)}
     hook, api, mail = (
         apprise.Apprise.instantiate(expand_secrets(urls[name]))
         for name in ("slack_webhook", "slack_api", "smtp")
@@ -138,7 +138,7 @@ def test_the_console_gets_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
     folder = ProjectFolder(tmp_path, {**SHOP, "config.yaml": f"project: shop\n{config}"})
     with open_fake(folder.root) as workspace:
         workspace.apply(workspace.plan("dev"))
-        assert [one.sent for one in send(workspace)] == [1]
+        assert [one.sent for one in send_notifications(workspace)] == [1]
     assert "[shop] dev is at version 1" in capfd.readouterr().err
 
 

@@ -11,7 +11,7 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.planning.plan.plan import Category
-from vde_dagster.plugins.notifications.deliver import send
+from vde_dagster.plugins.notifications.deliver import send_notifications
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.notifications.listening import Receiving
 from vde_dagster_tests.notifications.test_sending import Hours, told
@@ -44,11 +44,11 @@ def test_what_is_late_is_told_once_until_it_was_filled(
     with open_fake(shop.root, clock=clock) as workspace:
         workspace.apply(workspace.plan("prod"))
         clock.hours = 1
-        send(workspace)
+        send_notifications(workspace)
         assert server.got == [], "all is as promised"
         clock.hours = 5
-        send(workspace)
-        send(workspace)
+        send_notifications(workspace)
+        send_notifications(workspace)
         assert server.titles("team") == ["[shop] marts.customers, marts.top of prod are late"]
         (anna,) = [one for one in server.got if one["path"] == "/anna"]
         assert "marts.customers: filled last on" in anna["message"]
@@ -56,12 +56,12 @@ def test_what_is_late_is_told_once_until_it_was_filled(
         assert "marts.top:" not in anna["message"]
         assert "`vde run prod`" in anna["message"]
         clock.hours = 6
-        send(workspace)
+        send_notifications(workspace)
         assert len(server.titles("team")) == 1
         workspace.apply(workspace.plans.due("prod", full=True))
-        send(workspace)
+        send_notifications(workspace)
         clock.hours = 8.5
-        send(workspace)
+        send_notifications(workspace)
     assert server.titles("team")[1:] == ["[shop] marts.customers of prod is late"]
 
 
@@ -74,7 +74,7 @@ def test_a_run_that_finds_nothing_new_keeps_the_promise(
         for _ in range(4):
             clock.hours += 1
             workspace.apply(workspace.plans.due("prod"))
-            send(workspace)
+            send_notifications(workspace)
     assert server.got == []
 
 
@@ -86,10 +86,10 @@ def test_what_was_filled_before_it_could_be_sent_is_not_told(
         workspace.apply(workspace.plan("prod"))
         clock.hours = 5
         server.refuses = True
-        send(workspace)
+        send_notifications(workspace)
         workspace.apply(workspace.plans.due("prod", full=True))
         server.refuses = False
-        send(workspace)
+        send_notifications(workspace)
     assert server.got == []
 
 

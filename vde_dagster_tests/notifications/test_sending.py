@@ -12,7 +12,7 @@ import pytest
 from vde_dagster.errors import ConflictError, ExecutionError, UsageError, VdeError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
-from vde_dagster.plugins.notifications.deliver import send
+from vde_dagster.plugins.notifications.deliver import send_notifications
 from vde_dagster.state.db.effects import SystemClock
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.notifications.listening import Receiving, receiving
@@ -38,8 +38,8 @@ def apply(workspace: Workspace, environment: str = "prod") -> None:
 def test_a_publication_is_told_once_with_what_to_do(shop: ProjectFolder, server: Receiving) -> None:
     with open_fake(shop.root) as workspace:
         apply(workspace)
-        assert [one.sent for one in send(workspace)] == [1]
-        assert [one.sent for one in send(workspace)] == [0]
+        assert [one.sent for one in send_notifications(workspace)] == [1]
+        assert [one.sent for one in send_notifications(workspace)] == [0]
     (one,) = server.got
     assert one["title"] == "[shop] prod is at version 1: 5 models changed, 4 computed"
     assert one["type"] == "success"
@@ -59,7 +59,7 @@ def test_a_call_whose_time_is_up_leaves_the_rest_of_a_receivers_records_to_the_n
         position = workspace.store.outbox.cursor("notify/team")
         while position < workspace.store.outbox.number().newest and len(sent) < 99:
             answers = iter([False])  # the time is up after the first record
-            (done,) = send(workspace, lambda: next(answers, True))  # noqa: B023
+            (done,) = send_notifications(workspace, lambda: next(answers, True))  # noqa: B023
             sent.append(done.sent)
             before, position = position, workspace.store.outbox.cursor("notify/team")
             assert position > before
@@ -75,7 +75,7 @@ def test_a_blocked_audit_is_one_message_for_all_its_models(
         plan = workspace.plan("prod")
         with pytest.raises(VdeError):
             workspace.apply(plan)
-        send(workspace)
+        send_notifications(workspace)
     (one,) = server.got
     assert one["title"] == (
         f"[shop] audits of marts.customers, marts.daily block the plan {plan.id} of prod"
@@ -95,7 +95,7 @@ def test_what_was_mended_by_then_is_not_told_any_more(
             workspace.apply(plan)
     with open_fake(shop.root) as workspace:
         workspace.apply(plan)
-        send(workspace)
+        send_notifications(workspace)
     assert server.titles("team") == ["[shop] prod is at version 1: 5 models changed, 4 computed"]
 
 
@@ -113,7 +113,7 @@ def test_a_failed_apply_says_why(shop: ProjectFolder, server: Receiving) -> None
         plan = workspace.plan("prod")
         with pytest.raises(VdeError):
             workspace.apply(plan)
-        send(workspace)
+        send_notifications(workspace)
     (one,) = server.got
     assert one["title"] == f"[shop] the plan {plan.id} of prod failed"
     assert "marts.customers: failed" in one["message"]
@@ -127,7 +127,7 @@ def test_a_rollback_is_told_with_how_it_comes_back(shop: ProjectFolder, server: 
     with open_fake(shop.root) as workspace:
         apply(workspace)
         workspace.environments.rollback("prod")
-        send(workspace)
+        send_notifications(workspace)
     first, second, back = server.titles("team")
     assert first == "[shop] prod is at version 1: 5 models changed, 4 computed"
     assert second.startswith("[shop] prod is at version 2: 1 model changed, 1 computed")
@@ -151,7 +151,7 @@ def test_a_plan_that_waits_is_told_with_what_it_breaks(
     with open_fake(shop.root) as workspace:
         looked_at = workspace.plan("prod")
         waits = workspace.plan("prod", author="anna")
-        send(workspace)
+        send_notifications(workspace)
         assert looked_at.id not in str(server.got)
         (one,) = server.got
         assert f"the plan {waits.id} waits for an approval" in one["title"]
@@ -159,7 +159,7 @@ def test_a_plan_that_waits_is_told_with_what_it_breaks(
         assert "breaks: marts.customers.revenue is renamed to total; read by" in one["message"]
         assert f"`vde plan reject {waits.id}`" in one["message"]
         workspace.apply(waits)
-        send(workspace)
+        send_notifications(workspace)
     assert "prod is at version 2" in server.got[-1]["title"]
     assert "breaks: marts.customers.revenue" in server.got[-1]["message"]
 
@@ -170,7 +170,7 @@ def test_a_plan_that_was_rejected_by_then_is_not_told(
     with open_fake(shop.root) as workspace:
         plan = workspace.plan("prod", author="anna")
         workspace.store.plans.reject(plan.id, "ben")
-        send(workspace)
+        send_notifications(workspace)
     assert server.got == []
 
 
@@ -185,7 +185,7 @@ def test_other_environments_are_told_of_where_they_are_named(
     with open_fake(shop.root) as workspace:
         apply(workspace, "dev_anna")
         apply(workspace, "prod")
-        send(workspace)
+        send_notifications(workspace)
     assert server.titles("dev") == ["[shop] dev_anna is at version 1: 5 models changed, 4 computed"]
     assert server.titles("prod") == ["[shop] prod is at version 1: 5 models changed"]
 
@@ -202,7 +202,7 @@ def test_owners_hear_of_their_own_models(shop: ProjectFolder, server: Receiving)
     with open_fake(shop.root, FakeSpark(["marts.customers", "marts.daily"])) as workspace:
         with pytest.raises(VdeError):
             apply(workspace)
-        send(workspace)
+        send_notifications(workspace)
     assert sorted(one["path"] for one in server.got) == ["/anna", "/ben", "/ben2"]
     anna = next(one["message"] for one in server.got if one["path"] == "/anna")
     assert "marts.customers: unique_values" in anna
@@ -221,14 +221,14 @@ def test_a_receiver_that_is_down_misses_nothing_and_delays_nobody(
     )
     with open_fake(shop.root) as workspace:
         apply(workspace)
-        down, team = send(workspace)
+        down, team = send_notifications(workspace)
         assert (down.sent, team.sent) == (0, 1)
         assert "'down' did not accept a message" in down.problem
         with receiving(port) as again:
             again.refuses = True
-            assert "did not accept" in send(workspace)[0].problem
+            assert "did not accept" in send_notifications(workspace)[0].problem
             again.refuses = False
-            assert [one.sent for one in send(workspace)] == [1, 0]
+            assert [one.sent for one in send_notifications(workspace)] == [1, 0]
             assert len(again.got) == len(server.got) == 1
 
 
@@ -241,17 +241,17 @@ def test_more_than_an_hours_messages_wait_and_come_as_one(
     with open_fake(shop.root, clock=clock) as workspace:
         for name in ("prod", "dev_a", "dev_b"):
             apply(workspace, name)
-        (done,) = send(workspace)
+        (done,) = send_notifications(workspace)
         assert (done.sent, done.told) == (1, 3)
         apply(workspace, "dev_c")
-        assert send(workspace)[0].sent == 1
+        assert send_notifications(workspace)[0].sent == 1
         apply(workspace, "dev_d")
         apply(workspace, "dev_e")
-        (done,) = send(workspace)
+        (done,) = send_notifications(workspace)
         assert (done.sent, done.held) == (0, 2)
         assert len(server.got) == 2, "nothing comes before the hour is over"
         clock.hours += 1
-        assert send(workspace)[0].sent == 2
+        assert send_notifications(workspace)[0].sent == 2
     titles = server.titles()
     assert titles[0] == "[shop] 3 events"
     assert "- dev_b is at version 1" in server.got[0]["message"]
@@ -263,7 +263,7 @@ def test_a_new_receiver_hears_of_the_last_day(shop: ProjectFolder, server: Recei
     with open_fake(shop.root, clock=clock) as workspace:
         apply(workspace, "prod")
         clock.hours = 30
-        assert send(workspace)[0].sent == 0
+        assert send_notifications(workspace)[0].sent == 0
     assert server.got == []
 
 
@@ -280,9 +280,9 @@ def test_one_process_sends_at_a_time(shop: ProjectFolder, server: Receiving) -> 
     with open_fake(shop.root) as workspace:
         apply(workspace)
         with workspace.store.leases.holding("notify", "another"), pytest.raises(ConflictError):
-            send(workspace)
+            send_notifications(workspace)
         assert server.got == []
-        assert send(workspace)[0].sent == 1
+        assert send_notifications(workspace)[0].sent == 1
 
 
 KILLED = """
@@ -317,7 +317,7 @@ def test_a_killed_sender_repeats_the_message_it_was_at_and_loses_none(
     clock = Hours()
     clock.hours = 1  # the dead process' lease has ended
     with open_fake(shop.root, clock=clock) as workspace:
-        send(workspace)
+        send_notifications(workspace)
     assert [one.split("version ")[1][0] for one in server.titles("team")] == ["1", "2", "2", "3"]
 
 
@@ -330,12 +330,12 @@ def test_secrets_are_in_no_message(
     told(shop, f"targets.team = {{ url = '{url}' }}")
     with open_fake(shop.root) as workspace:
         apply(workspace)
-        (done,) = send(workspace)
+        (done,) = send_notifications(workspace)
         assert "503" in done.problem
         assert "hush-hush" not in f"{done}{workspace.settings}"
     monkeypatch.delenv("PASSWORD")
     with open_fake(shop.root) as workspace:
-        assert "PASSWORD, which is not set" in send(workspace)[0].problem
+        assert "PASSWORD, which is not set" in send_notifications(workspace)[0].problem
 
 
 def test_without_receivers_it_is_one_message(shop: ProjectFolder) -> None:
@@ -344,14 +344,14 @@ def test_without_receivers_it_is_one_message(shop: ProjectFolder) -> None:
         open_fake(shop.root) as workspace,
         pytest.raises(UsageError, match="no receivers of notifications"),
     ):
-        send(workspace)
+        send_notifications(workspace)
 
 
 def test_an_address_that_no_service_has(shop: ProjectFolder) -> None:
     told(shop, "targets.team = { url = 'carrier-pigeon://hush' }")
     with open_fake(shop.root) as workspace:
         apply(workspace)
-        (done,) = send(workspace)
+        (done,) = send_notifications(workspace)
     assert "not valid for Apprise" in done.problem
     assert "hush" not in done.problem
 
@@ -366,6 +366,8 @@ def test_who_was_left_out_for_lack_of_time_comes_first_the_next_time(
     )
     with open_fake(shop.root) as workspace:
         apply(workspace)
-        assert [one.receiver for one in send(workspace, lambda: bool(server.got))] == ["a"]
-        assert [one.receiver for one in send(workspace)] == ["b", "a"]
+        assert [
+            one.receiver for one in send_notifications(workspace, lambda: bool(server.got))
+        ] == ["a"]
+        assert [one.receiver for one in send_notifications(workspace)] == ["b", "a"]
     assert [one["path"] for one in server.got] == ["/a", "/b"]

@@ -8,7 +8,7 @@ import pytest
 
 from vde_dagster.errors import ProjectError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.plugins.notifications.settings import receivers
+from vde_dagster.plugins.notifications.settings import read_receivers
 from vde_dagster_tests.projects import ProjectFolder
 
 WRONG = {
@@ -56,7 +56,7 @@ def test_receivers_have_what_is_set_or_what_is_usual(tmp_path: Path) -> None:
     )
     with Workspace.open(folder.root) as workspace:
         settings = workspace.settings
-        first, second, runs = receivers(settings)
+        first, second, runs = read_receivers(settings)
     assert (first.name, second.name, runs.name) == ("all", "all/2", "runs")
     assert "run" not in first.events
     assert {"publication", "rollback", "approval"} <= first.events

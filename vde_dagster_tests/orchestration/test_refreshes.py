@@ -17,7 +17,7 @@ from vde_dagster.execution.changes import refresh_choice
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.overviews.documentation.gather import gather_document
 from vde_dagster.planning.changes.refresh import RefreshCode
-from vde_dagster.plugins.cost.spending import added_up, spending
+from vde_dagster.plugins.cost.spending import list_work, total_by_group
 from vde_dagster.plugins.site.compact import compact
 from vde_dagster.reports.plan import plan_report
 from vde_dagster.reports.reasons import describe_refresh
@@ -107,7 +107,7 @@ def test_costs_and_the_documentation_have_the_method(
     clock.advance(days=1)
     workspace.apply(workspace.plans.due("prod"))
     until = clock.now() + timedelta(seconds=1)
-    totals = added_up(spending(workspace, BEGIN - timedelta(days=1), until), "model")
+    totals = total_by_group(list_work(workspace, BEGIN - timedelta(days=1), until), "model")
     counts = {name: one.refreshed_fills for name, one in totals.items() if one.refreshed_fills}
     assert counts == {"m.sums": 1}
     document = gather_document(workspace)

@@ -22,7 +22,7 @@ from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.pages.janitor_page import janitor_event, janitor_metadata
 from vde_dagster.plugins.cost.page import cost_metadata
-from vde_dagster.plugins.metrics.assets import _values
+from vde_dagster.plugins.metrics.assets import _compute_metadata
 from vde_dagster.reports.markdown import MAX_WIDTH, markdown_table, plain_table, table_width
 from vde_dagster_tests.cost.test_cost import PRICES
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
@@ -117,7 +117,7 @@ def saved_query_metadata() -> Mapping[str, Any]:
     fake: Any = SimpleNamespace(query=lambda *_: found)
     layer = SimpleNamespace(metrics={}, sql=lambda question: "SELECT")
     with patch("vde_dagster.plugins.metrics.kept.semantic_layer", lambda *_: layer):
-        ((_, metadata),) = _values(fake, ["saved"], "prod")
+        ((_, metadata),) = _compute_metadata(fake, ["saved"], "prod")
     return metadata
 
 

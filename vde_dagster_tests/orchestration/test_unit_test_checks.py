@@ -13,7 +13,7 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UnitTestFailedError
 from vde_dagster.execution.unit_testing.run_test import RowDifference, TestResult
-from vde_dagster.execution.unit_testing.test_report import MAX_ROWS, ToldTest
+from vde_dagster.execution.unit_testing.test_report import MAX_ROWS, TestRecord
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.checks import unit_test_names
@@ -260,10 +260,12 @@ def test_what_is_told_of_them_is_read_as_it_was_written(folder: ProjectFolder) -
         (test,) = workspace.project.tests
         snapshot = workspace.snapshots()[test.model]
     found = RowDifference(("n", "m", "text"), rows, rows[:1])
-    told = ToldTest.of(snapshot, TestResult(test, (("query", found),)), plan="p", environment="dev")
+    told = TestRecord.from_result(
+        snapshot, TestResult(test, (("query", found),)), plan="p", environment="dev"
+    )
     text = json.dumps(told.to_json())
     assert len(text) < 12_000
-    again = ToldTest.from_json(json.loads(text))
+    again = TestRecord.from_json(json.loads(text))
     assert again == told
     assert again.id == told.id
     assert again.differences[0].missing_rows == 30

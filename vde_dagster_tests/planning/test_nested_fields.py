@@ -24,7 +24,7 @@ from vde_dagster.planning.tables.nested_fields import (
 )
 from vde_dagster.planning.tables.pinned_reads import PinnedTable, pinned_select
 from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable, TableRef
-from vde_dagster.sql.casts import UnmatchedField, columns_as_a_whole
+from vde_dagster.sql.casts import UnmatchedField, whole_columns
 
 OLD = "struct<x:int,n:struct<k:int>,a:array<struct<q:int>>,m:map<string,struct<w:int>>>"
 NEW = (
@@ -189,8 +189,8 @@ def test_fields_get_new_ids_and_readers_get_the_ids_of_their_fields() -> None:
 
 
 def test_a_column_is_read_as_a_whole_or_for_single_fields() -> None:
-    assert columns_as_a_whole("SELECT m.st.x, li FROM q.m WHERE st.y > 1") == {"x", "li", "y"}
-    assert columns_as_a_whole("SELECT * FROM q.m") is None
+    assert whole_columns("SELECT m.st.x, li FROM q.m WHERE st.y > 1") == {"x", "li", "y"}
+    assert whole_columns("SELECT * FROM q.m") is None
 
 
 def test_a_stand_in_for_a_preview_is_read_without_its_branch() -> None:

@@ -122,7 +122,7 @@ def test_a_query_that_is_taken_in_has_its_readers_interval(tmp_path: Path, reade
     files = {"models/part.sql": part, f"models/{reader}": READERS[reader]}
     asked: list[str] = []
 
-    class Listening(FakeSpark):
+    class ServerOptions(FakeSpark):
         def fill(self, task: FillTask) -> FillResult:
             asked.extend([task.query or "", *task.before, *task.sources.values()])
             return super().fill(task)
@@ -131,7 +131,7 @@ def test_a_query_that_is_taken_in_has_its_readers_interval(tmp_path: Path, reade
             asked.append(task.query)
             return super().audit(task)
 
-    with open_fake(ProjectFolder(tmp_path, files).root, Listening()) as workspace:
+    with open_fake(ProjectFolder(tmp_path, files).root, ServerOptions()) as workspace:
         workspace.apply(workspace.plan("prod"))
 
     text = "\n".join(asked)

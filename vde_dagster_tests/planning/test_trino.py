@@ -7,7 +7,7 @@ import pytest
 from vde_dagster.planning.rendering.view_dialects import trino_query, trino_select
 from vde_dagster.planning.tables.pinned_reads import PinnedTable, pinned_select
 from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.sql.outline import without_qualify
+from vde_dagster.sql.outline import replace_qualify
 
 
 def body(sql: str) -> str | None:
@@ -88,7 +88,7 @@ def test_a_star_that_leaves_columns_out_is_written_out(sql: str, translated: str
 
 
 def test_a_filter_on_window_functions_reads_no_star() -> None:
-    sql = without_qualify("SELECT k FROM t QUALIFY row_number() OVER (PARTITION BY k) = 1")
+    sql = replace_qualify("SELECT k FROM t QUALIFY row_number() OVER (PARTITION BY k) = 1")
     assert (body(sql) or "").startswith('SELECT "_t"."k" FROM (SELECT k, (ROW_NUMBER()')
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from vde_dagster.errors import ProjectError
 from vde_dagster.sql.scanner import SourceText
-from vde_dagster.sql.templates import with_dash_comments
+from vde_dagster.sql.templates import rewrite_hash_comments
 from vde_dagster_tests.project.conftest import LoadModel
 
 QUERY = 'SELECT 1 AS a, # it\'s; not two\n \'#b\' AS b #\'\n, """#""" AS c -- # d\n'
@@ -61,7 +61,7 @@ def test_mistakes_behind_a_comment_keep_their_place(load_model: LoadModel) -> No
 @pytest.mark.timeout(60)
 def test_long_texts_that_nobody_closes_are_looked_through_once(piece: str) -> None:
     text = f"# a\n'{piece * 200_000}"
-    found = with_dash_comments(SourceText(Path("m.sql"), text), "bigquery").text
+    found = rewrite_hash_comments(SourceText(Path("m.sql"), text), "bigquery").text
 
     assert found.startswith("--a\n")
     assert len(found) == len(text)

@@ -13,7 +13,7 @@ from vde_dagster.errors import ExecutionError, ProjectError
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.checks.unit_tests import find_test_mistakes
 from vde_dagster.project.loading.loader import load_project
-from vde_dagster.spark.models.python_queries import query_in_spark
+from vde_dagster.spark.models.python_queries import translate_query
 from vde_dagster_tests.project.conftest import WriteProject
 
 QUERY = "SELECT CAST(a AS INT) AS a, CAST(b AS INT) AS b, c FROM x.t"
@@ -168,7 +168,7 @@ def test_query_that_python_code_runs_has_the_types_of_its_tables() -> None:
     types = {"m.a": {"i": "INT", "f": "DOUBLE"}}
 
     def translate(query: str, *trusted: str) -> str:
-        return query_in_spark(query, ModelName("m", "p"), "trino", frozenset(trusted), types.get)
+        return translate_query(query, ModelName("m", "p"), "trino", frozenset(trusted), types.get)
 
     assert translate("SELECT f / 2 AS x FROM m.a") == "SELECT f / 2 AS x FROM m.a"
     assert translate("SELECT i / 2 AS x FROM m.a", "/") == "SELECT i / 2 AS x FROM m.a"

@@ -22,7 +22,7 @@ from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.properties.model_properties import canonical_type
 from vde_dagster.spark.models.python_models import ModelContext
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.translate import spark_text
+from vde_dagster.sql.other_dialects.translate import write_spark_sql
 from vde_dagster.sql.other_dialects.verified import signature, verified_functions
 from vde_dagster.sql.reading import parse_plain
 from vde_dagster_tests.corpora import each_of
@@ -44,7 +44,7 @@ def written(case: dict[str, Any]) -> str:
     query = f"SELECT {case['written']} AS v FROM x.t"
     listed = verified_functions(case["dialect"]) and not case.get("trusted")
     trusted: frozenset[str] = frozenset(() if listed else ("*",))
-    return spark_text(parse_plain(query, case["dialect"]), case["dialect"], trusted)
+    return write_spark_sql(parse_plain(query, case["dialect"]), case["dialect"], trusted)
 
 
 @each_of("case", CASES["written"])
@@ -78,12 +78,12 @@ def test_function_that_no_grid_verified_is_refused_unless_it_is_trusted(
 
     message = f"{name}() of {dialect} is not known to mean the same on Spark"
     with pytest.raises(Unwritable, match=re.escape(message)) as caught:
-        spark_text(tree(), dialect)
+        write_spark_sql(tree(), dialect)
     assert caught.value.start == f"SELECT {expression}".index(f"{name}(")
     assert caught.value.function == name
 
-    assert name.upper() in spark_text(tree(), dialect, frozenset({name})).upper()
-    assert spark_text(tree(), dialect, frozenset({"*"}))
+    assert name.upper() in write_spark_sql(tree(), dialect, frozenset({name})).upper()
+    assert write_spark_sql(tree(), dialect, frozenset({"*"}))
 
 
 @pytest.mark.parametrize("dialect", ["snowflake", "redshift", "tsql", "mysql"])
@@ -111,17 +111,17 @@ _PAGES = {
 )
 def test_no_function_of_a_dialect_without_a_list_is_known(dialect: str) -> None:
     with pytest.raises(Unwritable, match=f"of {dialect} is not known to mean the same on Spark"):
-        spark_text(parse_one("SELECT UPPER(a) FROM x.t", dialect=dialect), dialect)
+        write_spark_sql(parse_one("SELECT UPPER(a) FROM x.t", dialect=dialect), dialect)
 
     tree = parse_one("SELECT UPPER(a) FROM x.t", dialect=dialect)
-    assert spark_text(tree, dialect, frozenset({"upper"})) == "SELECT UPPER(a) FROM x.t"
+    assert write_spark_sql(tree, dialect, frozenset({"upper"})) == "SELECT UPPER(a) FROM x.t"
 
 
 @pytest.mark.parametrize("dialect", ["databricks", "spark2"])
 def test_functions_of_databricks_are_those_of_spark(dialect: str) -> None:
     tree = parse_one("SELECT SOUNDEX(a), DATE_ADD(b, 1) FROM x.t", dialect=dialect)
 
-    assert spark_text(tree, dialect) == "SELECT SOUNDEX(a), DATE_ADD(b, 1) FROM x.t"
+    assert write_spark_sql(tree, dialect) == "SELECT SOUNDEX(a), DATE_ADD(b, 1) FROM x.t"
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,9 @@ def test_functions_of_databricks_are_those_of_spark(dialect: str) -> None:
 )
 def test_dialects_of_one_family_share_a_list(dialect: str, same: str, unknown: str) -> None:
     for other in (dialect, same):
-        assert spark_text(parse_one("SELECT UPPER(a) FROM x.t", dialect=other), other)
+        assert write_spark_sql(parse_one("SELECT UPPER(a) FROM x.t", dialect=other), other)
         with pytest.raises(Unwritable, match="is not known to mean the same"):
-            spark_text(parse_one(f"SELECT {unknown} FROM x.t", dialect=other), other)
+            write_spark_sql(parse_one(f"SELECT {unknown} FROM x.t", dialect=other), other)
 
 
 def test_refusal_has_its_place_and_the_model_or_the_settings_can_trust(
@@ -245,7 +245,7 @@ def test_query_that_python_code_runs_follows_the_list() -> None:
 def test_star_over_using_keeps_the_order_of_its_columns(
     dialect: str, query: str, spark: str
 ) -> None:
-    assert spark_text(parse_one(query, dialect=dialect), dialect) == spark
+    assert write_spark_sql(parse_one(query, dialect=dialect), dialect) == spark
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_star_over_using_keeps_the_order_of_its_columns(
 )
 def test_star_over_using_whose_order_is_unknown_is_refused(dialect: str, query: str) -> None:
     with pytest.raises(Unwritable, match="a star over this JOIN") as caught:
-        spark_text(parse_one(query, dialect=dialect), dialect)
+        write_spark_sql(parse_one(query, dialect=dialect), dialect)
 
     assert caught.value.start
 
@@ -291,7 +291,7 @@ def test_join_or_limit_that_would_lose_a_part_is_refused(
     dialect: str, query: str, problem: str
 ) -> None:
     with pytest.raises(Unwritable, match=problem):
-        spark_text(parse_plain(query, dialect), dialect)
+        write_spark_sql(parse_plain(query, dialect), dialect)
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.macros.scope import MacroScope
 from vde_dagster.project.reading.rendering import Rendered, render
 from vde_dagster.project.table_names import TableNames
-from vde_dagster.sql.edits import NOTHING, without_nothing
+from vde_dagster.sql.edits import NOTHING, remove_nothing
 from vde_dagster.sql.reading import read_query
 from vde_dagster.sql.scanner import SourceText, scan
-from vde_dagster.sql.trees import untranslated
+from vde_dagster.sql.trees import plain_dialect
 
 QUERIES = [
     "SELECT a, COUNT(*) FILTER (WHERE b > 1) AS n FROM d.t GROUP BY ALL HAVING n > 1 ORDER BY 2",
@@ -93,7 +93,7 @@ def test_only_names_of_tables_and_blanks_change(query: str, stored: str) -> None
 @given(st.data())
 def test_formatting_and_comments_do_not_change_the_text(data: st.DataObject) -> None:
     query = data.draw(st.sampled_from(QUERIES))
-    tokens = untranslated("spark").tokenize(query)
+    tokens = plain_dialect("spark").tokenize(query)
     pieces: list[str] = []
     end = 0
     for token in tokens:
@@ -141,7 +141,7 @@ def test_what_macros_leave_out_takes_its_operator_along(text: str, rest: str | N
     text = re.sub(r"\bN\b", NOTHING, text)
     tokens = list(scan(SourceText(Path("m.sql"), text)))
 
-    left, problem = without_nothing(text, tokens)
+    left, problem = remove_nothing(text, tokens)
 
     assert (problem is not None) == (rest is None)
     assert rest is None or "".join(left.split()) == "".join(rest.split())

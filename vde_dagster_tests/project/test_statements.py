@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.reading import statements
 from vde_dagster.project.reading.statements import Block, split_blocks
-from vde_dagster.sql.scanner import SourceText, next_at, plain_end, scan
+from vde_dagster.sql.scanner import SourceText, find_at_sign, find_statement_end, scan
 from vde_dagster_tests.project.conftest import LoadModel
 
 PIECES = [
@@ -64,7 +64,7 @@ def test_statements_end_where_the_scanner_says(dialect: str) -> None:
         text = f"MODEL (name a.b); {body}"
         quick = split(text, dialect)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(statements, "plain_end", lambda *args, **options: None)
+            patch.setattr(statements, "find_statement_end", lambda *args, **options: None)
             assert quick == split(text, dialect)
 
     check()
@@ -82,7 +82,7 @@ def test_statements_end_where_the_scanner_says(dialect: str) -> None:
     ],
 )
 def test_only_what_needs_no_closer_look_is_found_in_one_go(text: str, found: bool) -> None:
-    end = plain_end(SourceText(Path("a.sql"), text), 0)
+    end = find_statement_end(SourceText(Path("a.sql"), text), 0)
     assert (end is not None) == found
     if found:
         assert end == (text.index("; SELECT") if "; SELECT" in text else len(text))
@@ -100,10 +100,10 @@ def test_calls_are_found_where_the_scanner_finds_them(backslash: bool) -> None:
             scanned = [str(error)]
         found: list[int | str] = []
         try:
-            at = next_at(source, 0, end, backslash=backslash)
+            at = find_at_sign(source, 0, end, backslash=backslash)
             while at is not None:
                 found.append(at)
-                at = next_at(source, at + 1, end, backslash=backslash)
+                at = find_at_sign(source, at + 1, end, backslash=backslash)
         except ProjectError as error:
             found = [str(error)]
         assert found == scanned

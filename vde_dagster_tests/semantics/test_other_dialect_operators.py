@@ -11,9 +11,9 @@ from benchmarks.dialect_grid import templates
 from vde_dagster.semantics.analysis import analyze
 from vde_dagster.semantics.checks.operands import RULE, Origin
 from vde_dagster.semantics.errors import Finding
-from vde_dagster.sql.definitions import Stored
+from vde_dagster.sql.definitions import TableColumn
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.translate import spark_text
+from vde_dagster.sql.other_dialects.translate import write_spark_sql
 
 SCHEMA = {
     "t": {
@@ -262,7 +262,7 @@ def test_operator_of_unknown_types_with_one_meaning_is_accepted(
     assert not found(expression, dialect)
 
 
-def findings_of(query: str, dialect: str, **origin: frozenset[Stored]) -> list[str]:
+def findings_of(query: str, dialect: str, **origin: frozenset[TableColumn]) -> list[str]:
     found = analyze(query, SCHEMA, origin=Origin(dialect, **origin)).findings
     return [one.message for one in found if one.rule == RULE]
 
@@ -378,7 +378,7 @@ def test_text_without_a_common_type_is_accepted(dialect: str, query: str) -> Non
 
 def test_columns_with_texts_of_their_own_are_known_to_readers() -> None:
     query = "SELECT COALESCE(m, 0) AS v, m, MAX(LEAST(m, 1)) OVER () AS W FROM t"
-    origin = Origin("postgres", other_texts=frozenset({Stored("t", "m")}))
+    origin = Origin("postgres", other_texts=frozenset({TableColumn("t", "m")}))
 
     assert analyze(query, SCHEMA, origin=Origin("postgres")).other_texts == {"v", "w"}
     assert analyze(query, SCHEMA, origin=origin).other_texts == {"v", "m", "w"}
@@ -420,7 +420,7 @@ def test_no_expression_over_typed_columns_is_refused_for_unknown_types(dialect: 
         expression = re.sub(r"\{\w\}", lambda _, names=names: next(names), template)
         try:
             tree = parse_one(f"SELECT {expression} AS v FROM t", dialect=dialect)
-            text = spark_text(tree, dialect, None)
+            text = write_spark_sql(tree, dialect, None)
         except Unwritable:
             continue
         findings = analyze(text, {"t": columns}, origin=Origin(dialect)).findings

@@ -13,7 +13,7 @@ import vde_dagster
 from vde_dagster.planning.kinds.simple import proven_keys
 from vde_dagster.project.python.sqlmesh.dialect import parse, parse_one
 from vde_dagster.sql.reading import parse_plain, parse_type
-from vde_dagster.sql.trees import untranslated
+from vde_dagster.sql.trees import plain_dialect
 
 PACKAGE = Path(vde_dagster.__file__).parent
 PARSERS = frozenset(
@@ -85,7 +85,7 @@ def test_another_parser_is_found(tmp_path: Path, line: str) -> None:
     ],
 )
 def test_a_doubled_quote_is_a_quote_for_macros_and_rules(written: str, value: str) -> None:
-    for dialect in ("spark", untranslated("spark")):
+    for dialect in ("spark", plain_dialect("spark")):
         read = parse_plain(written, dialect)
         assert isinstance(read, exp.Literal)
         assert read.this == value

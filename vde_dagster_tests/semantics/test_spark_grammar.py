@@ -12,8 +12,8 @@ import pytest
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.sql.grammar import compiled, spark
 from vde_dagster.sql.grammar.compiled import Edge, Network, UnknownFormat, spark_jar
-from vde_dagster.sql.grammar.literals import malformed, may_be_malformed
-from vde_dagster.sql.grammar.spark import Refusal, SparkGrammar, refusal_by_spark, spark_grammar
+from vde_dagster.sql.grammar.literals import find_malformed, may_be_malformed
+from vde_dagster.sql.grammar.spark import Refusal, SparkGrammar, find_spark_refusal, spark_grammar
 from vde_dagster_tests.semantics.corpus import QUERIES
 
 
@@ -41,7 +41,7 @@ def _grammar() -> SparkGrammar:
     ],
 )
 def test_what_spark_takes_is_taken(grammar: SparkGrammar, text: str) -> None:
-    assert grammar.refusal(text) is None
+    assert grammar.find_refusal(text) is None
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_what_spark_takes_is_taken(grammar: SparkGrammar, text: str) -> None:
 def test_what_spark_refuses_is_refused_where_it_stands(
     grammar: SparkGrammar, text: str, refused: str, expected: tuple[str, ...] | None
 ) -> None:
-    found = grammar.refusal(text)
+    found = grammar.find_refusal(text)
     assert isinstance(found, Refusal)
     assert (found.text, text[found.start : found.end]) == (refused, refused)
     assert expected is None or found.expected == expected
@@ -74,9 +74,9 @@ def test_what_spark_refuses_is_refused_where_it_stands(
 
 @pytest.mark.parametrize("depth", [400])
 def test_deep_brackets_and_long_chains_are_read(grammar: SparkGrammar, depth: int) -> None:
-    assert grammar.refusal(f"SELECT {'(' * depth}1{')' * depth}") is None
-    assert grammar.refusal(f"SELECT {' + '.join(['a'] * depth)} FROM t") is None
-    assert grammar.refusal(f"SELECT 1 FROM t WHERE {' OR '.join(['a'] * depth)} AND")
+    assert grammar.find_refusal(f"SELECT {'(' * depth}1{')' * depth}") is None
+    assert grammar.find_refusal(f"SELECT {' + '.join(['a'] * depth)} FROM t") is None
+    assert grammar.find_refusal(f"SELECT 1 FROM t WHERE {' OR '.join(['a'] * depth)} AND")
 
 
 @pytest.fixture(name="spark_home")
@@ -85,7 +85,7 @@ def _spark_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
 
     def forget() -> None:
         spark_jar.cache_clear()
-        spark._installed.cache_clear()
+        spark._installed_grammar.cache_clear()
         compiled._reasons.clear()
 
     home = tmp_path / "spark"
@@ -163,10 +163,10 @@ def test_classes_with_damaged_bytes_never_stop_a_check(spark_home: Path) -> None
             data = damaged[random.choice((PARSER, LEXER))]
             data[random.randrange(len(data))] = random.randrange(256)
         install(spark_home, {name: bytes(data) for name, data in damaged.items()})
-        spark._installed.cache_clear()
+        spark._installed_grammar.cache_clear()
         compiled._reasons.clear()
         for query in (*QUERIES.values(), "SELECT", "SELECT CAST('1' AS VARCHAR2)"):
-            refusal_by_spark(query)
+            find_spark_refusal(query)
         usable += spark_grammar() is not None
         assert (spark_grammar() is None) == bool(compiled.grammar_warnings())
     assert usable < 12
@@ -176,7 +176,7 @@ def test_a_network_with_a_loop_where_a_token_has_none_is_refused() -> None:
     step = Edge(compiled.EPSILON, 1, 0, 0, 0, ())
     loop = Network([[step], [step._replace(target=0)]], set(), [0, 0], [0], [1])
     with pytest.raises(UnknownFormat, match="loop"):
-        spark._spelled(loop)
+        spark._read_spellings(loop)
 
 
 LIKE_WORDS = (
@@ -188,7 +188,7 @@ LIKE_WORDS = (
 
 @pytest.mark.parametrize("text", LIKE_WORDS)
 def test_words_are_read_alike_whatever_was_read_before(text: str) -> None:
-    fresh, used = (spark._Installed().grammar for _ in range(2))
+    fresh, used = (spark._InstalledGrammar().grammar for _ in range(2))
     assert fresh is not None
     assert used is not None
     for other in (*LIKE_WORDS, *QUERIES.values()):
@@ -210,12 +210,12 @@ def test_plain_texts_have_the_tokens_that_the_lexer_reads(grammar: SparkGrammar)
     for _ in range(6_000):
         words = (random.choice(PIECES) for _ in range(random.randint(1, 9)))
         text = "".join(word + random.choice(("", "", " ")) for word in words)
-        read, kinds = lexer.tokens(text), lexer.kinds(text)
+        read, kinds = lexer.tokens(text), lexer.fast_tokens(text)
         if kinds is None:
             continue
         plain += 1
         assert kinds == tuple(kind for kind, _, _ in read), text
-        if malformed([text[start:end] for _, start, end in read]) is not None:
+        if find_malformed([text[start:end] for _, start, end in read]) is not None:
             wrong += 1
             assert may_be_malformed(text), text
     assert plain > 1_000
@@ -224,5 +224,5 @@ def test_plain_texts_have_the_tokens_that_the_lexer_reads(grammar: SparkGrammar)
 
 def test_a_plain_query_with_an_invalid_literal_is_refused(grammar: SparkGrammar) -> None:
     text = "SELECT a FROM t WHERE d = DATE '2024-13-01'"
-    assert grammar._lexer.kinds(text) is not None
-    assert grammar.refusal(text) == Refusal(31, 43, "'2024-13-01'", ("'2024-01-31'",))
+    assert grammar._lexer.fast_tokens(text) is not None
+    assert grammar.find_refusal(text) == Refusal(31, 43, "'2024-13-01'", ("'2024-01-31'",))

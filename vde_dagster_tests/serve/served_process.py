@@ -20,7 +20,7 @@ from typing import Any
 import uvicorn
 
 from vde_dagster.cli.app import call
-from vde_dagster.execution.publishers import Listening
+from vde_dagster.execution.publishers import ServerOptions
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.programs.serve.server import Limits, Server, configured
 
@@ -131,7 +131,7 @@ def serving_here(
     """Serve a project as `vde serve` does, from a thread: a process takes seconds to import it."""
     with (
         Workspace.open(root) as workspace,
-        Server(workspace, Listening(log=log, writes_metadata=writes_metadata)) as listening,
+        Server(workspace, ServerOptions(log=log, writes_metadata=writes_metadata)) as listening,
     ):
         server = uvicorn.Server(configured(listening._app, Limits()))
         thread = threading.Thread(target=server.run, args=([listening._socket],))

@@ -13,7 +13,7 @@ from vde_dagster.execution.plans.plan_file import PlanFiles, plan_document
 from vde_dagster.execution.plans.plan_spelling import file_bytes
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.plan.plan import Plan
-from vde_dagster.plugins.signatures.keys import VARIABLE, private_key
+from vde_dagster.plugins.signatures.keys import VARIABLE, read_private_key
 from vde_dagster.state.db.codec import dump_plan
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.signatures.conftest import Team
@@ -218,13 +218,13 @@ def test_what_is_no_key_is_said_without_a_word_of_it(
     path = tmp_path / "key.pem"
     path.write_text(text)
     with pytest.raises(UsageError, match="has no private Ed25519 key as PEM") as raised:
-        private_key(path)
+        read_private_key(path)
     assert "AAAA" not in str(raised.value)
     monkeypatch.delenv(VARIABLE, raising=False)
     with pytest.raises(UsageError, match="no key for signing was given"):
-        private_key(None)
+        read_private_key(None)
     with pytest.raises(UsageError, match="cannot read the key"):
-        private_key(tmp_path / "nowhere.pem")
+        read_private_key(tmp_path / "nowhere.pem")
 
 
 @pytest.mark.parametrize(

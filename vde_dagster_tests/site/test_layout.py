@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vde_dagster.plugins.site.layout import place
+from vde_dagster.plugins.site.layout import place_nodes
 
 
 @st.composite
@@ -31,17 +31,17 @@ def _crossings(parents: list[list[int]], places: list[tuple[int, int]]) -> int:
 
 @given(graphs())
 def test_parents_are_in_layers_before_and_nobody_shares_a_place(parents: list[list[int]]) -> None:
-    places = place(parents)
+    places = place_nodes(parents)
     assert len(set(places)) == len(places) == len(parents)
     for node, above in enumerate(parents):
         assert all(places[parent][0] < places[node][0] for parent in above)
         deepest = max((places[parent][0] for parent in above), default=-1)
         assert places[node][0] == deepest + 1
-    assert place(parents) == places
+    assert place_nodes(parents) == places
 
 
 def test_edges_that_need_not_cross_do_not() -> None:
     count = 8
     parents: list[list[int]] = [[] for _ in range(count)]
     parents += [[count - 1 - at] for at in range(count)]
-    assert _crossings(parents, place(parents)) == 0
+    assert _crossings(parents, place_nodes(parents)) == 0

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 
-from vde_dagster.spark.session.launch import resolving_alone
+from vde_dagster.spark.session.launch import package_lock
 from vde_dagster.spark.session.settings import JAR_CACHE_VARIABLE
 from vde_dagster_tests.processes import end
 
@@ -75,7 +75,7 @@ def connect_server(folder: Path, *coordinates: str) -> Iterator[str]:
     options = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
     command = [f"{_DEPLOY}.SparkSubmit", "--class", _CONNECT]
     with ExitStack() as stack:
-        with resolving_alone(conf):
+        with package_lock(conf):
             log = stack.enter_context(_running(folder, "connect", *command, *options, memory="2g"))
             port = said(log, r"Spark Connect server started at: \S*:(\d+)")
         yield f"sc://127.0.0.1:{port}"

@@ -48,7 +48,7 @@ def compare_with_spark(session: Any, texts: Iterable[str]) -> Verdicts:
     parser = session._jsparkSession.sessionState().sqlParser()
     verdicts = Verdicts()
     for text in texts:
-        refusal = grammar.refusal(text)
+        refusal = grammar.find_refusal(text)
         try:
             parser.parseQuery(text)
         except FAILURES as error:

@@ -21,7 +21,7 @@ from vde_dagster.lakehouse.catalogs.by_settings import POSTGRES_PACKAGE
 from vde_dagster.spark import sessions
 from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.spark.session import warm
-from vde_dagster.spark.session.connect import has_client, is_server
+from vde_dagster.spark.session.connect import has_client, is_connect_url
 from vde_dagster.spark.session.settings import SessionSettings, WarmSettings, packages
 from vde_dagster_tests.example.counted_by_pandas import counted, shown_marts
 from vde_dagster_tests.processes import until
@@ -172,8 +172,8 @@ def test_a_server_without_iceberg_is_told_what_to_start_it_with(tmp_path: Path) 
 
 
 def test_a_master_of_spark_connect_is_known_by_its_scheme() -> None:
-    assert is_server("sc://host:15002/;token=x")
-    assert not is_server("spark://host:7077")
+    assert is_connect_url("sc://host:15002/;token=x")
+    assert not is_connect_url("spark://host:7077")
 
 
 @pytest.mark.spark

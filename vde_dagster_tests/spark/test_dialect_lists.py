@@ -10,7 +10,7 @@ from sqlglot import parse_one
 
 from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.translate import spark_text
+from vde_dagster.sql.other_dialects.translate import write_spark_sql
 
 ROWS = (
     "SELECT 1 AS n, [10, 20, 30] AS x, MAP {1: 'a', 5: 'b'} AS m UNION ALL "
@@ -56,7 +56,11 @@ OF_OTHERS: list[tuple[str, str, list[Any]]] = [
 def translated(dialect: str, expression: str) -> str:
     """Return an expression of a dialect in Spark SQL."""
     tree = parse_one(f"SELECT {expression} AS v FROM t", dialect=dialect)
-    return spark_text(tree, dialect, frozenset("*")).removeprefix("SELECT ").removesuffix(" FROM t")
+    return (
+        write_spark_sql(tree, dialect, frozenset("*"))
+        .removeprefix("SELECT ")
+        .removesuffix(" FROM t")
+    )
 
 
 @pytest.mark.spark
@@ -115,4 +119,4 @@ def test_lists_whose_values_are_not_known_are_refused(
 
 @pytest.mark.parametrize("query", ["SELECT x FROM t LIMIT 2", "(SELECT x FROM t LIMIT 1)"])
 def test_the_limit_of_a_query_stays(query: str) -> None:
-    assert "LIMIT" in spark_text(parse_one(query, dialect="bigquery"), "bigquery", None)
+    assert "LIMIT" in write_spark_sql(parse_one(query, dialect="bigquery"), "bigquery", None)

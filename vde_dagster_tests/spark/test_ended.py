@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from vde_dagster.errors import ExecutionError, StoreError
 from vde_dagster.spark.session import jvm_failure
 from vde_dagster.spark.session.failures import execution_error
-from vde_dagster.spark.session.jvm_failure import Launched, forget_ended, has_ended, remember
+from vde_dagster.spark.session.jvm_failure import LaunchedJvm, forget_ended, has_ended, remember
 from vde_dagster.spark.session.settings import context_config
 from vde_dagster_tests.conftest import small_spark
 
@@ -27,14 +27,14 @@ OUT_OF_MEMORY = "Terminating due to java.lang.OutOfMemoryError: Java heap space\
 @pytest.fixture(autouse=True)
 def _own_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the JVM that tests share where it is noted."""
-    monkeypatch.setattr(jvm_failure, "_launched", [])
+    monkeypatch.setattr(jvm_failure, "_current_jvm", [])
 
 
-def launched(tmp_path: Path, code: str, log: str = "", *, local: bool = True) -> Launched:
+def launched(tmp_path: Path, code: str, log: str = "", *, local: bool = True) -> LaunchedJvm:
     """Note a process in the JVM's place."""
     (tmp_path / "spark.log").write_text(log)
     process = subprocess.Popen([sys.executable, "-c", code])
-    found = Launched(process, tmp_path / "spark.log", "700m", local)
+    found = LaunchedJvm(process, tmp_path / "spark.log", "700m", local)
     remember(found)
     return found
 

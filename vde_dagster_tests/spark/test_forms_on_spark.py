@@ -10,7 +10,7 @@ import pytest
 from vde_dagster.planning.rendering.render import replace_tables
 from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.sql.edits import apply_edits
-from vde_dagster.sql.spark_forms import spark_forms
+from vde_dagster.sql.spark_forms import find_rewrites
 from vde_dagster_tests.project.test_other_dialects import CASES, DOCUMENTED, written
 from vde_dagster_tests.spark.random_pairs import quick_session
 from vde_dagster_tests.yaml_files import read_yaml
@@ -31,7 +31,7 @@ def test_forms_that_are_written_anew_give_the_meant_rows(spark_engine: SparkEngi
 
     wrong: list[Any] = []
     for case in FORMS["rewritten"] + FORMS["with_columns"]:
-        found = spark_forms(case["is"])
+        found = find_rewrites(case["is"])
         query = replace_tables(
             apply_edits(case["is"], found), lambda name: f"SELECT * FROM forms_{name.name}"
         )

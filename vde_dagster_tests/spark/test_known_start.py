@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from vde_dagster.spark.jvm.class_data import archive_options, archive_path
-from vde_dagster.spark.jvm.known_start import KnownStart, start_path
+from vde_dagster.spark.jvm.known_start import StartCommand, start_path
 from vde_dagster.spark.session.settings import SessionSettings, command_line_config, context_config
 from vde_dagster_tests.conftest import SMALL_SPARK
 from vde_dagster_tests.projects import ProjectFolder
@@ -55,18 +55,18 @@ from pathlib import Path
 from pyspark import SparkContext
 from pyspark.java_gateway import launch_gateway
 from vde_dagster.spark.jvm.class_data import archive_path, make_archive
-from vde_dagster.spark.jvm.known_start import KnownStart
+from vde_dagster.spark.jvm.known_start import StartCommand
 
-known = KnownStart.find(Path(sys.argv[1]))
+command = StartCommand.find(Path(sys.argv[1]))
 with open(sys.argv[1] + ".log", "wb") as log:
-    begun = known.begin(log)
-with begun.found_by_pyspark():
+    begun = command.start(log)
+with begun.offer_to_pyspark():
     SparkContext._gateway = gateway = launch_gateway()
-make_archive(known, gateway.jvm)
+make_archive(command, gateway.jvm)
 gateway.shutdown()
 begun.process.stdin.close()
 begun.process.wait()
-print(json.dumps(str(archive_path(known))))
+print(json.dumps(str(archive_path(command))))
 """
 """Of the few classes of a JVM in which Spark has not begun."""
 
@@ -143,8 +143,8 @@ def test_where_a_property_says_more_to_sparks_scripts_they_start_it(
 @pytest.mark.parametrize("damage", ["", "{}", "[1]", '{"java": 1}', "\x00"])
 def test_a_damaged_record_is_none(tmp_path: Path, damage: str) -> None:
     (tmp_path / "start.json").write_text(damage)
-    assert KnownStart.find(tmp_path / "start.json") is None
-    assert KnownStart.find(tmp_path / "none.json") is None
+    assert StartCommand.find(tmp_path / "start.json") is None
+    assert StartCommand.find(tmp_path / "none.json") is None
 
 
 def test_a_start_whose_jars_are_gone_is_none_and_one_that_ends_early_is_no_gateway(
@@ -154,12 +154,12 @@ def test_a_start_whose_jars_are_gone_is_none_and_one_that_ends_early_is_no_gatew
     jar.write_bytes(b"")
     record = {"java": "/bin/false", "options": [], "class_path": [str(jar)], "spark_home": "/"}
     place.write_text(json.dumps(record))
-    found = KnownStart.find(place)
+    found = StartCommand.find(place)
     assert found is not None
     with (tmp_path / "log").open("wb") as log:
-        assert found.begin(log, *archive_options(found)) is None
+        assert found.start(log, *archive_options(found)) is None
     jar.unlink()
-    assert KnownStart.find(place) is None
+    assert StartCommand.find(place) is None
 
 
 def test_an_archive_is_that_of_the_jars_as_they_are_and_of_the_options_whatever_the_memory(
@@ -168,7 +168,7 @@ def test_an_archive_is_that_of_the_jars_as_they_are_and_of_the_options_whatever_
     jar = tmp_path / "a.jar"
     jar.write_bytes(b"1")
     small, large, other = (
-        KnownStart("/bin/false", options, (str(jar),), "/")
+        StartCommand("/bin/false", options, (str(jar),), "/")
         for options in (("-Xmx1g", "-ea"), ("-Xmx9g", "-ea"), ("-Xmx1g",))
     )
     first = archive_path(small)

@@ -11,7 +11,7 @@ import pytest
 from vde_dagster.project.kinds import Full, IncrementalByUniqueKey
 from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.spark.session import usage
-from vde_dagster.spark.session.usage import UNKNOWN, ask_usage, read_usage, serve_usage
+from vde_dagster.spark.session.usage import UNKNOWN, read_usage, request_usage, serve_usage
 from vde_dagster_tests.spark.tasks import Warehouse, days
 
 pytestmark = pytest.mark.spark
@@ -82,9 +82,9 @@ def test_who_has_the_token_is_answered_and_nobody_else(spark_engine: SparkEngine
     context.addJobTag("asked")
     spark_engine.session.sql("SELECT sum(id) FROM range(1000)").collect()
     context.removeJobTag("asked")
-    assert ask_usage(port, "wrong", "asked") == UNKNOWN
+    assert request_usage(port, "wrong", "asked") == UNKNOWN
     with socket.create_connection(("127.0.0.1", port)):  # Who says nothing keeps nobody waiting.
-        told = ask_usage(port, "right", "asked")
+        told = request_usage(port, "right", "asked")
     assert told == read_usage(context, "asked")
     assert told.task_seconds is not None
     assert told.bytes_read == 0

@@ -38,18 +38,20 @@ def test_by_key_what_differs_is_sent_and_what_is_there_no_more_goes(
 ) -> None:
     before = {row[:2]: row for row in went}
     rows = [("same" if before.pop(row[:2], None) == row else "row", row) for row in came]
-    found = list(changed(came, went).net(("id", "word")))
+    found = list(changed(came, went).net_changes(("id", "word")))
     assert [(kind, tuple(row.values())) for kind, row in found[: len(came)]] == rows
     gone = [tuple(row.values()) for _, row in found[len(came) :]]
     assert sorted(gone, key=repr) == sorted(before, key=repr)
-    assert found == list(changed(came, went).net(("id", "word"))), "batches are the same again"
+    assert found == list(changed(came, went).net_changes(("id", "word"))), (
+        "batches are the same again"
+    )
 
 
 @given(came=st.lists(ROW, max_size=8), went=st.lists(ROW, max_size=8))
 def test_without_a_key_rows_that_are_there_more_often_are_sent(
     came: list[Any], went: list[Any]
 ) -> None:
-    found = changed(came, went).net(())
+    found = changed(came, went).net_changes(())
     sent = Counter(tuple(row.values()) for kind, row in found if kind == "row")
     assert sent == Counter(came) - Counter(went)
 
@@ -77,7 +79,7 @@ def test_keys_of_many_rows_are_not_held_in_memory() -> None:
     tracemalloc.start()
     try:
         rows.require_key(("word",))
-        assert sum(kind == "same" for kind, _ in rows.net(("word",))) == 20_000
+        assert sum(kind == "same" for kind, _ in rows.net_changes(("word",))) == 20_000
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

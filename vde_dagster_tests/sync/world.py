@@ -11,7 +11,7 @@ import yaml
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.plugins.sync.definitions import read_syncs
-from vde_dagster.plugins.sync.syncs import Synced, Syncs
+from vde_dagster.plugins.sync.syncs import SyncResult, Syncs
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.serve.duck_engine import open_duck
 from vde_dagster_tests.serve.shops import noon
@@ -103,16 +103,16 @@ class Shop:
             found = workspace.store.environments.get("prod")
             return found.version if found is not None else 0
 
-    def sync(self, environment: str = "prod", how: str = "run", **asked: Any) -> Synced:
+    def sync(self, environment: str = "prod", how: str = "run", **asked: Any) -> SyncResult:
         """Run, plan or replay the sync, in a process of its own."""
         opened = {**self.how, **asked.pop("opened", {})}
         with open_duck(self.folder.root, **opened) as workspace:
             return self.of(workspace, environment, how, **asked)
 
-    def of(self, workspace: Workspace, environment: str, how: str, **asked: Any) -> Synced:
+    def of(self, workspace: Workspace, environment: str, how: str, **asked: Any) -> SyncResult:
         """Run, plan or replay the sync in a workspace."""
         (definition,) = read_syncs(workspace).values()
-        found: Synced = getattr(Syncs(workspace), how)(definition, environment, **asked)
+        found: SyncResult = getattr(Syncs(workspace), how)(definition, environment, **asked)
         return found
 
     def shown(self, environment: str = "prod", model: str = "marts.latest") -> list[dict[str, Any]]:

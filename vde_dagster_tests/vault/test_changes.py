@@ -84,7 +84,7 @@ def test_states_that_are_left_out_are_counted(more: str, rows: list[Any], number
     with empty_duckdb() as database:
         run(database, f"CREATE TABLE came AS {Table('t', '', COLUMNS, ()).values(given)}")
         run(database, f"CREATE TABLE one AS {states.unique_rows('came', None)}")
-        assert run(database, states.discarded("one")) == [(number,)]
+        assert run(database, states.count_discarded("one")) == [(number,)]
 
 
 def oracle(rows: set[Any], *, sets: bool, deletes: bool) -> list[Any]:

@@ -242,9 +242,9 @@ def test_a_merge_that_is_not_planned_row_by_row_is_refused_before_it_writes(
         base, "require_row_level", lambda write, merge: (asked.append(merge), ask(write, merge))
     )
     for day, key in enumerate("abc", 1):
-        before = len(base._looked_at)
+        before = len(base._checked_merges)
         held.fill(rows.format(key), days(day, day + 1))
-        assert len(base._looked_at) - before == (day == 1), "each statement is looked at once"
+        assert len(base._checked_merges) - before == (day == 1), "each statement is looked at once"
     assert "WHEN MATCHED" in asked[0]
 
     # Without a branch for what matches it is an append, which checks nothing.

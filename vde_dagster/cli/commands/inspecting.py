@@ -73,7 +73,7 @@ def render(
     Examples: vde render marts.daily --environment dev --start 2024-01-01 --end 2024-01-31; vde
     render marts.customers --refresh
     """
-    from vde_dagster.execution.project_files.format_files import lay_out_query
+    from vde_dagster.execution.project_files.format_files import format_query
     from vde_dagster.execution.published_version import require_environment
 
     shown = require_environment(workspace.store, environment)
@@ -84,7 +84,7 @@ def render(
         output.result({**value, "tables": rows}, "\n\n".join(map(_refresh_text, tables)))
         return
     sql = workspace.models.render(model, shown, options.start, options.end)
-    pretty = lay_out_query(sql, workspace.settings)
+    pretty = format_query(sql, workspace.settings)
     output.result({"model": model.lower(), "environment": environment, "sql": pretty}, pretty)
 
 
@@ -208,7 +208,7 @@ def table_diff(
     from vde_dagster.execution.environments.compare_tables import (
         common_grain,
         compare_tables,
-        table_in_spark,
+        quote_table_name,
         views_to_compare,
     )
 
@@ -216,7 +216,7 @@ def table_diff(
     if ":" in first:
         source, target, grain = views_to_compare(workspace, first, second)
     else:
-        source, target = (table_in_spark(workspace, name) for name in (first, second))
+        source, target = (quote_table_name(workspace, name) for name in (first, second))
         grain = common_grain(workspace, first, second) if not on else ()
     keys = [key.strip() for text in on or () for key in text.split(",") if key.strip()]
     if not (keys or grain):

@@ -209,9 +209,9 @@ def lint(
     if fix:
         from rich.markup import escape
 
-        from vde_dagster.execution.project_files.fixing import mend
+        from vde_dagster.execution.project_files.fixing import fix_project
 
-        mended = mend(workspace, rule or (), among)
+        mended = fix_project(workspace, rule or (), among)
         for place, one in mended.done:
             output.note(f"{place}: {escape(one.title)}")
         for place, one in mended.left:

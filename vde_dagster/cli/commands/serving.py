@@ -13,7 +13,7 @@ from vde_dagster.cli.errors import Cancelled
 from vde_dagster.cli.help import SentenceGroup
 from vde_dagster.cli.options import Debug, EnvironmentName, Json, ProjectDir, on_project
 from vde_dagster.cli.output import Output
-from vde_dagster.execution.publishers import PUBLISHERS, Listening
+from vde_dagster.execution.publishers import PUBLISHERS, ServerOptions
 from vde_dagster.terminal.tables import simple_table
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def serve(
 
     Example: vde serve --port 8182
     """
-    asked = Listening(host, port, log, write_metadata, connections, connections_per_address)
+    asked = ServerOptions(host, port, log, write_metadata, connections, connections_per_address)
     with PUBLISHERS.require(publisher).open(workspace, asked) as server:
         output.result({"url": server.url}, f"the catalog is at {server.url} (Ctrl-C stops it)")
         # A shell makes background processes ignore SIGINT: set the handlers explicitly.
@@ -152,7 +152,7 @@ def create(
     Example: vde token create prod --expires 30d --filter "tenant = 7"
     """
     from vde_dagster.base.times import parse_duration
-    from vde_dagster.execution.published_version import no_environment
+    from vde_dagster.execution.published_version import environment_not_found
     from vde_dagster.planning.environments.environment import environment_name
 
     lasts = parse_duration(expires, "--expires") if expires is not None else None
@@ -160,7 +160,7 @@ def create(
         PUBLISHERS.require(_HTTP).check_filter(row_filter)
     name, store = environment_name(environment), workspace.store
     if not store.environments.exists(name):
-        raise no_environment(store, name)
+        raise environment_not_found(store, name)
     store.project.require_own()
     store.rights.require_change(name, f"grant read access to '{name}'")
     ends = store.database.clock.now() + lasts if lasts is not None else None

@@ -11,7 +11,7 @@ from vde_dagster.cli.output import Output
 from vde_dagster.errors import UsageError
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.unit_testing.create_test import Wanted
+    from vde_dagster.execution.unit_testing.create_test import NewTest
     from vde_dagster.execution.workspace import Workspace
 
 Create = Annotated[
@@ -63,9 +63,9 @@ def run_tests(
     "raw.orders=SELECT * FROM raw.orders WHERE id < 5"
     """
     if create is not None:
-        from vde_dagster.execution.unit_testing.create_test import Wanted
+        from vde_dagster.execution.unit_testing.create_test import NewTest
 
-        wanted = Wanted(
+        wanted = NewTest(
             create,
             environment,
             _pairs("--query", query),
@@ -120,7 +120,7 @@ def run_tests(
         raise typer.Exit(1)
 
 
-def _create(workspace: Workspace, wanted: Wanted, output: Output) -> None:
+def _create(workspace: Workspace, wanted: NewTest, output: Output) -> None:
     from vde_dagster.base.texts import count
     from vde_dagster.execution.unit_testing.create_test import create_test
 

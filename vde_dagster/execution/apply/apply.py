@@ -20,12 +20,12 @@ from vde_dagster.errors import (
     UnknownOutcomeError,
     UsageError,
 )
-from vde_dagster.execution.apply.early_fills import require_past
+from vde_dagster.execution.apply.early_fills import require_created_in_past
 from vde_dagster.execution.apply.failure_report import plan_failure
 from vde_dagster.execution.apply.fill_table import TableFiller
 from vde_dagster.execution.apply.plan_tests import PlanTests
 from vde_dagster.execution.apply.publish import publish_plan
-from vde_dagster.execution.apply.skipping import with_twins
+from vde_dagster.execution.apply.skipping import add_models_of_skipped_tables
 from vde_dagster.execution.apply.table_branches import TableLeases
 from vde_dagster.execution.apply.virtual_update import run_virtual_update
 from vde_dagster.execution.apply.worker_pool import Slots, run_graph
@@ -40,8 +40,8 @@ from vde_dagster.execution.events import (
     UnitTestFinished,
     VirtualUpdateRan,
 )
-from vde_dagster.execution.plan_tasks import PlanTasks, Written, digest_sets
-from vde_dagster.execution.unit_testing.test_report import ToldTest
+from vde_dagster.execution.plan_tasks import PlanTasks, WrittenTables, digest_sets
+from vde_dagster.execution.unit_testing.test_report import TestRecord
 from vde_dagster.planning.changes.refresh import Refresh
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Applier:
-    """Applies one plan.
+    """Applies one plan: fills and audits its tables, then publishes the environment.
 
     Args:
         on_event: Called with every event, in order, by one thread at a time.
@@ -98,12 +98,11 @@ class Applier:
     approved: bool = False
     proved: bool = True
     owner: str = field(init=False)
-    _telling: threading.Lock = field(default_factory=threading.Lock)
+    _emit_lock: threading.Lock = field(default_factory=threading.Lock)
     _skipped: dict[ModelName, Skipped] = field(default_factory=dict)
     _refreshes: dict[ModelName, Refresh] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Name this attempt uniquely."""
         # Two processes with one plan must exclude each other.
         self.owner = f"{self.who}, plan {self.plan.id}, {uuid.uuid4().hex[:8]}"
 
@@ -120,7 +119,7 @@ class Applier:
         """
         started, store, name = time.monotonic(), self.handles.store, self.plan.environment
         store.project.require_own()
-        require_past(self.plan, store.database.clock.now())
+        require_created_in_past(self.plan, store.database.clock.now())
         self.handles.lakehouse.recover()
         store.plans.require_open(self.plan.id)
         store.plans.save(self.plan)
@@ -144,7 +143,7 @@ class Applier:
             self.plan = replace(self.plan, base_version=self._check_base())
             store.plans.set_status(self.plan.id, "applying", who=self.who, approved=self.approved)
             try:
-                environment, plan = self._work(held, lease.lease)
+                environment, plan = self._run_stages(held, lease.lease)
             except UnknownOutcomeError:
                 # The next apply determines whether it was published; it has not failed.
                 raise
@@ -154,15 +153,15 @@ class Applier:
         seconds = time.monotonic() - started
         self.on_event(Published(environment, plan, seconds))
         failed = self._virtual_update()
-        skipped = with_twins(plan, self._skipped)
+        skipped = add_models_of_skipped_tables(plan, self._skipped)
         refreshes = dict(self._refreshes)
         return ApplyResult(plan, environment, True, seconds, failed, skipped, refreshes)
 
     def _virtual_update(self) -> tuple[VirtualUpdateRan, ...]:
         return run_virtual_update(self.handles, self.plan.environment, self.owner, self.on_event)
 
-    def _work(self, held: ExitStack, lease: Lease) -> tuple[Environment, Plan]:
-        plan = self._real_tables()
+    def _run_stages(self, held: ExitStack, lease: Lease) -> tuple[Environment, Plan]:
+        plan = self._save_tables()
         self.on_event(ApplyStarted(plan))
         audits = plan_audit_order(plan)
         run = _Run(self, plan, audits, held, lease)
@@ -171,14 +170,16 @@ class Applier:
         return run.environment, plan
 
     def run_tests(self, plan: Plan) -> None:
-        """Run the unit tests of a plan, and report each result."""
+        """Run the unit tests of the plan's models, and report and store each result."""
         if self.tests is None:
             return
-        ended: list[ToldTest] = []
+        ended: list[TestRecord] = []
 
         def report_test(event: UnitTestFinished) -> None:
-            told = ToldTest.of(event.snapshot, event.result, remembered=event.remembered)
-            ended.append(replace(told, environment=plan.environment, plan=plan.id))
+            record = TestRecord.from_result(
+                event.snapshot, event.result, remembered=event.remembered
+            )
+            ended.append(replace(record, environment=plan.environment, plan=plan.id))
             self.on_event(event)
 
         try:
@@ -187,7 +188,7 @@ class Applier:
             self.handles.store.outbox.add("test", [test.to_json() for test in ended])
 
     def run_before_all(self, statements: Iterable[str]) -> None:
-        """Run the statements of before_all."""
+        """Run the `before_all` statements of the project on Spark."""
         # A retried apply runs them again.
         store, settings = self.handles.store, self.handles.settings
         for statement in statements:
@@ -218,16 +219,15 @@ class Applier:
             raise outdated_plan_error(name, self.plan.base_version, current)
         return base
 
-    def _real_tables(self) -> Plan:
-        """Register the plan's snapshots and tables, and return the plan with the tables to use."""
+    def _save_tables(self) -> Plan:
         self.handles.store.snapshots.save(self.plan.snapshots.values())
         new = [table for table in self.plan.tables.values() if not table.created]
         made = self.handles.store.tables.ensure_all(new) if new else {}
         return replace_plan_tables(self.plan, made) if made else self.plan
 
     def emit(self, event: Event) -> None:
-        """Report an event. Any thread may call this."""
-        with self._telling:
+        """Pass an event to `on_event`, and remember skipped models. Any thread may call this."""
+        with self._emit_lock:
             if isinstance(event, IntervalFilled) and event.skipped is not None:
                 self._skipped[event.snapshot.name] = event.skipped
             if isinstance(event, IntervalFilled) and event.refresh is not None:
@@ -236,12 +236,10 @@ class Applier:
 
 
 class _Run:
-    """One attempt at the stages of a plan."""
-
     environment: Environment
-    """The published version, after the stage `Publish`."""
+    """The published environment, set by the stage `Publish`."""
     _filler: TableFiller
-    """Fills tables, after the stage `LockTables`."""
+    """Set by the stage `LockTables`."""
 
     def __init__(
         self, applier: Applier, plan: Plan, audits: AuditOrder, held: ExitStack, lease: Lease
@@ -252,7 +250,6 @@ class _Run:
         self._models = {model.name: model for model in plan.models}
 
     def run(self, stage: Stage) -> None:
-        """Run one stage after all earlier stages have ended."""
         match stage:
             case RunUnitTests():
                 self._applier.run_tests(self._plan)
@@ -272,7 +269,6 @@ class _Run:
                 self.environment = self._publish()
 
     def _lock(self, names: Iterable[ModelName]) -> TableFiller:
-        """Take the leases of the published tables that the plan writes, and prepare the fills."""
         plan, handles, store = self._plan, self._handles, self._handles.store
         target = self._resolver()
         models = (self._models[name] for name in names)
@@ -296,7 +292,7 @@ class _Run:
             known = replace_plan_tables(plan, store.tables.load(plan.tables))
             lacks = parent_gaps(known, handles.settings.start_time)
         return TableFiller(
-            PlanTasks(plan, target, Written(), handles, sets, lacks, costs),
+            PlanTasks(plan, target, WrittenTables(), handles, sets, lacks, costs),
             self._applier.emit,
             self._audits,
             leases,

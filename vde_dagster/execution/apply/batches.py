@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class BatchRun:
-    """Batches that are independent of each other."""
+    """Runs independent batches of one table in parallel threads, until one fails."""
 
     # The calling thread runs batches in its own slot. Helper threads take a spare slot of the apply
     # for each batch. After a failure no batch is started, and running batches finish.
@@ -48,36 +48,37 @@ class BatchRun:
     slots: Slots
     stop: threading.Event
     failed: dict[Interval, Exception] = field(default_factory=dict)
-    _left: deque[Interval] = field(init=False)
+    _waiting: deque[Interval] = field(init=False)
 
     def run(self) -> list[Interval]:
-        """Run the batches, and return the batches that were not started."""
-        # Batches are not started after a failure or a stop.
-        self._left = deque(self.batches)
+        """Run the batches, and return the batches that were not started because of a failure or a
+        stop.
+        """
+        self._waiting = deque(self.batches)
         with ThreadPoolExecutor(self.most, thread_name_prefix="vde-batch") as pool:
-            helpers = [pool.submit(self._help) for _ in range(self.most - 1)]
+            helpers = [pool.submit(self._run_in_spare_slots) for _ in range(self.most - 1)]
             try:
                 while self._is_wanted():
-                    self._do_next()
+                    self._run_next()
             finally:
                 self.slots.give_back(0)  # Wake helpers that wait for a slot.
         for helper in helpers:
             helper.result()  # Errors outside of batches propagate.
-        return list(self._left)
+        return list(self._waiting)
 
     def _is_wanted(self) -> bool:
-        return bool(self._left) and not self.failed and not self.stop.is_set()
+        return bool(self._waiting) and not self.failed and not self.stop.is_set()
 
-    def _help(self) -> None:
+    def _run_in_spare_slots(self) -> None:
         while self.slots.take_spare(self._is_wanted):
             try:
-                self._do_next()
+                self._run_next()
             finally:
                 self.slots.give_back()
 
-    def _do_next(self) -> None:
+    def _run_next(self) -> None:
         try:
-            batch = self._left.popleft()
+            batch = self._waiting.popleft()
         except IndexError:
             return  # Another thread took the last batch.
         try:
@@ -89,28 +90,30 @@ class BatchRun:
             raise
 
 
-_SHARE = 4
+_MEMORY_DIVISOR = 4
 """Divisor of the JVM's memory for a batch in local mode, because Parquet grows in memory."""
-_ELSEWHERE = 64 << 30
+_CLUSTER_BATCH_BYTES = 64 << 30
 _SIZE = re.compile(r"(\d+)\s*([kmgt]?)b?", re.I)
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """Bytes spread evenly over a range (UTC)."""
+    """Bytes of a table, spread evenly over a range of time (UTC)."""
 
     interval: Interval
     bytes: int
 
 
-def bytes_at_once(settings: SparkSettings) -> int:
-    """Return the default limit on the bytes of parents' files that a batch reads."""
+def default_batch_bytes(settings: SparkSettings) -> int:
+    """Return how many bytes of parent tables a batch may read, from the settings or from Spark's
+    memory.
+    """
     if settings.batch_bytes is not None:
         return settings.batch_bytes
     if not is_local(settings.master):
-        return _ELSEWHERE
-    return (_memory(settings.config.get(MEMORY, "")) or local_memory()) // _SHARE
+        return _CLUSTER_BATCH_BYTES
+    return (_parse_memory(settings.config.get(MEMORY, "")) or local_memory()) // _MEMORY_DIVISOR
 
 
 def cut_by_bytes(
@@ -123,8 +126,8 @@ def cut_by_bytes(
     """Cut missing ranges into batches of whole units that read a limited number of bytes each.
 
     Returns:
-        Batches in order of time, and their total bytes. None if there is only one unit, or if the
-            kind or the model determines the batches.
+        Batches in order of time, and the bytes that all of them read. None if there is only one
+        unit, or if the kind or the model determines the batches.
     """
     # Bytes of a parent whose interval is unknown are assumed to lie between the table's first
     # instant and the last missing one.
@@ -135,16 +138,16 @@ def cut_by_bytes(
         or sum(map(cadence.unit.count, missing)) < 2
     ):
         return None
-    limit = bytes_at_once(handles.settings.spark)
+    limit = default_batch_bytes(handles.settings.spark)
     span = Interval((table.intervals | missing).ranges[0].start, missing.ranges[-1].end)
     weights = [weight for read in reads() for weight in _weights(handles, read, span, limit)]
-    before = _Cumulative(weights)
+    before = _CumulativeBytes(weights)
     held = sum(before(one.end) - before(one.start) for one in missing)
     return list(cut(missing, cadence, weights, limit)), held
 
 
 def with_batches(handles: Handles, plan: Plan) -> Plan:
-    """Add the number of batches to each backfill of a plan."""
+    """Add the number of batches and their average size to each model that a plan fills."""
     # The number follows from the current size of the parents, without rows that the plan adds.
     tables = plan.tables
     resolver = plan.resolver(tables)
@@ -175,7 +178,7 @@ def cut(
     if sum(weight.bytes for weight in weights) <= limit:
         yield from missing
         return
-    until = _Cumulative(weights)
+    until = _CumulativeBytes(weights)
     for interval in missing:
         start = interval.start
         while start < interval.end:
@@ -192,11 +195,11 @@ def cut(
             start = end
 
 
-class _Cumulative:
+class _CumulativeBytes:
     def __init__(self, weights: list[Weight]) -> None:
         slopes: dict[datetime, float] = {}
         for weight in weights:
-            length = _length((weight.interval,))
+            length = _total_seconds((weight.interval,))
             for at, sign in ((weight.interval.start, 1), (weight.interval.end, -1)):
                 slopes[at] = slopes.get(at, 0.0) + sign * weight.bytes / length
         self._at = sorted(slopes)
@@ -214,19 +217,18 @@ class _Cumulative:
 
 
 def _weights(handles: Handles, read: TableRead, span: Interval, limit: int) -> Iterator[Weight]:
-    left = _total(handles, read)
+    left = _table_bytes(handles, read)
     if left > limit and not read.external:
         for fill, part, share in newest_fills(handles, read.key, IntervalSet((span,))):
             known = min(left, round(share * (fill.bytes or 0)))
             left -= known
             for each in part:
-                yield Weight(each, round(known * _length((each,)) / _length(part)))
+                yield Weight(each, round(known * _total_seconds((each,)) / _total_seconds(part)))
     if left:
         yield Weight(span, left)
 
 
-def _total(handles: Handles, read: TableRead) -> int:
-    """Return the bytes of a table's files, or 0 if they are unknown."""
+def _table_bytes(handles: Handles, read: TableRead) -> int:
     if read.foreign is not None:
         return 0
     try:
@@ -237,10 +239,10 @@ def _total(handles: Handles, read: TableRead) -> int:
     return int(shown.get("summary", {}).get("total-files-size", 0))
 
 
-def _memory(text: str) -> int | None:
+def _parse_memory(text: str) -> int | None:
     """Parse a size in Spark's notation.
 
-    >>> _memory("1500m") == 1500 << 20, _memory("2GB") == 2 << 30, _memory("")
+    >>> _parse_memory("1500m") == 1500 << 20, _parse_memory("2GB") == 2 << 30, _parse_memory("")
     (True, True, None)
     """
     found = _SIZE.fullmatch(text.strip())
@@ -250,7 +252,7 @@ def _memory(text: str) -> int | None:
 def newest_fills(
     handles: Handles, table_id: str, wanted: IntervalSet
 ) -> Iterator[tuple[FillRecord, IntervalSet, float]]:
-    """Yield the newest fills of some ranges.
+    """Yield the newest fill of each part of some ranges.
 
     Each fill is yielded with the part of the ranges that it was the last to fill, and with the
     share of this part in the whole range of the fill.
@@ -259,11 +261,11 @@ def newest_fills(
     for fill in handles.store.fills.log(table_id):
         part = left & IntervalSet((fill.interval,))
         if part:
-            yield fill, part, _length(part) / _length((fill.interval,))
+            yield fill, part, _total_seconds(part) / _total_seconds((fill.interval,))
             left = left - part
             if not left:
                 return
 
 
-def _length(ranges: Iterable[Interval]) -> float:
+def _total_seconds(ranges: Iterable[Interval]) -> float:
     return sum((interval.end - interval.start).total_seconds() for interval in ranges)

@@ -26,10 +26,14 @@ if TYPE_CHECKING:
     from vde_dagster.planning.snapshots.snapshot import Snapshot
 
 
-def without_early(
+def remove_early_ranges(
     handles: Handles, state: WarehouseState, *, save: bool
 ) -> tuple[WarehouseState, tuple[str, ...]]:
-    """Return the state without ranges that were filled early, and warnings about them."""
+    """Remove ranges that were filled early, because a clock was ahead, from a state.
+
+    Returns:
+        The state without these ranges, and warnings for the user.
+    """
     fills, now = handles.store.fills, handles.store.database.clock.now()
     found = fills.early({key: table.intervals for key, table in state.tables.items()}, now)
     early: dict[str, IntervalSet] = {}
@@ -50,18 +54,13 @@ def without_early(
         key: replace(table, intervals=table.intervals - early.get(key, IntervalSet()))
         for key, table in state.tables.items()
     }
-    return replace(state, tables=tables) if early else state, _clock_warnings(
+    return replace(state, tables=tables) if early else state, _warn_of_clock(
         state, now, early, stays
     )
 
 
 def _can_be_filled_again(snapshot: Snapshot, since: datetime) -> bool:
-    """Check whether a table can be refilled from an instant on without losing data.
-
-    Args:
-        since: Time (UTC) of the last fill by a correct clock, or the minimum time without such a
-            fill.
-    """
+    # `since` is the last fill by a correct clock, or the minimum time without such a fill.
     # A history (SCD) captures only its source's current rows, so its past cannot be filled again. A
     # table with restatement disabled must keep at least one fill, or it would start over.
     kind = snapshot.model.kind
@@ -72,18 +71,18 @@ def _can_be_filled_again(snapshot: Snapshot, since: datetime) -> bool:
     )
 
 
-def _clock_warnings(
+def _warn_of_clock(
     state: WarehouseState, now: datetime, early: dict[str, IntervalSet], stays: set[str]
 ) -> tuple[str, ...]:
-    said = []
+    warnings = []
     if early:
-        said.append(
+        warnings.append(
             f"a clock was ahead (this one shows {instant_text(now)}), and "
             f"{count(len(early), 'table')} had ranges filled early: "
             "they are filled again when they are due"
         )
     if stays:
-        said.append(
+        warnings.append(
             f"a clock was ahead (this one shows {instant_text(now)}) when "
             f"{', '.join(sorted(stays))} was filled: later rows may be missing there, and it "
             "cannot be refilled without losing rows; change its definition to fill it again, or "
@@ -91,17 +90,17 @@ def _clock_warnings(
         )
     current = state.target
     if current is not None and current.published_at > now + MOST_APART:
-        said.append(
+        warnings.append(
             f"version {current.version} of '{current.name}' was published at "
             f"{instant_text(current.published_at)}, which is in the future: that clock was wrong, "
             f"or this one is (it shows {instant_text(now)}); `{current.name}@<instant>` refers "
             "to the instants in `vde history`"
         )
-    return tuple(said)
+    return tuple(warnings)
 
 
-def require_past(plan: Plan, now: datetime) -> None:
-    """Refuse a plan made with a clock ahead of time."""
+def require_created_in_past(plan: Plan, now: datetime) -> None:
+    """Raise an error if a plan's time of creation is in the future, because a clock was ahead."""
     # Such a plan would fill too much.
     if plan.created_at > now + STEP:
         raise UsageError(

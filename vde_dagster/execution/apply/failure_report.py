@@ -25,7 +25,7 @@ from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.model import Audit, Model
 from vde_dagster.spark.session.failures import project_frame, whole_stack
-from vde_dagster.sql.alignment import counterpart
+from vde_dagster.sql.alignment import find_in_query
 from vde_dagster.sql.reading import read_query
 
 KEPT_LOGS = 50
@@ -38,7 +38,7 @@ def plan_failure(
     skipped: Mapping[ModelName, ModelName],
     folder: Path,
 ) -> VdeError:
-    """Return the error for a plan with failed models, listed by model.
+    """Return the error that lists the failed models of a plan.
 
     Args:
         failed: Exception of each failed model. A `StoreError` among them is returned unchanged.
@@ -72,7 +72,7 @@ def plan_failure(
 def model_failure(
     plan: Plan, name: ModelName, error: Exception, skipped: Collection[ModelName] = ()
 ) -> ModelFailure:
-    """Describe the failure of one model of a plan, with the place in its files."""
+    """Describe why one model of a plan failed, with the line of its file."""
     snapshot = plan.target.get(name)
     known = error if isinstance(error, VdeError) else None
     message = known.message if known else f"{type(error).__name__}: {error}"
@@ -89,7 +89,9 @@ def model_failure(
 def failure_location(
     error: BaseException, plan: Plan, snapshot: Snapshot, audit: Audit | None = None
 ) -> SourceLocation:
-    """Return the place in a model's files that caused an error, as precisely as possible."""
+    """Return the line of a model's files (an audit, a function or the query) that caused
+    an error.
+    """
     model = snapshot.model
     if audit is not None:
         return audit_place(model, audit)
@@ -101,7 +103,7 @@ def failure_location(
         return known
     place = error.place if isinstance(error, ExecutionError) else None
     if place is not None:
-        found = find_place(place, [model, *_inlined(plan, snapshot)])
+        found = find_place(place, [model, *_inlined_models(plan, snapshot)])
         if found is not None:
             return found
     return query_start(model)
@@ -109,7 +111,7 @@ def failure_location(
 
 @contextmanager
 def query_errors_of_model(snapshot: Snapshot) -> Iterator[None]:
-    """Add the model's name and a place in its file to query errors that the block raises."""
+    """Add the model's name and a line of its file to query errors raised in the block."""
     try:
         yield
     except ExecutionError as error:
@@ -121,7 +123,11 @@ def query_errors_of_model(snapshot: Snapshot) -> Iterator[None]:
 
 
 def write_stacks(folder: Path, plan_id: str, failed: Mapping[ModelName, Exception]) -> Path | None:
-    """Write the full stack traces to a file, if possible."""
+    """Write the stack traces of failed models to a log file.
+
+    Returns:
+        The file, or None if it cannot be written.
+    """
     target = folder / f"{plan_id}.log"
     text = "\n".join(f"{name}\n\n{whole_stack(error)}" for name, error in failed.items())
     try:
@@ -135,7 +141,7 @@ def write_stacks(folder: Path, plan_id: str, failed: Mapping[ModelName, Exceptio
     return target
 
 
-def _inlined(plan: Plan, snapshot: Snapshot) -> Iterator[Model]:
+def _inlined_models(plan: Plan, snapshot: Snapshot) -> Iterator[Model]:
     """Yield the models that are inlined into a model's query, directly or through others."""
     seen = {snapshot.name}
     left = list(snapshot.parents)
@@ -152,7 +158,7 @@ def _inlined(plan: Plan, snapshot: Snapshot) -> Iterator[Model]:
 
 
 def find_place(place: QueryPlace, models: Iterable[Model]) -> SourceLocation | None:
-    """Find a place of a rendered query in a model's file.
+    """Find the line of a model's file that a part of a rendered query was written on.
 
     Args:
         models: The model with the query, then the models that are inlined into it.
@@ -167,7 +173,7 @@ def find_place(place: QueryPlace, models: Iterable[Model]) -> SourceLocation | N
     # A partial match is weak evidence: search only the model's own query.
     for whole, among in ((True, candidates), (False, candidates[:1])):
         for model in among:
-            found = counterpart(
+            found = find_in_query(
                 model.query or "", place.query, offset, offset + len(place.words), whole=whole
             )
             if found is not None:
@@ -181,7 +187,6 @@ def query_start(model: Model) -> SourceLocation:
 
 
 def _column_offset(place: QueryPlace) -> int | None:
-    """Return the offset at which a query names an output column."""
     wanted = (place.column or "").lower()
     try:
         tree = read_query(place.query).tree

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.failures import SHOWN_ROWS, FailedAudit
 from vde_dagster.errors import AuditFailedError, ExecutionError, VdeError
 from vde_dagster.execution.apply.make_table import create_table
-from vde_dagster.execution.apply.skipping import Looked, Skipping
-from vde_dagster.execution.apply.table_branches import LeftOver, Target
+from vde_dagster.execution.apply.skipping import FillInputs, SkipDecisions
+from vde_dagster.execution.apply.table_branches import LeftoverCommits, Target
 from vde_dagster.execution.events import AuditFinished, Event, IntervalFilled
 from vde_dagster.execution.plan_tasks import PlanTasks
 from vde_dagster.lakehouse.metadata.commit_summaries import scratch_branch
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Auditor:
-    """Runs and records the audits of one plan's models.
+    """Runs the audits of one plan's models, and stores their results.
 
     Its methods may be called from several threads.
     """
@@ -100,7 +100,7 @@ class RangeFiller:
     The methods must be called in the order of their definition.
 
     Args:
-        filler: Definition that fills the table.
+        filler: Definition of the model that computes the rows.
         table: The table, updated with new columns and ranges after each fill.
         left: Number of ranges to fill.
     """
@@ -112,27 +112,28 @@ class RangeFiller:
     table: PhysicalTable
     stop: threading.Event
     left: int = 0
-    _landing: threading.Lock = field(default_factory=threading.Lock)
-    _unsure: bool = False
+    _branch_lock: threading.Lock = field(default_factory=threading.Lock)
+    _is_recording: bool = False
 
     def skip(self, missing: IntervalSet) -> bool:
-        """Record the slots as filled, without a fill, if the model has no new input.
+        """Record ranges as filled without computing them, if the input tables have not changed.
 
-        Return whether they were recorded.
+        Returns:
+            Whether the ranges were recorded.
         """
-        found = self._skipping.nothing_new(self.filler, self.table)
+        found = self._skipping.find_skip(self.filler, self.table)
         if found is None:
             return False
         last, facts = found
         assert facts.skipped is not None
         result = FillResult(last.rows, facts.skipped.commit, None)
         for interval in missing:
-            self.target.record_skipped(interval, last.rows, facts)
+            self.target.record_skipped_range(interval, last.rows, facts)
             self._emit_filled(interval, result, skipped=facts.skipped)
         return True
 
-    def recover(self, left: LeftOver, missing: IntervalSet, *, again: bool) -> IntervalSet:
-        """Audit and record ranges that were committed but not recorded.
+    def recover(self, left: LeftoverCommits, missing: IntervalSet, *, again: bool) -> IntervalSet:
+        """Audit and record ranges that a dead process committed to the branch but did not record.
 
         Args:
             again: Whether the plan fills ranges again that were filled before the plan.
@@ -158,7 +159,7 @@ class RangeFiller:
             )
             if not (ours and (missing - longer).contains(fill.interval)):
                 break
-            self._show()
+            self._expose_branch()
             try:
                 self.auditor.audit(self.snapshot, table, fill.interval, target.branch)
             except AuditFailedError:
@@ -168,7 +169,7 @@ class RangeFiller:
             # The dead process's inputs and output are unknown: later runs must not rely on them.
             last = not intervals_left_to_fill(self.snapshot, missing, taken)
             target.record(fill.interval, result, tasks.facts_without_inputs(table), last=last)
-            self._show()
+            self._expose_branch()
             self._emit_filled(fill.interval, result, recovered=True)
             good = commit
         if left.commits and [*left.commits][-1] != good:
@@ -178,10 +179,10 @@ class RangeFiller:
         return taken
 
     def record_empty(self, missing: IntervalSet) -> None:
-        """Record ranges as filled without rows."""
+        """Record ranges as filled without rows, and create the table if it does not exist."""
         if not self.table.created:
             slot = self.auditor.tasks.latest_slot(self.snapshot)
-            self._make(self.auditor.tasks.fill(self.filler, self.table, slot, None))
+            self._create_table(self.auditor.tasks.fill(self.filler, self.table, slot, None))
         facts = self.auditor.tasks.facts_without_inputs(self.table)
         for interval in missing:
             result = FillResult(rows=0, iceberg_snapshot_id=None, seconds=0.0)
@@ -189,12 +190,12 @@ class RangeFiller:
             self._emit_filled(interval, result)
 
     def make_table(self, interval: Interval) -> None:
-        """Create a table from the column types of one of several ranges that will be filled."""
+        """Create the table, if it does not exist, with the columns of the query for one range."""
         if not self.table.created:
-            self._make(self._task(interval, self.target.branch))
+            self._create_table(self._task(interval, self.target.branch))
 
     def fill(self, interval: Interval, *, anew: bool = False) -> None:
-        """Fill a range on the attempt's branch.
+        """Compute and audit a range, and commit it to the attempt's branch.
 
         Args:
             anew: Whether the fill replaces all rows of the table.
@@ -208,21 +209,21 @@ class RangeFiller:
         anew = anew or looked.anew
         task = self._task(interval, self.target.branch, looked, anew=anew)
         if not self.table.created:
-            task = self._make(task)
+            task = self._create_table(task)
             if self.filler.model.reads_itself:  # The earlier task reads a table without rows.
                 task = self._task(interval, self.target.branch, anew=anew)
         result = self.auditor.handles.engine().fill(task)
         facts = skipping.facts(looked, result, self.table, interval)
         self.auditor.tasks.written.note_filled(self.table.id)
-        self._show()
+        self._expose_branch()
         self._report_audits(interval, result)
         self.auditor.audit(self.snapshot, self.table, interval, self.target.branch)
         self.left -= 1
         self.target.record(interval, result, facts, last=not self.left)
-        self._recorded(interval, result, facts.refresh)
+        self._report_recorded(interval, result, facts.refresh)
 
-    def fill_aside(self, interval: Interval) -> None:
-        """Fill a range of an existing table while other threads fill other ranges."""
+    def fill_on_scratch_branch(self, interval: Interval) -> None:
+        """Compute and audit a range on a scratch branch, while other threads fill other ranges."""
         with self._reporting_failure(interval), self._scratch() as branch:
             skipping = self._skipping
             looked = skipping.look(self.filler, self.table)
@@ -234,7 +235,7 @@ class RangeFiller:
             facts = skipping.facts(looked, result, self.table, interval)
             self._report_audits(interval, result)
             self.auditor.audit(self.snapshot, self.table, interval, branch)
-            with self._alone_on_branch(interval):
+            with self._lock_branch(interval):
                 landed = self.auditor.handles.engine().cherry_pick(task, result)
                 if landed is None:
                     # Files mix rows of this range and others: fill this range alone.
@@ -243,32 +244,31 @@ class RangeFiller:
                 self.auditor.tasks.written.note_filled(self.table.id)
                 self.left -= 1
                 self.target.record(interval, landed, facts, last=not self.left)
-                self._recorded(interval, landed, facts.refresh)
+                self._report_recorded(interval, landed, facts.refresh)
 
     @contextmanager
     def _reporting_failure(self, interval: Interval) -> Iterator[None]:
-        """Report the start of the work on a range, and its failure."""
         self.target.note("begun", interval)
         try:
             yield
         except BaseException as error:
-            said = getattr(error, "message", "") or str(error) or type(error).__name__
+            error_message = getattr(error, "message", "") or str(error) or type(error).__name__
             # If the state is unavailable, the original error must be raised.
             with suppress(VdeError):
-                self.target.note("broken", interval, error=said, stopped=self._is_stopped(error))
+                self.target.note(
+                    "broken", interval, error=error_message, stopped=self._is_stopped(error)
+                )
             raise
 
     def _is_stopped(self, error: BaseException) -> bool:
         return self.stop.is_set() or not isinstance(error, Exception)
 
     def _report_audits(self, interval: Interval, result: FillResult) -> None:
-        """Report that audits of a range begin, if there are any."""
         if self.snapshot.model.audits:
             self.target.note("computed", interval, rows=result.rows, bytes=result.bytes)
 
     @contextmanager
     def _scratch(self) -> Iterator[str]:
-        """Create a scratch branch for a block, and yield its name."""
         # The janitor removes leftovers.
         branch = scratch_branch(self.target.own.plan_id)
         try:
@@ -278,29 +278,30 @@ class RangeFiller:
                 self.target.drop(branch)
 
     @contextmanager
-    def _alone_on_branch(self, interval: Interval) -> Iterator[None]:
-        """Let no other thread commit to the attempt's branch while the block runs.
-
-        Raises an exception if another batch failed.
-        """
-        with self._landing:
-            if self._unsure:
+    def _lock_branch(self, interval: Interval) -> Iterator[None]:
+        with self._branch_lock:  # Batches of other threads wait.
+            if self._is_recording:
                 raise ExecutionError(
                     f"{self.snapshot.name}, {interval.text}: another batch failed while being "
                     "recorded",
                     hint="apply the plan again: completed ranges are kept",
                 )
-            self._unsure = True
+            self._is_recording = True
             yield
-            self._unsure = False
+            self._is_recording = False
 
-    def _make(self, task: FillTask) -> FillTask:
+    def _create_table(self, task: FillTask) -> FillTask:
         made = create_table(self.auditor.tasks, self.filler, task, self.target.lease)
         self.table = made.table
         return made
 
     def _task(
-        self, interval: Interval, branch: str, looked: Looked | None = None, *, anew: bool = False
+        self,
+        interval: Interval,
+        branch: str,
+        looked: FillInputs | None = None,
+        *,
+        anew: bool = False,
     ) -> FillTask:
         if looked is None:
             return self.auditor.tasks.fill(self.filler, self.table, interval, branch, anew=anew)
@@ -313,16 +314,17 @@ class RangeFiller:
         )
 
     @property
-    def _skipping(self) -> Skipping:
-        return Skipping(self.auditor.tasks)
+    def _skipping(self) -> SkipDecisions:
+        return SkipDecisions(self.auditor.tasks)
 
-    def _show(self) -> None:
-        """Let other models of the plan read the rows that wait for the publication."""
+    def _expose_branch(self) -> None:
         if self.target.waits:
             self.auditor.tasks.written.put_branch(self.table.id, self.target.branch)
 
-    def _recorded(self, interval: Interval, result: FillResult, refresh: Refresh | None) -> None:
-        self._show()
+    def _report_recorded(
+        self, interval: Interval, result: FillResult, refresh: Refresh | None
+    ) -> None:
+        self._expose_branch()
         if not self.target.waits:
             filled = self.table.intervals | IntervalSet((interval,))
             self.table = replace(self.table, intervals=filled)

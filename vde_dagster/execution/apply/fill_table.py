@@ -34,21 +34,16 @@ from vde_dagster.state.db.leases import Lease
 
 
 @dataclass(slots=True)
-class _Batches:
-    """Size of a model's batches, halved when memory is lacking.
-
-    Args:
-        most: Maximum units per batch; None before memory was lacking.
-        current: Batch being filled, or the batch that failed.
-    """
-
+class _BatchSize:
+    # Maximum units per batch; None before memory was lacking.
     most: int | None = None
+    # Batch being filled, or the batch that failed.
     current: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TableFiller(Auditor):
-    """Fills the tables of one plan.
+    """Fills and audits the tables of one plan's models.
 
     `fill` may be called from several threads.
 
@@ -64,18 +59,17 @@ class TableFiller(Auditor):
     slots: Slots
 
     def fill(self, model: PlannedModel) -> None:
-        """Fill and audit a model's missing intervals."""
-        self._with_memory(model, self._fill)
+        """Compute and audit the missing ranges of a model's table."""
+        self._retry_with_less_memory(model, self._fill)
 
-    def _with_memory(
-        self, model: PlannedModel, work: Callable[[PlannedModel, _Batches], None]
+    def _retry_with_less_memory(
+        self, model: PlannedModel, work: Callable[[PlannedModel, _BatchSize], None]
     ) -> None:
-        """Process a model, and retry it if memory was insufficient."""
         # A retry runs no other model at the same time, and each batch has half as many units. It
         # continues from the recorded ranges. If the JVM crashed, any concurrent task may be the
         # cause, so a model fails only after it ran alone. If other applies share the engine, it
         # fails only after it ran alone twice.
-        batches, alone, others = _Batches(), False, True
+        batches, alone, others = _BatchSize(), False, True
         while True:
             with self.slots.slot(alone=alone) as was_alone:
                 try:
@@ -83,24 +77,23 @@ class TableFiller(Auditor):
                 except VdeError as error:
                     if not error.lacks_memory or self.stop.is_set():
                         raise
-                    half = self._half(model, batches.current)
+                    half = self._half_units(model, batches.current)
                     if half is None and was_alone():
                         if not (error.by_others and others):
-                            raise self._too_large(model, batches.current, error) from error
+                            raise self._memory_error(model, batches.current, error) from error
                         others = False
                     batches.most, alone = half or batches.most, True
                     self.emit(MemoryLacked(model.name, batches.current, half, error.message))
                     batches.current = None
 
-    def _half(self, model: PlannedModel, batch: Interval | None) -> int | None:
-        """Return half the units of a batch, or None if it cannot be divided."""
+    def _half_units(self, model: PlannedModel, batch: Interval | None) -> int | None:
         snapshot = self.tasks.plan.snapshot_of(model)
         if batch is None or not meaning_of(snapshot.model.kind).is_cut_freely(snapshot.model):
             return None
         units = snapshot.cadence.unit.count(batch)
         return (units + 1) // 2 if units > 1 else None
 
-    def _too_large(
+    def _memory_error(
         self, model: PlannedModel, batch: Interval | None, error: VdeError
     ) -> ExecutionError:
         snapshot = self.tasks.plan.snapshot_of(model)
@@ -113,7 +106,7 @@ class TableFiller(Auditor):
                 hint = f"set batch_size of the model, or {hint}"
         return ExecutionError(f"{what}: {error.message}", hint=hint)
 
-    def _fill(self, model: PlannedModel, batches: _Batches) -> None:
+    def _fill(self, model: PlannedModel, batches: _BatchSize) -> None:
         began = time.monotonic()
         snapshot, table = self.tasks.plan.snapshot_of(model), model.table
         if table is None:
@@ -131,16 +124,19 @@ class TableFiller(Auditor):
         snapshot: Snapshot,
         table: PhysicalTable,
         lease: Lease,
-        batches: _Batches,
+        batches: _BatchSize,
     ) -> PhysicalTable:
         table = self.handles.store.tables.get(table.id)
         if model.deploys:
-            table = self._extend(snapshot, table, lease)
+            table = self._add_new_columns(snapshot, table, lease)
         if model.builds:
             table = self._fill_missing(model, snapshot, table, lease, batches)
         if not table.created:
             # Nothing to fill, but views and other models need the table.
-            filler, slot = self._definition(snapshot, table), self.tasks.latest_slot(snapshot)
+            filler, slot = (
+                self._choose_definition(snapshot, table),
+                self.tasks.latest_slot(snapshot),
+            )
             task = self.tasks.fill(filler, table, slot, None)
             table = create_table(self.tasks, filler, task, lease).table
         if model.audits:
@@ -151,9 +147,9 @@ class TableFiller(Auditor):
     def audit_late(self, model: PlannedModel) -> None:
         """Run a model's late audits, after all tables that they read are filled."""
         if not model.records_only and (model.builds or model.audits):
-            self._with_memory(model, self._audit_late)
+            self._retry_with_less_memory(model, self._audit_late)
 
-    def _audit_late(self, model: PlannedModel, batches: _Batches) -> None:
+    def _audit_late(self, model: PlannedModel, batches: _BatchSize) -> None:
         snapshot = self.tasks.plan.snapshot_of(model)
         if model.table is None:
             slot = self.tasks.latest_slot(snapshot)
@@ -166,7 +162,7 @@ class TableFiller(Auditor):
             self.audit(snapshot, table, interval, branch, late=True)
 
     def change_layouts(self, models: Iterable[PlannedModel]) -> None:
-        """Change partitioning, sort order and properties of tables in place."""
+        """Change the partitioning, sort order and properties of tables without rewriting rows."""
         for model in models:
             assert model.table is not None
             had = model.previous_snapshot_id or model.table.snapshot_id
@@ -177,7 +173,6 @@ class TableFiller(Auditor):
                 self.handles.engine().evolve_layout(model.table, snapshot, previous)
 
     def _target(self, filler: Snapshot, table: PhysicalTable, lease: Lease) -> Target:
-        """Return the branch for writing a table."""
         # If a model reads rows that wait for the publication, its own rows wait, too. Otherwise
         # rows that were computed from unpublished rows would remain if the plan is abandoned.
         waiting = self.tasks.written.branches
@@ -191,9 +186,9 @@ class TableFiller(Auditor):
         snapshot: Snapshot,
         table: PhysicalTable,
         lease: Lease,
-        cut: _Batches,
+        cut: _BatchSize,
     ) -> PhysicalTable:
-        filler = self._definition(snapshot, table)
+        filler = self._choose_definition(snapshot, table)
         target = self._target(filler, table, lease)
         ranges = RangeFiller(self, snapshot, filler, target, table, self.stop)
         filled = self.tasks.written.filled
@@ -226,7 +221,7 @@ class TableFiller(Auditor):
         if model.records_only:
             ranges.record_empty(missing)
             return ranges.table
-        batches = self._batches(snapshot, filler, table, missing, cut.most)
+        batches = self._cut_batches(snapshot, filler, table, missing, cut.most)
         ranges.left = len(batches)
         at_once = meaning_of(snapshot.model.kind).batches_at_once(snapshot.model)
         most = min(at_once, self.slots.count)
@@ -234,15 +229,15 @@ class TableFiller(Auditor):
         alone = int(anew) if most > 1 and len(batches) - anew > 1 else len(batches)
         for number, batch in enumerate(batches[:alone]):
             if self.stop.is_set():
-                raise _cancelled(snapshot, batch)
+                raise _canceled_error(snapshot, batch)
             cut.current = batch
             ranges.fill(batch, anew=anew and number == 0)
         if batches[alone:]:
-            self._fill_at_once(ranges, batches[alone:], most, cut)
+            self._fill_in_parallel(ranges, batches[alone:], most, cut)
         cut.current = None
         return ranges.table
 
-    def _batches(
+    def _cut_batches(
         self,
         snapshot: Snapshot,
         filler: Snapshot,
@@ -256,16 +251,16 @@ class TableFiller(Auditor):
         if by_bytes is not None:
             cut = (snapshot.cadence.batches(IntervalSet((one,)), most) for one in by_bytes[0])
             return [batch for batches in cut for batch in batches]
-        said = meaning_of(snapshot.model.kind).most_intervals(snapshot.model)
-        sizes = [size for size in (said, most) if size is not None]
+        limit = meaning_of(snapshot.model.kind).most_intervals(snapshot.model)
+        sizes = [size for size in (limit, most) if size is not None]
         return snapshot.cadence.batches(missing, min(sizes, default=None))
 
-    def _fill_at_once(
-        self, ranges: RangeFiller, batches: list[Interval], most: int, cut: _Batches
+    def _fill_in_parallel(
+        self, ranges: RangeFiller, batches: list[Interval], most: int, cut: _BatchSize
     ) -> None:
         cut.current = batches[0]
         ranges.make_table(batches[0])
-        run = BatchRun(batches, ranges.fill_aside, most, self.slots, self.stop)
+        run = BatchRun(batches, ranges.fill_on_scratch_branch, most, self.slots, self.stop)
         left = run.run()
         if run.failed:
             # A batch that lacked memory may have caused other failures.
@@ -277,9 +272,9 @@ class TableFiller(Auditor):
                 error.message += f" (so did {', '.join(map(str, others))})"
             raise error
         if left:
-            raise _cancelled(ranges.snapshot, left[0])
+            raise _canceled_error(ranges.snapshot, left[0])
 
-    def _definition(self, snapshot: Snapshot, table: PhysicalTable) -> Snapshot:
+    def _choose_definition(self, snapshot: Snapshot, table: PhysicalTable) -> Snapshot:
         plan = self.tasks.plan
         definition = plan.snapshots.get(table.snapshot_id)
         if definition is None:
@@ -295,8 +290,9 @@ class TableFiller(Auditor):
             )
         return found
 
-    def _extend(self, snapshot: Snapshot, table: PhysicalTable, lease: Lease) -> PhysicalTable:
-        """Add the columns of a new definition to a table of production."""
+    def _add_new_columns(
+        self, snapshot: Snapshot, table: PhysicalTable, lease: Lease
+    ) -> PhysicalTable:
         # The columns are invisible before the publication, because views name their columns. Fills
         # by another definition leave the columns NULL.
         planned = with_added_columns(table, snapshot)
@@ -311,5 +307,5 @@ class TableFiller(Auditor):
         return table
 
 
-def _cancelled(snapshot: Snapshot, batch: Interval) -> ExecutionError:
+def _canceled_error(snapshot: Snapshot, batch: Interval) -> ExecutionError:
     return ExecutionError(f"{snapshot.name}: canceled before {batch}")

@@ -32,12 +32,16 @@ if TYPE_CHECKING:
 
 
 def create_table(tasks: PlanTasks, filler: Snapshot, task: FillTask, lease: Lease) -> FillTask:
-    """Create a task's table with the actual types of its query, and return the task for it."""
+    """Create a physical table with the column types of a fill's query.
+
+    Returns:
+        The fill's task, with the created table.
+    """
     table, handles = task.table, tasks.handles
     columns, prepared = analysed_types(handles, filler, task)
     if table.preview is not None:
         base = handles.store.tables.get(table.preview.of)
-        _change(handles.lakehouse, base, filler, dict(columns), lease, table)
+        _add_columns(handles.lakehouse, base, filler, dict(columns), lease, table)
         created = handles.store.tables.get(table.id)
         tasks.written.put_table(created)
         return replace(task, table=created, columns=fill_map(filler, created), prepared=prepared)
@@ -49,10 +53,10 @@ def create_table(tasks: PlanTasks, filler: Snapshot, task: FillTask, lease: Leas
 def analysed_types(
     handles: Handles, filler: Snapshot, task: FillTask
 ) -> tuple[list[tuple[str, str]], AnalysedQuery | None]:
-    """Return the types of a fill's columns, and the analyzed query.
+    """Determine the column types of a fill's query with Spark.
 
     Returns:
-        (physical column, Spark SQL type) of each output column, and the query.
+        (physical column, Spark SQL type) of each output column, and the analyzed query.
     """
     declared = {column.name: column.type for column in filler.model.columns}
     prepared = None
@@ -85,16 +89,16 @@ def add_columns(
     types: Mapping[str, str],
     lease: Lease,
 ) -> PhysicalTable:
-    """Add the columns of a definition to a table.
+    """Add new columns of a model's definition to its Iceberg table.
 
     Args:
         types: Spark SQL types by planned physical column, as analyzed by the engine.
     """
     # The physical names of the added columns may differ from the plan.
-    return _change(lakehouse, table, snapshot, types, lease, None)
+    return _add_columns(lakehouse, table, snapshot, types, lease, None)
 
 
-def _change(
+def _add_columns(
     lakehouse: Lakehouse,
     table: PhysicalTable,
     snapshot: Snapshot,
@@ -102,10 +106,6 @@ def _change(
     lease: Lease,
     preview: PhysicalTable | None,
 ) -> PhysicalTable:
-    """Add the columns of a definition to a table.
-
-    If `preview` is given, also create its branch of the table.
-    """
     store = lakehouse.store
     _require_named_fields(store, table, snapshot)
     by_version = _types_by_version(preview or with_added_columns(table, snapshot), snapshot, types)
@@ -119,7 +119,7 @@ def _change(
         grown = with_added_columns(known, snapshot, columns_of(now, None)).columns[
             : len(known.columns)
         ]
-        added = _named_apart(known, snapshot, taken, by_version)
+        added = _name_new_columns(known, snapshot, taken, by_version)
         whole = replace(known, columns=(*grown, *added))
         changed = tuple(column for column in whole.columns if column not in known.columns)
         updates = append_columns(now, [(c.name, c.type or "STRING") for c in changed])
@@ -150,7 +150,6 @@ def _change(
 
 
 def _require_named_fields(store: StateStore, table: PhysicalTable, snapshot: Snapshot) -> None:
-    """Check that each view of a nested column that gets new fields names the fields it reads."""
     # Such a view would fail, because the column's type would differ from the view's.
     grown = with_added_columns(table, snapshot).columns
     growing = {old.name for old, new in zip(table.columns, grown, strict=False) if old != new}
@@ -173,7 +172,6 @@ def _require_named_fields(store: StateStore, table: PhysicalTable, snapshot: Sna
 def _types_by_version(
     planned: PhysicalTable, snapshot: Snapshot, types: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the analyzed type of each column of a definition, by the column's version."""
     physical = dict(column_map(snapshot, planned))
     return {
         column.version: types[physical[column.name]]
@@ -182,13 +180,12 @@ def _types_by_version(
     }
 
 
-def _named_apart(
+def _name_new_columns(
     known: PhysicalTable,
     snapshot: Snapshot,
     taken: Iterable[str],
     types: Mapping[str, str],
 ) -> tuple[PhysicalColumn, ...]:
-    """Return the columns that a table lacks, with physical names that are not taken."""
     # A name can be taken because an earlier process added the column and then died before it
     # updated the state.
     names = {*taken}
@@ -204,8 +201,7 @@ def _named_apart(
 
 
 def _check_types(table: PhysicalTable, snapshot: Snapshot, types: Mapping[str, str]) -> None:
-    """Check that types which only Spark determined fit the existing columns of a table."""
-    from vde_dagster.sql.casts import without_order
+    from vde_dagster.sql.casts import sort_type_fields
 
     physical = table.column_named_by_version()
     there = {column.name: column.type for column in table.columns}
@@ -215,7 +211,7 @@ def _check_types(table: PhysicalTable, snapshot: Snapshot, types: Mapping[str, s
         if column.type is not None or was is None or becomes is None:
             continue
         was = nested[column.name].shown if column.name in nested else was
-        if not same_type(without_order(was), without_order(becomes)):
+        if not same_type(sort_type_fields(was), sort_type_fields(becomes)):
             raise ExecutionError(
                 f"{snapshot.name}: column {column.name} is {was} in {table.ref}, but {becomes} in "
                 "the new definition, according to Spark",

@@ -36,9 +36,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlanTests:
-    """Unit tests in a project's files."""
+    """Unit tests in a project's files, run before a plan of these files is applied."""
 
-    # The tests run before a plan of these files is applied.
     tests: Sequence[UnitTest]
     models: Mapping[ModelName, Model]
     passed: PassedTests
@@ -46,7 +45,7 @@ class PlanTests:
 
     @classmethod
     def load(cls, handles: Handles, plan: Plan) -> PlanTests | None:
-        """Return the unit tests of the files, if there are any."""
+        """Read the unit tests from the project's files; return None if there are none."""
         # Errors elsewhere in the files do not block a stored plan. A run needs no tests, because
         # its definitions were tested when they were planned.
         if plan.kind is not PlanKind.PLAN:
@@ -66,11 +65,13 @@ class PlanTests:
             for test in self.tests
             if test.model in changed
             and test.model in self.models
-            and _code(self.models[test.model]) == _code(changed[test.model])
+            and _tested_code(self.models[test.model]) == _tested_code(changed[test.model])
         ]
 
-    def need_an_engine(self, plan: Plan) -> bool:
-        """Check whether a plan has a test that has not yet passed with the same inputs."""
+    def needs_spark(self, plan: Plan) -> bool:
+        """Check whether Spark must run for a plan's unit tests, or all have passed with the same
+        inputs.
+        """
         snapshots = plan.target
         try:
             found = (with_variables(one, self.root, self.models) for one in self.select(plan))
@@ -85,13 +86,12 @@ class PlanTests:
         on_event: Callable[[UnitTestFinished], None],
         stop: threading.Event,
     ) -> None:
-        """Run the tests of a plan.
+        """Run the unit tests of a plan's models that have not passed with the same inputs before.
 
         Raises:
             UnitTestFailedError: Some tests failed; all tests were run.
             ExecutionError: The apply was canceled.
         """
-        # Tests that passed on the same model before are not run.
         snapshots = plan.target
         failed: list[TestResult] = []
         for test in self.select(plan):
@@ -106,7 +106,7 @@ class PlanTests:
                 remembered, result = False, TestResult(test, error=str(error))
             else:
                 remembered = self.passed.has(test, snapshots)
-                result = TestResult(test) if remembered else _result(test, snapshots, engine())
+                result = TestResult(test) if remembered else _run_test(test, snapshots, engine())
             if not result.passed:
                 failed.append(result)
             elif not remembered:
@@ -123,10 +123,9 @@ class PlanTests:
             )
 
 
-def _result(
+def _run_test(
     test: UnitTest, snapshots: Mapping[ModelName, Snapshot], engine: SparkEngine
 ) -> TestResult:
-    """Run a test."""
     # An error counts as a failure, and the other tests still run.
     try:
         return run_test(test, snapshots, engine)
@@ -136,7 +135,7 @@ def _result(
         return TestResult(test, error=str(error))
 
 
-def _code(model: Model) -> tuple[object, ...]:
+def _tested_code(model: Model) -> tuple[object, ...]:
     return model.query, model.python, model.columns, model.session
 
 
@@ -144,36 +143,29 @@ _NOWHERE = SourceLocation(Path())
 
 
 class PassedTests(FileMemo[str]):
-    """Stored hashes of models and inputs of the unit tests that passed."""
+    """File with a hash of model and inputs for each unit test that passed."""
 
     @classmethod
     def load(cls, settings: Settings) -> PassedTests:
-        """Load the record of a project's passed tests."""
+        """Open the file of a project's passed unit tests."""
         return cls(settings.work_dir / "cache" / "unit_tests", str)
 
     def has(self, test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> bool:
-        """Check whether a test passed on the same model with inputs of the same types."""
-        name = _name(test)
-        return self.used.get(name, self.stored.get(name)) == _key(test, snapshots)
+        """Check whether a unit test passed on the same model with inputs of the same types."""
+        name = _memo_key(test)
+        return self.used.get(name, self.stored.get(name)) == _hash_inputs(test, snapshots)
 
     def add(self, test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> None:
-        """Remember that a test passed.
-
-        Call `save` to write it.
-        """
-        self.used[_name(test)] = _key(test, snapshots)
+        """Store that a unit test passed. Call `save` to write the file."""
+        self.used[_memo_key(test)] = _hash_inputs(test, snapshots)
         self.changed = True
 
 
-def _name(test: UnitTest) -> str:
+def _memo_key(test: UnitTest) -> str:
     return f"{test.model} {test.name} {test.location.path.as_posix()}"
 
 
-def _key(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> str:
-    """Hash everything that a test's result depends on.
-
-    This is the test, the code of its model, and the types of the model's inputs.
-    """
+def _hash_inputs(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> str:
     model = snapshots[test.model].model
     code = model.python
     python = None if code is None else (code.entrypoint, sorted(code.files.items()))

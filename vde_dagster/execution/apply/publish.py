@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.execution.apply.early_fills import require_past
+from vde_dagster.execution.apply.early_fills import require_created_in_past
 from vde_dagster.execution.apply.failure_report import query_errors_of_model
 from vde_dagster.execution.pinned_reads import with_pinned_tables
 from vde_dagster.lakehouse.publishing.publication import Deployment, FastForward, Publication
@@ -59,7 +59,7 @@ def publish_plan(
         UsageError: The clock went back since the plan was created.
     """
     store, lakehouse = handles.store, handles.lakehouse
-    require_past(plan, store.database.clock.now())
+    require_created_in_past(plan, store.database.clock.now())
     current = store.environments.get(plan.environment)
     moving = [(resolver.tables[table_id], branch) for table_id, branch in sorted(written.items())]
     forwards = tuple(
@@ -68,7 +68,9 @@ def publish_plan(
     )
     # The views read `main`, which is moved to the branches in the same commit.
     tables = store.tables.load(list(resolver.tables))
-    deployments = tuple(_deployment(plan, model, tables) for model in plan.models if model.deploys)
+    deployments = tuple(
+        _define_deployment(plan, model, tables) for model in plan.models if model.deploys
+    )
     present = replace(resolver, branches={}, tables=dict(tables))
     tables.update((item.table.id, item.table) for item in deployments)
     published = replace(resolver, branches={}, tables=tables)
@@ -110,8 +112,9 @@ def publish_plan(
     )
 
 
-def _deployment(plan: Plan, model: PlannedModel, tables: Mapping[str, PhysicalTable]) -> Deployment:
-    """Return how a table changes when a new definition reuses it in place."""
+def _define_deployment(
+    plan: Plan, model: PlannedModel, tables: Mapping[str, PhysicalTable]
+) -> Deployment:
     assert model.table is not None
     assert model.in_place is not None
     table = tables[model.table.id]
@@ -124,7 +127,7 @@ def _deployment(plan: Plan, model: PlannedModel, tables: Mapping[str, PhysicalTa
 
 
 def dropped_views(current: Environment | None, kept: Collection[TableRef]) -> tuple[TableRef, ...]:
-    """Return the views of an environment's current version, except the views to keep."""
+    """Return the names of an environment's current views, except the views to keep."""
     # The result includes external and embedded models. The publication drops only views that exist.
     if current is None:
         return ()
@@ -138,7 +141,7 @@ def define_views(
     only: Collection[ModelName] | None = None,
     present: Resolver | None = None,
 ) -> tuple[ViewDefinition, ...]:
-    """Define the views of an environment.
+    """Build the definitions of an environment's views: names, columns, types and queries.
 
     Args:
         resolver: Resolver of the environment's names, with tables read on `main`.
@@ -161,7 +164,7 @@ def define_views(
     types = {key: one for key, one in kept.items() if has_columns(snapshots[key], one)}
     new = [binding for binding in queries.values() if binding.snapshot.id not in types]
     if new:
-        types.update(_analysed(new, present or resolver, handles))
+        types.update(_analyze_views(new, present or resolver, handles))
     definitions = (
         define_view(name, resolver, settings.catalog, types, settings.catalog_names)
         for name in wanted
@@ -169,19 +172,13 @@ def define_views(
     return tuple(definition for definition in definitions if definition is not None)
 
 
-def _analysed(
+def _analyze_views(
     new: Sequence[Binding], resolver: Resolver, handles: Handles
 ) -> dict[str, tuple[tuple[str, str], ...]]:
-    """Analyze views, and store their types.
-
-    Returns:
-        (column, Spark SQL type) by snapshot.
-    """
-
     # Views are analyzed in parallel, unless they have statements.
     def analyse(binding: Binding) -> tuple[tuple[str, str], ...]:
         sql = view_query(binding, resolver, handles.settings.catalog)
-        before, after = _statements(binding.snapshot, resolver, handles)
+        before, after = _render_view_statements(binding.snapshot, resolver, handles)
         with query_errors_of_model(binding.snapshot):
             return handles.engine().analyze(sql, before, after)
 
@@ -189,20 +186,19 @@ def _analysed(
         model = binding.snapshot.model
         return bool(model.pre_statements or model.post_statements)
 
-    beside = [binding for binding in new if not has_statements(binding)]
-    in_turn = [binding for binding in new if has_statements(binding)]
+    parallel = [binding for binding in new if not has_statements(binding)]
+    sequential = [binding for binding in new if has_statements(binding)]
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="vde-view") as pool:
-        found = [*zip(beside, pool.map(analyse, beside), strict=True)]
-    found += [(binding, analyse(binding)) for binding in in_turn]
+        found = [*zip(parallel, pool.map(analyse, parallel), strict=True)]
+    found += [(binding, analyse(binding)) for binding in sequential]
     types = {binding.snapshot.id: columns for binding, columns in found}
     handles.store.snapshots.save_view_types(types)
     return types
 
 
-def _statements(
+def _render_view_statements(
     snapshot: Snapshot, resolver: Resolver, handles: Handles
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Render the statements before and after a view's query."""
     # This happens once per version of the view.
     model, catalog = snapshot.model, handles.settings.catalog
     if not model.pre_statements and not model.post_statements:

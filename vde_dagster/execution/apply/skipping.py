@@ -1,4 +1,4 @@
-"""Skipping of models without new input, in an apply and as a forecast in a plan.
+"""SkipDecisions of models without new input, in an apply and as a forecast in a plan.
 
 For each model whose table is replaced as a whole, a run checks whether its input tables still hold
 the rows of the last computation, by Iceberg's commits and the digests recorded by fills. So a model
@@ -17,8 +17,8 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError, VdeError
 from vde_dagster.execution.changes.changed_keys import (
     ComputesAllError,
-    earlier_reads,
-    keys_changed,
+    find_changed_rows,
+    read_last_inputs,
 )
 from vde_dagster.execution.changes.refresh_choice import RefreshChoice
 from vde_dagster.execution.plan_tasks import PlanTasks
@@ -60,8 +60,8 @@ States = Mapping[str, InputState]
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
-    """Result of looking at a fill's input tables before the fill begins.
+class FillInputs:
+    """State of a fill's input tables, read before the fill begins.
 
     Args:
         commits: The commits to read, by parent. Other parents are read as a whole.
@@ -81,8 +81,8 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipping:
-    """Decides which models to skip, and records the basis of later decisions.
+class SkipDecisions:
+    """Decides which models to skip, because their input tables have not changed.
 
     Its methods may be called from several threads.
     """
@@ -93,12 +93,14 @@ class Skipping:
     def _handles(self) -> Handles:
         return self.tasks.handles
 
-    def nothing_new(
+    def find_skip(
         self, filler: Snapshot, table: PhysicalTable
     ) -> tuple[FillRecord, FillFacts] | None:
-        """Return the last fill, and facts to record for a skip.
+        """Check whether a model can be skipped, because no input table has changed since its last
+        fill.
 
-        None means that the table has new input.
+        Returns:
+            The last fill and the facts to record for the skip, or None if an input has changed.
         """
         last = self._handles.store.fills.latest([table.id]).get(table.id)
         if last is None or last.facts.inputs is None:
@@ -113,15 +115,19 @@ class Skipping:
         kept = {key: replace(now[key], how=was[key].how, since=was[key].since) for key in now}
         return last, FillFacts(kept, last.facts.output, skipped, lacks)
 
-    def look(self, filler: Snapshot, table: PhysicalTable, *, anew: bool = False) -> Looked:
-        """Read the state of a fill's inputs before the fill reads their rows."""
+    def look(self, filler: Snapshot, table: PhysicalTable, *, anew: bool = False) -> FillInputs:
+        """Read the state of a fill's input tables: their commits, and the rows changed since the
+        last fill.
+        """
         reads = self.tasks.tables_read(filler)
         states = input_states(self._handles.lakehouse, reads)
         asked = meaning_of(filler.model.kind).inputs(filler.model)
         how = {self.tasks.input_key(parent): how for parent, how in asked.items()}
         parents = [parent for parent, one in asked.items() if one is Input.BY_COMMITS]
         last_inputs = {} if anew or not parents else self.last_inputs(table)
-        commits = {parent: self._commits(parent, reads, states, last_inputs) for parent in parents}
+        commits = {
+            parent: self._unread_commits(parent, reads, states, last_inputs) for parent in parents
+        }
         begins = any(found.since is None for found in commits.values())
         if begins:  # If one parent starts over, all rows are replaced.
             commits = {parent: replace(found, since=None) for parent, found in commits.items()}
@@ -130,13 +136,14 @@ class Skipping:
             key: replace(state, how=how.get(key, Input.WHOLE), since=since.get(key))
             for key, state in states.items()
         }
-        looked = Looked(reads, inputs, commits, begins)
+        looked = FillInputs(reads, inputs, commits, begins)
         if anew or not meaning_of(filler.model.kind).refreshes(filler.model):
             return looked
-        return self._by_changes(filler, table, looked)
+        return self._choose_refresh(filler, table, looked)
 
-    def _by_changes(self, filler: Snapshot, table: PhysicalTable, looked: Looked) -> Looked:
-        """Choose whether to refresh from the changes of the inputs, or to compute all rows."""
+    def _choose_refresh(
+        self, filler: Snapshot, table: PhysicalTable, looked: FillInputs
+    ) -> FillInputs:
         reads, now = looked.reads, looked.inputs
         choice = RefreshChoice(self.tasks, filler, table, reads, now)
         small = choice.compute_small_inputs()
@@ -146,10 +153,10 @@ class Skipping:
             last_inputs = self.inputs_of_definition(filler, table)
             if not last_inputs and not self._handles.store.fills.latest([table.id]):
                 raise ComputesAllError(FIRST_FILL)
-            changed = keys_changed(self.tasks, filler, reads, last_inputs, now)
+            changed = find_changed_rows(self.tasks, filler, reads, last_inputs, now)
             if not isinstance(changed, ChangedKeys):
                 changed = replace(changed, since=self._last_fill(table)[1])
-            earlier = earlier_reads(self.tasks, reads, last_inputs)
+            earlier = read_last_inputs(self.tasks, reads, last_inputs)
         except ComputesAllError as why:
             level = logging.WARNING if why.lost else logging.INFO
             _LOG.log(level, "%s computes all rows: %s", filler.name, why)
@@ -166,10 +173,9 @@ class Skipping:
         pinned = {key: PinnedTable(state.read_id) for key, state in inputs.items()}
         return replace(looked, inputs=inputs, pinned=pinned, changed=changed, refresh=refresh)
 
-    def _commits(
+    def _unread_commits(
         self, parent: ModelName, reads: Sequence[TableRead], states: States, last_inputs: States
     ) -> CommitRange:
-        """Return the commits of a parent that its reader has not read."""
         key = self.tasks.input_key(parent)
         read = next((read for read in reads if read.key == key), None)
         if read is None or key not in states:
@@ -183,14 +189,13 @@ class Skipping:
         return range_since(line, last_inputs[key].read_id if key in last_inputs else None)
 
     def last_inputs(self, table: PhysicalTable) -> States:
-        """Return the inputs of a table's last fill, if nothing else has written the table since."""
+        """Return the input tables' states at a table's last fill.
+
+        Empty if the table was written after this fill.
+        """
         return self._last_fill(table)[0]
 
     def _last_fill(self, table: PhysicalTable) -> tuple[States, int | None]:
-        """Return the inputs and the commit of a table's last fill.
-
-        Return no inputs and no commit if the table was written after this fill.
-        """
         last = self._handles.store.fills.latest([table.id]).get(table.id)
         commit = last.as_skipped().commit if last is not None else None
         if last is None or last.facts.inputs is None or not self._holds(table, commit):
@@ -198,7 +203,8 @@ class Skipping:
         return last.facts.inputs, commit
 
     def inputs_of_definition(self, filler: Snapshot, table: PhysicalTable) -> States:
-        """Return `last_inputs`, after checking that the last fill used the current definition.
+        """Return `last_inputs`, after checking that the model's current definition made the last
+        fill.
 
         Raises:
             ComputesAllError: The table changes in place, and another definition filled it last.
@@ -216,9 +222,11 @@ class Skipping:
         return found
 
     def facts(
-        self, looked: Looked, result: FillResult, table: PhysicalTable, interval: Interval
+        self, looked: FillInputs, result: FillResult, table: PhysicalTable, interval: Interval
     ) -> FillFacts:
-        """Return the facts to record for a fill."""
+        """Collect what is stored with a fill: input states, digest of the output, way of the
+        refresh.
+        """
         output, refresh = result.output, looked.refresh
         if refresh is not None and result.why_all:
             refresh = replace(refresh, code=RefreshCode.FAILED, detail=result.why_all)
@@ -233,7 +241,6 @@ class Skipping:
         return FillFacts(inputs, output, lacks=lacks, refresh=refresh)
 
     def _holds(self, table: PhysicalTable, commit: int | None) -> bool:
-        """Check whether a table's rows are still exactly the rows of its last fill."""
         metadata = self._handles.lakehouse.table_metadata(table.ref)
         line = commit_line(metadata, head_of(metadata, table.branch), table.id)
         decisive = (one for one in line if one.snapshot_id == commit or not one.quiet)
@@ -242,20 +249,22 @@ class Skipping:
 
 
 def unchanged_inputs(handles: Handles, reads: Sequence[TableRead], was: States) -> States | None:
-    """Return the current states of some tables, or None if a table changed after `was`."""
+    """Return the current states of input tables, or None if a table changed after `was`."""
     now = input_states(handles.lakehouse, reads, was)
     same = len(now) == len(reads) and not any(True for _ in changed_inputs(was, now))
     return now if same else None
 
 
-def with_twins(plan: Plan, skipped: Mapping[ModelName, Skipped]) -> dict[ModelName, Skipped]:
-    """Add models that share the table of a skipped model."""
+def add_models_of_skipped_tables(
+    plan: Plan, skipped: Mapping[ModelName, Skipped]
+) -> dict[ModelName, Skipped]:
+    """Add models that share their physical table with a skipped model."""
     tables = {model.name: model.table.id for model in plan.builds if model.table is not None}
-    told = {tables[name]: found for name, found in skipped.items() if name in tables}
+    shared = {tables[name]: found for name, found in skipped.items() if name in tables}
     twins = {
-        name: replace(told[table], seconds=0.0, bytes=0)
+        name: replace(shared[table], seconds=0.0, bytes=0)
         for name, table in tables.items()
-        if table in told and name not in skipped
+        if table in shared and name not in skipped
     }
     return {**skipped, **twins}
 
@@ -263,31 +272,30 @@ def with_twins(plan: Plan, skipped: Mapping[ModelName, Skipped]) -> dict[ModelNa
 def input_states(
     lakehouse: Lakehouse, reads: Sequence[TableRead], known: States | None = None
 ) -> States:
-    """Return the states of tables.
+    """Read the states of input tables from Iceberg metadata.
 
     Args:
-        known: Earlier states of the tables.
+        known: LastRead states of the tables; reused if the metadata file is the same.
     """
-    # A known state is reused if the metadata file is unchanged.
     locations = lakehouse.metadata_locations(read.ref for read in reads)
     states: dict[str, InputState] = {}
     for read in reads:
         location = locations.get(read.ref)
         if location is None or read.foreign is not None:
             continue
-        before, file = (known or {}).get(read.key), _file(read, location)
+        before, file = (known or {}).get(read.key), _metadata_file_name(read, location)
         if before is not None and file and (before.file, before.columns) == (file, read.columns):
             states[read.key] = before
         else:
             with suppress(VdeError, OSError):
-                states[read.key] = _state(lakehouse, read, location)
+                states[read.key] = _read_input_state(lakehouse, read, location)
     return states
 
 
 def moved(
     before: States, after: States, reads: Sequence[TableRead], pinned: Collection[str]
 ) -> bool:
-    """Return whether a table changed during the read."""
+    """Check whether an input table changed while a fill read it."""
     if min(len(before), len(after)) < len(reads):
         return True
     both = ((r, before[r.key], after[r.key]) for r in reads if r.key not in pinned)
@@ -298,12 +306,11 @@ def moved(
     )
 
 
-def _file(read: TableRead, location: str) -> str:
-    """Return the name of a table's metadata file, or an empty text."""
+def _metadata_file_name(read: TableRead, location: str) -> str:
     return "" if read.branch is not None else location.rpartition("/")[2]
 
 
-def _state(lakehouse: Lakehouse, read: TableRead, location: str) -> InputState:
+def _read_input_state(lakehouse: Lakehouse, read: TableRead, location: str) -> InputState:
     metadata = read_metadata(lakehouse.files, location, str(read.ref))
     line = commit_line(metadata, head_of(metadata, read.branch), read.key)
 
@@ -312,18 +319,18 @@ def _state(lakehouse: Lakehouse, read: TableRead, location: str) -> InputState:
 
     found = read_input_state(line, read.columns, output)
     schema = int(metadata["current-schema-id"]) if read.external else None
-    return replace(found, schema_id=schema, file=_file(read, location))
+    return replace(found, schema_id=schema, file=_metadata_file_name(read, location))
 
 
 def forecast_skips(handles: Handles, plan: Plan, state: WarehouseState) -> Plan:
-    """Mark the models of a plan that have nothing new to compute."""
+    """Mark the models of a plan whose input tables have not changed since their last fill."""
     # Models that read a table filled by the plan may also be skipped if its rows do not change.
     # Only the run can determine that.
     resolver, target = plan.resolver(), plan.target
     tables = [model.table.id for model in plan.models if model.skippable and model.table]
     last = handles.store.fills.latest(tables)
     filled: set[str] = set()
-    told: set[str] = set()
+    shared: set[str] = set()
 
     def forecast(model: PlannedModel, table: PhysicalTable) -> Skipped | None:
         found = last.get(table.id)
@@ -343,9 +350,9 @@ def forecast_skips(handles: Handles, plan: Plan, state: WarehouseState) -> Plan:
             skips = forecast(model, model.table)
             if skips is None:
                 filled.add(model.table.id)
-            elif model.table.id in told:
+            elif model.table.id in shared:
                 skips = replace(skips, seconds=0.0, bytes=0)  # A shared table is saved once.
-            told.add(model.table.id)
+            shared.add(model.table.id)
             model = replace(model, skips=skips)
         models.append(model)
     return replace(plan, models=tuple(models))

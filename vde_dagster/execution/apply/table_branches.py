@@ -42,8 +42,8 @@ Commits = dict[int, CommittedFill | None]
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOver:
-    """Branches that earlier attempts left on a table.
+class LeftoverCommits:
+    """Commits that earlier attempts at a plan left on branches of a table.
 
     Args:
         recorded: Ranges that need not be filled again (UTC).
@@ -77,8 +77,8 @@ class Target:
         """Name of the branch of this attempt."""
         return str(self.own)
 
-    def take_over(self, unit: IntervalUnit, *, restate: bool, outdated: bool) -> LeftOver:
-        """Continue from the work of earlier attempts that is complete and still valid.
+    def take_over(self, unit: IntervalUnit, *, restate: bool, outdated: bool) -> LeftoverCommits:
+        """Move valid commits of earlier attempts to this attempt's branch, and remove the rest.
 
         Args:
             unit: Interval unit of the model.
@@ -87,7 +87,7 @@ class Target:
         """
         store, table, plan_id = self.lakehouse.store, self.table, self.own.plan_id
         if not table.created:
-            return LeftOver(table.intervals, frozenset(), {})
+            return LeftoverCommits(table.intervals, frozenset(), {})
         if self.lakehouse.recover():
             table = store.tables.get(table.id)
         pending = store.pending.for_plan(plan_id, table_id=table.id)
@@ -95,7 +95,7 @@ class Target:
         ids = {item.iceberg_snapshot_id for item in pending} - {None}
         whole = self.waits and ids <= commits.keys()
         # Unrecorded ranges may have been computed from rows that were restated since.
-        stale = bool(commits or pending) and self._has_stale()
+        stale = bool(commits or pending) and self._may_be_outdated()
         if outdated or stale or (pending and not whole):
             # Recorded commits are missing: the branch cannot be continued.
             if pending:
@@ -110,15 +110,11 @@ class Target:
         recorded = filled | IntervalSet.of(item.interval for item in pending)
         recorded -= table.parts_of_longer(unit)
         known = frozenset(i.iceberg_snapshot_id for i in pending if i.iceberg_snapshot_id)
-        return LeftOver(recorded, known, commits)
+        return LeftoverCommits(recorded, known, commits)
 
-    def _has_stale(self) -> bool:
-        """Return whether rows on the attempt's branch may be outdated.
-
-        They are if their inputs may have been restated after the rows were computed.
-        """
+    def _may_be_outdated(self) -> bool:
         store = self.lakehouse.store
-        since = store.outdated.since(self.table.id)
+        since = store.outdated.since(self.table.id)  # A restatement of the inputs.
         if since is None:
             return False
         record = store.plans.record(self.own.plan_id)
@@ -126,7 +122,6 @@ class Target:
         return not self.waits or record is None or since >= record.created_at
 
     def _take_branch(self) -> Commits:
-        """Create the attempt's branch from an ended attempt's branch, and return its commits."""
         # For a table that waits for the plan's publication, only attempts of the same plan count.
         own, base = self.own, self.table.branch
         metadata = self.lakehouse.table_metadata(self.table.ref)
@@ -141,13 +136,12 @@ class Target:
             for name, parsed in branches.items()
             if (parsed.plan_id == own.plan_id if self.waits else parsed.shared)
             and (main is None or main in ancestors(metadata, head_of(metadata, name)))
-            and (beyond := _beyond(metadata, base, name))
+            and (beyond := _commits_after_main(metadata, base, name))
             # Branches of previews are in the same table, but not ours.
             and all(one is None or one.table_id == self.table.id for one in beyond.values())
         ]
 
         def order(name: str) -> tuple[bool, int, int]:
-            """Return a sort key for branches."""
             # The same plan's branches come last. The others are sorted by the time of the last
             # commit.
             head = next(history(metadata, head_of(metadata, name)))
@@ -159,7 +153,7 @@ class Target:
         if source is None and not stale:
             return {}
         if stale == {source} == {self.branch}:
-            return _beyond(metadata, base, self.branch)
+            return _commits_after_main(metadata, base, self.branch)
 
         def change(now: dict[str, Any]) -> Updates:
             if source is None:
@@ -173,14 +167,14 @@ class Target:
             ended = sorted({*stale, source} - {self.branch})
             return (*set_branch(now, self.branch, head), *remove_branches(now, ended))
 
-        return _beyond(self._change(change, "fill.take_over"), base, self.branch)
+        return _commits_after_main(self._change(change, "fill.take_over"), base, self.branch)
 
     def drop(self, name: str) -> None:
-        """Remove a branch if it exists."""
+        """Remove a branch of the table if it exists."""
         self._change(lambda now: remove_branches(now, [name]), "fill.drop_scratch")
 
     def reset(self, snapshot_id: int | None) -> None:
-        """Move the attempt's branch back to a snapshot.
+        """Move the attempt's branch back to an Iceberg snapshot, or remove it.
 
         Args:
             snapshot_id: The snapshot; None removes the branch.
@@ -220,12 +214,12 @@ class Target:
         )
         if not self.waits:
             try:
-                return self._advance(filled, last)
+                return self._advance_main(filled, last)
             except TableShownError:
                 self.waits = True
         self.lakehouse.store.pending.record(filled, self.lease)
 
-    def _advance(self, filled: FillRecord, last: bool) -> None:
+    def _advance_main(self, filled: FillRecord, last: bool) -> None:
         """Move `main` to a commit of the branch, and record its range, in one transaction.
 
         Raises:
@@ -242,12 +236,14 @@ class Target:
         self._change(change, "fill.advance", filled)
 
     def note(self, kind: Progress, interval: Interval, **more: Any) -> None:
-        """Record a step of the progress in filling a range, for observers of the apply."""
+        """Record the progress of filling a range (begun, computed, broken) for observers of the
+        apply.
+        """
         attempt = FillRecord(self.table.id, interval, self.own.plan_id, branch=self.branch)
         self.lakehouse.store.fills.note(kind, attempt, **more)
 
-    def record_skipped(self, interval: Interval, rows: int | None, facts: FillFacts) -> None:
-        """Record a slot as filled for the publication, although nothing was computed."""
+    def record_skipped_range(self, interval: Interval, rows: int | None, facts: FillFacts) -> None:
+        """Record that a range needs no new rows, so that the publication counts it as filled."""
         waiting = FillRecord(self.table.id, interval, self.own.plan_id, rows=rows, facts=facts)
         self.lakehouse.store.pending.record(waiting, self.lease)
 
@@ -259,7 +255,7 @@ class Target:
         return change_at_last(self.lakehouse, ref, change, name, also)
 
 
-def _beyond(metadata: dict[str, Any], base: str | None, branch: str) -> Commits:
+def _commits_after_main(metadata: dict[str, Any], base: str | None, branch: str) -> Commits:
     main = ancestors(metadata, head_of(metadata, base))
     fills = {fill.iceberg_snapshot_id: fill for fill in committed_fills(metadata, branch)}
     line = [
@@ -275,7 +271,7 @@ TABLE_WAIT_SECONDS = 6 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class TableLeases:
-    """Leases of tables, for one owner."""
+    """Leases of a plan's physical tables, held by one apply."""
 
     store: StateStore
     owner: str
@@ -286,7 +282,7 @@ class TableLeases:
     def take(
         cls, store: StateStore, owner: str, table_ids: Iterable[str], until: ExitStack
     ) -> TableLeases:
-        """Take the leases of published tables."""
+        """Take the leases of published tables until `until` is closed."""
         # The leases are taken in the order of their names, so that two applies cannot deadlock.
         held = {
             table_id: until.enter_context(
@@ -298,7 +294,7 @@ class TableLeases:
 
     @contextmanager
     def guard(self, table: PhysicalTable) -> Iterator[Lease]:
-        """Hold a table's lease for a block."""
+        """Hold the lease of one table while the block runs."""
         if table.id in self.held:
             yield self.held[table.id]
             return

@@ -20,7 +20,8 @@ def run_virtual_update(
     owner: str,
     emit: Callable[[VirtualUpdateRan], None] = lambda ran: None,
 ) -> tuple[VirtualUpdateRan, ...]:
-    """Run the waiting statements of an environment, each at least once.
+    """Run the statements of an environment's models that wait for its publication, each at least
+    once.
 
     Returns:
         Statements that failed, and statements that another process must run, because it holds the

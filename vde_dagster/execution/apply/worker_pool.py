@@ -17,7 +17,7 @@ POLL_SECONDS = 0.2
 
 @dataclass
 class GraphResult(Generic[K]):
-    """Outcome of each node.
+    """Failed and skipped nodes of a graph.
 
     Args:
         failed: Exception of each failed node.
@@ -36,7 +36,7 @@ def run_graph(
     on_failure: Callable[[K, Exception, list[K]], None] = lambda node, error, skipped: None,
     stop: threading.Event | None = None,
 ) -> GraphResult[K]:
-    """Process every node after the nodes that it depends on.
+    """Process the nodes of a graph in threads, each after the nodes that it depends on.
 
     Args:
         graph: Dependencies of each node.
@@ -68,7 +68,7 @@ def run_graph(
                     if not isinstance(error, Exception):
                         raise error
                     result.failed[node] = error
-                    skipped = _cut_off(node, waiting)
+                    skipped = _remove_dependents(node, waiting)
                     result.skipped.update(dict.fromkeys(skipped, node))
                     on_failure(node, error, skipped)
         except BaseException:
@@ -78,7 +78,7 @@ def run_graph(
     return result
 
 
-def _cut_off(node: K, waiting: dict[K, set[K]]) -> list[K]:
+def _remove_dependents(node: K, waiting: dict[K, set[K]]) -> list[K]:
     lost = {node: None}
     for candidate, parents in list(waiting.items()):
         if not parents.isdisjoint(lost):
@@ -88,9 +88,10 @@ def _cut_off(node: K, waiting: dict[K, set[K]]) -> list[K]:
 
 
 class Slots:
-    """Slots for running tasks."""
+    """Free worker slots of an apply. Models wait for a slot; helper threads take only
+    spare slots.
+    """
 
-    # Models wait for a slot. Helpers take only spare slots.
     def __init__(self, count: int) -> None:
         self.count = max(1, count)
         self._free = self.count
@@ -101,7 +102,7 @@ class Slots:
 
     @contextmanager
     def slot(self, *, alone: bool = False) -> Iterator[Callable[[], bool]]:
-        """Hold a worker slot for a block, after waiting for one.
+        """Wait for a worker slot, and hold it while the block runs.
 
         Args:
             alone: Whether to wait until nothing else runs, and to prevent other tasks from
@@ -138,7 +139,7 @@ class Slots:
             return taken
 
     def give_back(self, slots: int = 1) -> None:
-        """Release slots."""
+        """Free worker slots, and wake waiting threads."""
         with self._changed:
             self._free += slots
             self._changed.notify_all()

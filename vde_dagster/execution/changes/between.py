@@ -18,8 +18,8 @@ from vde_dagster.execution.changes.compare_versions import (
 from vde_dagster.execution.published_version import named_environment
 from vde_dagster.planning.changes.columns import ColumnPair, ViewColumn, column_events
 from vde_dagster.planning.changes.query import (
+    CHANGE_COLUMNS,
     LOGS,
-    MARKS,
     StepColumns,
     VersionStep,
     convert_to_last_columns,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def changes_between(
     handles: Handles, environment: str, model: ModelName, since: int, until: int | None
 ) -> ModelChanges:
-    """Return how to read the changes of a model between two versions.
+    """Compare a model in two versions of an environment, and build the query for its changed rows.
 
     Args:
         since: The reader's version; 0 for none. It may be later than `until`.
@@ -63,7 +63,7 @@ def changes_between(
     before = None
     if known and earlier is not None:
         if after is None and model not in earlier.entries:
-            raise _no_model(environment, model, since, later.version)
+            raise _model_not_found(environment, model, since, later.version)
         try:
             before = read_side(handles, earlier, model)
         except UsageError as error:
@@ -71,26 +71,26 @@ def changes_between(
                 raise
             why = error.message
     if after is None and before is None:
-        raise _no_model(environment, model, since, later.version)
+        raise _model_not_found(environment, model, since, later.version)
     catalog = handles.settings.catalog
     return ComparedSides(catalog, later, model, since, before, after, why).changes()
 
 
-def _no_model(environment: str, model: ModelName, since: int, until: int) -> UsageError:
+def _model_not_found(environment: str, model: ModelName, since: int, until: int) -> UsageError:
     return UsageError(
         f"neither version {since} nor {until} of '{environment}' contains the model {model}",
         hint="to list models, run `vde info`; to list versions, run `vde history`",
     )
 
 
-Shown = tuple["Environment", Side | None]
+VersionSide = tuple["Environment", Side | None]
 """Version of an environment, and one model in it."""
 
 
 def changes_by_version(
     handles: Handles, environment: str, model: ModelName, since: int, until: int | None
 ) -> ModelChanges:
-    """Return how to read the changes after a version, version by version.
+    """Build the query for a model's changed rows, separately for each version after `since`.
 
     Raises:
         UsageError: As for `changes_between`; or `until` is earlier than `since`.
@@ -108,37 +108,36 @@ def changes_by_version(
         return whole
     try:
         shown = list(_kept_versions(handles, environment, model, since, whole.until))
-    except _GoneError as error:
-        return resync(whole, str(error))
+    except _NotReadableError as error:
+        return resync_changes(whole, str(error))
     return version_steps(handles.settings.catalog, model, shown, whole)
 
 
-class _GoneError(Exception):
-    """The content of an intermediate version cannot be read."""
+class _NotReadableError(Exception):
+    """A version of the environment is no longer kept."""
 
 
 def _kept_versions(
     handles: Handles, environment: str, model: ModelName, since: int, until: int
-) -> Iterator[Shown | None]:
-    """Yield the kept versions of a range."""
+) -> Iterator[VersionSide | None]:
     versions = handles.store.versions
     numbers = [one.version for one in versions.history(environment, until=until)]
     if not since:
         yield None
     elif since not in numbers:
-        raise _GoneError(f"version {since} of '{environment}' is no longer kept")
+        raise _NotReadableError(f"version {since} of '{environment}' is no longer kept")
     for number in sorted(number for number in numbers if number >= since):
         version = versions.at(environment, number)
         if version is None:
-            raise _GoneError(f"version {number} of '{environment}' is no longer kept")
+            raise _NotReadableError(f"version {number} of '{environment}' is no longer kept")
         try:
             yield version, read_side(handles, version, model)
         except UsageError as error:
-            raise _GoneError(error.message) from None
+            raise _NotReadableError(error.message) from None
 
 
 def columns_of_steps(sides: Sequence[Side | None]) -> StepColumns:
-    """Return a model's columns over versions, including versions without the model."""
+    """Return a model's columns in its first version, and their changes in each later version."""
     last = sides[0]
     first = last.columns if last is not None else ()
     steps = []
@@ -154,13 +153,13 @@ def columns_of_steps(sides: Sequence[Side | None]) -> StepColumns:
 def version_steps(
     catalog: str,
     model: ModelName,
-    shown: Sequence[Shown | None],
+    shown: Sequence[VersionSide | None],
     whole: ModelChanges,
     *,
     pinned_only: bool = False,
     first: int = 0,
 ) -> ModelChanges:
-    """Return the changes of each version since the previous version.
+    """Build the query for the changed rows of each version, compared with the version before it.
 
     Args:
         shown: The versions, oldest first. A leading None is the time before the first version.
@@ -189,7 +188,9 @@ def version_steps(
             by_commits=sum(one.method == "commits" for one, _ in found) < LOGS // 2,
         ).changes()
         if step.method == "resync":
-            return resync(whole, f"the changes of version {step.until} are unknown: {step.why}")
+            return resync_changes(
+                whole, f"the changes of version {step.until} are unknown: {step.why}"
+            )
         if step.method != "nothing":
             found.append((step, columns.at(place)))
     events = column_events(columns.first, columns.at(0)) if sides[0] is not None else ()
@@ -203,17 +204,17 @@ def version_steps(
         method="steps" if found else "nothing",
         events=tuple(events),
         key=key or (),
-        columns=(*MARKS, *((column.name, column.type) for column in columns.last)),
+        columns=(*CHANGE_COLUMNS, *((column.name, column.type) for column in columns.last)),
         query=vary_changelog_names(" UNION ALL ".join(parts))
         or no_changes_query(columns.last, taken),
         steps=tuple(step for step, _ in found),
     )
 
 
-def resync(whole: ModelChanges, why: str) -> ModelChanges:
-    """Return the result for unknown changes."""
+def resync_changes(whole: ModelChanges, why: str) -> ModelChanges:
+    """Return a result without rows that requires the reader to read the whole view again."""
     columns = tuple(
-        ViewColumn(name, type_, "") for name, type_ in whole.columns[len(whole.marks) :]
+        ViewColumn(name, type_, "") for name, type_ in whole.columns[len(whole.change_columns) :]
     )
     step = VersionStep(0, None, whole.until, whole.publication_id)
     query = no_changes_query(columns, step, resync=True)

@@ -44,7 +44,7 @@ _FLOATS = ("float", "double")
 
 
 class ComputesAllError(Exception):
-    """Any row may have changed since the table was filled.
+    """A fill must compute all rows of its table, because any row may have changed.
 
     Args:
         lost: Whether the only reason is that the state read by the last fill was deleted.
@@ -56,8 +56,8 @@ class ComputesAllError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
-    """State of an input table when an earlier fill read it.
+class LastRead:
+    """State of an input table when the last fill of its reader read it.
 
     Args:
         other: The table that the earlier fill read, if the input model has a new table now.
@@ -67,18 +67,18 @@ class Earlier:
     other: PhysicalTable | None = None
 
     def has_changed(self, now: InputState) -> bool:
-        """Return whether the table may have other rows now."""
+        """Check whether the input table may contain other rows now."""
         return self.other is not None or not self.state.has_same_rows(now)
 
 
-def keys_changed(
+def find_changed_rows(
     tasks: PlanTasks,
     filler: Snapshot,
     reads: Sequence[TableRead],
     seen: States,
     now: States,
 ) -> Changes:
-    """Return how a table's rows may have changed since it was filled.
+    """Build the query for the rows of a table that changed inputs affect, since its last fill.
 
     Args:
         reads: Inputs of the definition.
@@ -99,7 +99,7 @@ def keys_changed(
     query = tasks.plain_query(filler)
     if query is None or why is not None:
         raise ComputesAllError(f"it {describe_reason(why or Reason(ReasonCode.PYTHON))}")
-    earlier = earlier_reads(tasks, reads, seen)
+    earlier = read_last_inputs(tasks, reads, seen)
     for read in reads:
         if read.key not in now or now[read.key].read_id is None:
             raise ComputesAllError(f"{table_name(tasks, read)} has no snapshot to read")
@@ -153,15 +153,17 @@ def _find_refresh(
         raise ComputesAllError(text) from None
 
 
-def earlier_reads(tasks: PlanTasks, reads: Sequence[TableRead], seen: States) -> dict[str, Earlier]:
+def read_last_inputs(
+    tasks: PlanTasks, reads: Sequence[TableRead], seen: States
+) -> dict[str, LastRead]:
     """Return the state of each input table that the last fill read.
 
-    If an input model has a new table since then, the state of its earlier table is returned.
+    For an input model that has a new table since then, this is the state of its earlier table.
 
     Raises:
         ComputesAllError: A table was not read before, or its predecessor is unknown.
     """
-    found = {read.key: Earlier(seen[read.key]) for read in reads if read.key in seen}
+    found = {read.key: LastRead(seen[read.key]) for read in reads if read.key in seen}
     others = {key for key in seen if key not in found}
     for read in reads:
         if read.key in found:
@@ -174,14 +176,14 @@ def earlier_reads(tasks: PlanTasks, reads: Sequence[TableRead], seen: States) ->
             why = f"{table_name(tasks, read)} has another table now{gone}"
             raise ComputesAllError(why, lost=bool(others))
         others.discard(known[0].id)
-        found[read.key] = Earlier(seen[known[0].id], known[0])
+        found[read.key] = LastRead(seen[known[0].id], known[0])
     if others:
         raise ComputesAllError("the model no longer reads all tables that its last fill read")
     return found
 
 
 def table_name(tasks: PlanTasks, read: TableRead) -> str:
-    """Return a table's name for messages."""
+    """Return the model of a table, or the table's own name, for messages."""
     return str(_table_model(tasks, read) or read.ref)
 
 
@@ -196,16 +198,14 @@ def spell_table(catalog: str, read: TableRead) -> str:
 
 
 class _Input:
-    """A table in two states: the state that the last fill read, and the current state."""
-
-    def __init__(self, tasks: PlanTasks, read: TableRead, was: Earlier, now: InputState) -> None:
+    def __init__(self, tasks: PlanTasks, read: TableRead, was: LastRead, now: InputState) -> None:
         self.tasks, self.read = tasks, read
-        self._was, self._now = was, now
+        self._last, self._now = was, now
         self._metadata = tasks.handles.lakehouse.table_metadata(read.ref)
         self.types = columns_of(self._metadata, None)
         columns = tuple(self.types)
         self._read = columns if read.columns is None else read.columns or columns[:1]
-        self._kept = _kept(self._metadata)
+        self._schema_ids = _schema_ids(self._metadata)
 
     @property
     def _name(self) -> str:
@@ -216,18 +216,17 @@ class _Input:
         return [ViewColumn(name, self.types[name], "", name) for name in self._read]
 
     def rows(self, state: State) -> str:
-        """Return a query for the table's rows in a state, or for its changed rows.
-
-        Raises:
-            ComputesAllError: The earlier state is not kept, or cannot be compared.
-        """
         # Columns that the model's query does not read are NULL.
         if state in ("changed", "signed"):
-            rows = self._changed(signed=state == "signed")
+            rows = self._select_changed(signed=state == "signed")
         elif state == "now":
-            rows = self._pinned(self._now.read_id)
+            rows = self._select_pinned(self._now.read_id)
         else:
-            rows = self._replaced() if self._was.other else self._pinned(self._was.state.read_id)
+            rows = (
+                self._select_from_replaced_table()
+                if self._last.other
+                else self._select_pinned(self._last.state.read_id)
+            )
         unread = [name for name in self.types if name not in self._read]
         if not unread:
             return rows
@@ -236,17 +235,15 @@ class _Input:
 
     @property
     def only_added(self) -> bool:
-        """Whether the table gained rows since the last fill, and lost none."""
-        if self._was.other or self._was.state.schema_id != self._now.schema_id:
+        if self._last.other or self._last.state.schema_id != self._now.schema_id:
             return False
-        since = self._was.state.read_id
+        since = self._last.state.read_id
         line = commit_line(self._metadata, self._now.read_id, self.read.key)
         later = list(takewhile(lambda commit: commit.snapshot_id != since, line))
         return len(later) < len(line) and all(one.quiet or one.appends for one in later)
 
     @property
     def has_numbers(self) -> bool:
-        """Whether it can be determined how many copies of each row were added or removed."""
         from vde_dagster.semantics.refresh.trees import has_exact_equality
 
         types = [self.types.get(name, "") for name in self._read]
@@ -255,17 +252,12 @@ class _Input:
 
     @property
     def _has_plain_commits(self) -> bool:
-        """Whether the new files of the table contain exactly the rows that were added."""
-        return self.only_added and isinstance(self._way(), tuple)
+        return self.only_added and isinstance(self._find_commits(), tuple)
 
-    def _changed(self, *, signed: bool) -> str:
-        """Return a query for the input's changed rows.
-
-        Args:
-            signed: Whether the query returns each added or removed copy of a row, with 1 or -1 in
-                `vde_sign`.
-        """
-        weighed = self._weigh_replacement() if self._was.other else self._weigh()
+    def _select_changed(self, *, signed: bool) -> str:
+        weighed = (
+            self._count_changes_of_replacement() if self._last.other else self._count_changes()
+        )
         pairs = enumerate(self._read)
         listed = ", ".join(f"c{number} AS {quote(name)}" for number, name in pairs)
         if self._has_plain_commits:
@@ -279,8 +271,8 @@ class _Input:
             "LATERAL VIEW explode(sequence(1, abs(w))) AS one"
         )
 
-    def _pinned(self, snapshot: int | None) -> str:
-        there = columns_of(self._metadata, self._kept.get(snapshot))
+    def _select_pinned(self, snapshot: int | None) -> str:
+        there = columns_of(self._metadata, self._schema_ids.get(snapshot))
         pinned = PinnedTable(snapshot, self.types, there)
         listed = [(name, name) for name in self._read]
         return pinned_select(self.read.ref.quoted(self.tasks.catalog), pinned, listed)
@@ -292,44 +284,45 @@ class _Input:
                     f"{self._name} has a column {name} whose values cannot be compared"
                 )
 
-    def _weigh(self) -> str:
+    def _count_changes(self) -> str:
         self._check_types()
-        since, until = self._was.state.read_id, self._now.read_id
-        if self._was.state.schema_id != self._now.schema_id:
+        since, until = self._last.state.read_id, self._now.read_id
+        if self._last.state.schema_id != self._now.schema_id:
             raise ComputesAllError(f"the columns of {self._name} have changed")
-        if since not in self._kept or until not in self._kept:
+        if since not in self._schema_ids or until not in self._schema_ids:
             why = f"the state of {self._name} that was read is no longer kept"
             raise ComputesAllError(why, lost=True)
         metadata, columns = self._metadata, self._columns
         pairs = [ColumnPair(column, column) for column in columns]
-        way, table = self._way(), self.read.ref.quoted(self.tasks.catalog)
+        way, table = self._find_commits(), self.read.ref.quoted(self.tasks.catalog)
         if way is None:
-            return weigh_versions(self._pinned(since), self._pinned(until), pairs)
+            return weigh_versions(self._select_pinned(since), self._select_pinned(until), pairs)
         if isinstance(way, LineageComparison):
-            states = [columns_of(metadata, self._kept[one]) for one in (since, until)]
+            states = [columns_of(metadata, self._schema_ids[one]) for one in (since, until)]
             older, newer = states if way.forwards else states[::-1]
             return weigh_lineage(way, table, pairs, older, newer)
         if way:
             return weigh_commits(way, table, columns, self.types)
         return weigh_versions(None, f"SELECT * FROM {table} WHERE false", pairs)
 
-    def _way(self) -> tuple[CommitSpan, ...] | LineageComparison | None:
-        ends = (self._was.state.read_id, self._now.read_id)
+    def _find_commits(self) -> tuple[CommitSpan, ...] | LineageComparison | None:
+        ends = (self._last.state.read_id, self._now.read_id)
         return choose_comparison(*(commit_line(self._metadata, one, self.read.key) for one in ends))
 
-    def _weigh_replacement(self) -> str:
+    def _count_changes_of_replacement(self) -> str:
         self._check_types()
         pairs = [ColumnPair(column, column) for column in self._columns]
-        return weigh_versions(self._replaced(), self._pinned(self._now.read_id), pairs)
+        return weigh_versions(
+            self._select_from_replaced_table(), self._select_pinned(self._now.read_id), pairs
+        )
 
-    def _replaced(self) -> str:
-        """Return a query for the rows that the last fill read from the input's earlier table."""
-        tasks, old = self.tasks, self._was.other
+    def _select_from_replaced_table(self) -> str:
+        tasks, old = self.tasks, self._last.other
         assert old is not None
         new = {**tasks.target.tables, **tasks.written.tables}[self.read.key]
         found = tasks.handles.lakehouse.find_table(old.ref)
-        kept = _kept(found.metadata) if found is not None else {}
-        read_id = self._was.state.read_id
+        kept = _schema_ids(found.metadata) if found is not None else {}
+        read_id = self._last.state.read_id
         if found is None or read_id not in kept:
             gone = "the state that the last fill read no longer exists"
             raise ComputesAllError(f"{self._name} has another table now, and {gone}", lost=True)
@@ -346,6 +339,5 @@ class _Input:
         return pinned_select(old.ref.quoted(tasks.catalog), PinnedTable(read_id), listed)
 
 
-def _kept(metadata: dict[str, Any]) -> dict[int | None, int | None]:
-    """Return the schema id of each Iceberg snapshot in a table's metadata."""
+def _schema_ids(metadata: dict[str, Any]) -> dict[int | None, int | None]:
     return {int(one["snapshot-id"]): one.get("schema-id") for one in metadata["snapshots"]}

@@ -23,7 +23,7 @@ from vde_dagster.planning.changes.columns import (
     pair_columns,
 )
 from vde_dagster.planning.changes.query import (
-    MARKS,
+    CHANGE_COLUMNS,
     CommitSpan,
     LineageComparison,
     VersionStep,
@@ -52,7 +52,7 @@ Method = Literal["nothing", "commits", "lineage", "versions", "resync", "steps"]
 
 @dataclass(frozen=True, slots=True)
 class ModelChanges:
-    """Changes of a model from one version of an environment to another.
+    """Query for the changed rows of a model between two versions of an environment.
 
     A copy of the earlier version becomes the later version in three steps: apply `events` to its
     columns, remove the rows marked `delete` or `update_before`, and add the rows marked `insert` or
@@ -82,9 +82,9 @@ class ModelChanges:
     steps: tuple[ModelChanges, ...] = ()
 
     @property
-    def marks(self) -> tuple[tuple[str, str], ...]:
-        """The leading columns of the result, which describe each change."""
-        return self.columns[: len(MARKS)]
+    def change_columns(self) -> tuple[tuple[str, str], ...]:
+        """First columns of the result, such as `_change_type`, which describe a row's change."""
+        return self.columns[: len(CHANGE_COLUMNS)]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON data."""
@@ -111,23 +111,23 @@ class ModelChanges:
         }
 
 
-def unchanged(
+def changes_without_rows(
     later: Environment, model: ModelName, since: int, columns: Sequence[ViewColumn]
 ) -> ModelChanges:
-    """Return a `ModelChanges` without changes.
+    """Return a `ModelChanges` for two versions with the same rows.
 
     Raises:
-        UsageError: A column of the model has a name that `MARKS` reserves.
+        UsageError: A column of the model has a name that `CHANGE_COLUMNS` reserves.
     """
     # Callers replace its fields.
     own = tuple((column.name, column.type) for column in columns)
-    taken = {name.lower() for name, _ in own} & {name for name, _ in MARKS}
+    taken = {name.lower() for name, _ in own} & {name for name, _ in CHANGE_COLUMNS}
     if taken:
         raise UsageError(
             f"the column '{min(taken)}' of {model} has a name that is reserved for changes",
             hint="rename the column",
         )
-    made_by, all_columns = later.publication_id, (*MARKS, *own)
+    made_by, all_columns = later.publication_id, (*CHANGE_COLUMNS, *own)
     return ModelChanges(
         *(later.name, model, since, later.version, made_by),
         method="nothing",
@@ -140,7 +140,7 @@ def unchanged(
 
 
 def pair_sides(before: Side | None, after: Side) -> tuple[ColumnPair, ...]:
-    """Return, for each column of the later version, the column that it continues."""
+    """Pair each column of the later version with the same column of the earlier version."""
     if before is None:
         return tuple(ColumnPair(column, None) for column in after.columns)
     same = _same_table(before, after) is not None
@@ -149,9 +149,7 @@ def pair_sides(before: Side | None, after: Side) -> tuple[ColumnPair, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ComparedSides:
-    """Two versions of a model to compare.
-
-    One of the versions may lack the model.
+    """Two versions of a model whose rows are compared. One of them may lack the model.
 
     Args:
         since: Number of the earlier version.
@@ -173,7 +171,7 @@ class ComparedSides:
     by_commits: bool = True
 
     def changes(self) -> ModelChanges:
-        """Return how to read the changes between the two sides."""
+        """Choose how to compare the two versions, and build the query for the changed rows."""
         before, after = self.before, self.after
         shown = after or before
         assert shown is not None
@@ -182,16 +180,16 @@ class ComparedSides:
         if before is not None and after is not None:
             pairs = pair_sides(before, after)
             events = tuple(column_events(before.columns, pairs))
-        found = unchanged(self.later, self.model, self.since, shown.columns)
+        found = changes_without_rows(self.later, self.model, self.since, shown.columns)
         found = replace(found, events=events)
-        why = self.why or self._why_not(shown)
+        why = self.why or self._why_not_comparable(shown)
         if why is not None:
             query = no_changes_query(shown.columns, self._step(), resync=True)
             return replace(found, method="resync", why=why, events=(), query=query)
-        method, weighed = self._weighed(shown, pairs)
+        method, weighed = self._choose_method(shown, pairs)
         if weighed is None:
             return replace(found, query=no_changes_query(shown.columns, self._step()))
-        key = _key(shown, pairs) if before is not None and after is not None else ()
+        key = _common_key(shown, pairs) if before is not None and after is not None else ()
         query = changes_query(weighed, shown.columns, key, self._step())
         return replace(found, method=method, key=key, query=query)
 
@@ -200,7 +198,7 @@ class ComparedSides:
         commit = shown.pin.snapshot_id if shown is not None else None
         return VersionStep(self.ordinal, commit, self.later.version, self.later.publication_id)
 
-    def _why_not(self, shown: Side) -> str | None:
+    def _why_not_comparable(self, shown: Side) -> str | None:
         for side in (self.before, self.after):
             if side is not None and side.uncertain is not None:
                 return side.uncertain
@@ -209,26 +207,26 @@ class ComparedSides:
                 return f"rows cannot be identified by {column.name} of type {column.type}"
         return None
 
-    def _weighed(self, shown: Side, pairs: Sequence[ColumnPair]) -> tuple[Method, str | None]:
+    def _choose_method(self, shown: Side, pairs: Sequence[ColumnPair]) -> tuple[Method, str | None]:
         before, after = self.before, self.after
         if before is not None and after is not None:
             if before.query == after.query:
                 return "nothing", None
             tables = _same_table(before, after)
-            if tables is not None and _in_place(*tables, pairs):
+            if tables is not None and _has_same_untouched_rows(*tables, pairs):
                 lines = (commit_line(tables[1].metadata, one.pin.snapshot_id) for one in tables)
                 way = choose_comparison(*lines, pinned_only=self.pinned_only)
                 if way == ():
                     return "nothing", None
                 if way is not None and (self.by_commits or isinstance(way, LineageComparison)):
-                    return self._by_table(way, tables[1], pairs)
+                    return self._compare_table(way, tables[1], pairs)
         return "versions", weigh_versions(
             before.query if before is not None else None,
             after.query if after is not None else None,
             pairs,
         )
 
-    def _by_table(
+    def _compare_table(
         self,
         way: tuple[CommitSpan, ...] | LineageComparison,
         pinned: TableAtPin,
@@ -260,8 +258,7 @@ def _types_at(pinned: TableAtPin, snapshot_id: int) -> dict[str, str]:
     return columns_of(pinned.metadata, _schema_at(pinned, snapshot_id))
 
 
-def _in_place(one: TableAtPin, two: TableAtPin, pairs: Sequence[ColumnPair]) -> bool:
-    """Return whether rows that no commit touched are the same in both views."""
+def _has_same_untouched_rows(one: TableAtPin, two: TableAtPin, pairs: Sequence[ColumnPair]) -> bool:
     # They are the same if every column is unchanged or new. An unchanged column reads the same
     # physical column as before. A new column reads a physical column that was created after the
     # earlier snapshot, so it is NULL in all of these rows.
@@ -284,8 +281,7 @@ def _in_place(one: TableAtPin, two: TableAtPin, pairs: Sequence[ColumnPair]) -> 
     return True
 
 
-def _key(shown: Side, pairs: Sequence[ColumnPair]) -> tuple[str, ...]:
-    """Return the first key that can be used in both versions, or an empty tuple."""
+def _common_key(shown: Side, pairs: Sequence[ColumnPair]) -> tuple[str, ...]:
     both = {
         pair.after.name.lower()
         for pair in pairs
@@ -299,7 +295,7 @@ def _key(shown: Side, pairs: Sequence[ColumnPair]) -> tuple[str, ...]:
 
 
 class TableAtPin(NamedTuple):
-    """Table in the state that a version pins, with its current metadata."""
+    """Iceberg table with the snapshot that a version of an environment shows, and its metadata."""
 
     table: PhysicalTable
     pin: Pin
@@ -308,7 +304,7 @@ class TableAtPin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a comparison: a model in one version.
+    """Model in one of two compared versions: its query and columns.
 
     Args:
         query: Spark SQL for its rows in this version.
@@ -330,7 +326,7 @@ def read_side(
     name: ModelName,
     reader: PinnedVersion | None = None,
 ) -> Side | None:
-    """Return how to read a model in a version, or None if the version does not have the model.
+    """Build the query that reads a model in a version; None if the version does not have the model.
 
     Args:
         reader: The version's data, if already read.
@@ -357,7 +353,7 @@ def read_side(
         columns = tuple(
             ViewColumn(column, type_, made.get(column.lower(), "")) for column, type_ in types
         )
-        return Side(query, columns, tuple(keys), None, _uncertain(reader, snapshot))
+        return Side(query, columns, tuple(keys), None, _why_uncertain(reader, snapshot))
     table = reader.tables[entry.table_id]
     assert reader.pins is not None
     metadata = handles.lakehouse.table_metadata(table.ref)
@@ -386,7 +382,7 @@ def _table_columns(snapshot: Snapshot, shown: TableAtPin) -> tuple[ViewColumn, .
     )
 
 
-def _uncertain(reader: PinnedVersion, snapshot: Snapshot) -> str | None:
+def _why_uncertain(reader: PinnedVersion, snapshot: Snapshot) -> str | None:
     if reader.live:
         tables = ", ".join(sorted(map(str, reader.live)))
         return f"it reads external tables ({tables}), which versions do not pin"

@@ -20,15 +20,14 @@ _LOG = logging.getLogger(__name__)
 
 
 def follow(handles: Handles, environment: str, who: str, *, first: bool = False) -> None:
-    """Update the views of changes after a publication.
+    """Rewrite production's views of changes after a publication; do nothing for other environments.
 
     Args:
-        first: Whether a failed update raises instead of being logged.
+        first: Whether a failed update raises an error. By default it is logged, and retried later.
 
     Raises:
         VdeError: The update failed, and `first` is set.
     """
-    # An update that failed is retried later.
     if environment != PRODUCTION:
         return
     try:

@@ -16,7 +16,7 @@ from vde_dagster.execution.changes.between import changes_between, changes_by_ve
 from vde_dagster.execution.changes.compare_versions import ModelChanges
 from vde_dagster.planning.changes.query import vary_changelog_names
 from vde_dagster.planning.environments.environment import Environment, environment_name
-from vde_dagster.sql.trees import untranslated
+from vde_dagster.sql.trees import plain_dialect
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +51,7 @@ class Asked(TypedDict, total=False):
     Args:
         since: The caller's version; 0 for none, which returns all rows as insertions.
         until: The version to reach; the current version by default.
-        cursor: Instead of `since`, the cursor of a consumer, which `acknowledge` moves.
+        cursor: Name of a consumer's cursor, instead of `since`. `acknowledge` moves the cursor.
         each: Whether to return each version's changes (see `_change_ordinal`), not net changes.
     """
 
@@ -63,14 +63,14 @@ class Asked(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Changes of the rows of published models, from one version of an environment to another."""
+    """Reads the changed rows of published models, between two versions of an environment."""
 
     handles: Handles
 
     def read(
         self, environment: str, model: str, *, limit: int | None = None, **asked: Unpack[Asked]
     ) -> FoundChanges[tuple[tuple[Any, ...], ...]]:
-        """Read the changes of a published model, row by row.
+        """Read the changed rows of a published model as tuples.
 
         Raises:
             UsageError: The environment, model or version does not exist, or the target version's
@@ -82,7 +82,9 @@ class Changes:
             marks = ("resync", 0, None, changes.until, changes.publication_id)
             rows = [(*marks, *(None for _ in changes.columns[len(marks) :]))]
         elif changes.method != "nothing":
-            rows = engine().query(_ordered(changes), limit + 1 if limit is not None else None)[1]
+            rows = engine().query(
+                _ordered_query(changes), limit + 1 if limit is not None else None
+            )[1]
         more = limit is not None and len(rows) > limit
         rows = tuple(rows[:limit] if more else rows)
         return FoundChanges(changes, rows, more, asked.get("cursor"))
@@ -90,10 +92,12 @@ class Changes:
     def read_arrow(
         self, environment: str, model: str, *, limit: int | None = None, **asked: Unpack[Asked]
     ) -> FoundChanges[pa.Table]:
-        """Read changes, as `read` does, into an Arrow table."""
+        """Read the changed rows of a published model as an Arrow table; see `read`."""
         changes, engine = self.between(environment, model, **asked), self.handles.engine
         # Also without changes: only the engine knows the Arrow types.
-        table = engine().query_arrow(_ordered(changes), limit + 1 if limit is not None else None)
+        table = engine().query_arrow(
+            _ordered_query(changes), limit + 1 if limit is not None else None
+        )
         more = limit is not None and table.num_rows > limit
         rows = table.slice(0, limit) if more else table
         return FoundChanges(changes, rows, more, asked.get("cursor"))
@@ -108,7 +112,7 @@ class Changes:
         cursor: str | None = None,
         each: bool = False,
     ) -> ModelChanges:
-        """Return the query of a model's changes without running it.
+        """Build the query for a model's changed rows, without running it.
 
         Any Spark session with the catalog can run the query.
         """
@@ -128,9 +132,8 @@ class Changes:
         return ask(self.handles, where, name, since or 0, until)
 
     def acknowledge(self, found: FoundChanges[Any], *, who: str | None = None) -> None:
-        """Move a cursor past the changes that were read.
-
-        Call this after the changes were stored.
+        """Move the consumer's cursor to the last version that was read. Call this after storing the
+        rows.
 
         Raises:
             UsageError: The changes were read without a cursor, or only in part.
@@ -154,8 +157,7 @@ class Changes:
         *,
         who: str | None = None,
     ) -> None:
-        """Move a cursor over changes that its consumer has processed."""
-        # Moving the cursor again over the same changes has no effect.
+        """Move a consumer's cursor from one version to another. Repeating this has no effect."""
         _check_cursor(cursor)
         store = self.handles.store
         store.project.require_own()
@@ -177,8 +179,7 @@ class Changes:
         return self.handles.store.change_cursors.forget(environment, model, cursor)
 
 
-def _ordered(changes: ModelChanges) -> str:
-    """Write the query of the changes, ordered by step and key."""
+def _ordered_query(changes: ModelChanges) -> str:
     by = ["_change_ordinal"] if changes.steps else []
     by += [quote(name) for name in changes.key]
     by.append("_change_type IN ('insert', 'update_after')")
@@ -189,7 +190,6 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 def _check_cursor(name: str) -> None:
-    """Check that a text is a valid cursor name."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"'{name}' is not a valid cursor name",
@@ -205,7 +205,7 @@ _SCHEMA = "vde_changes"
 def expand_changes(
     handles: Handles, version: Environment, sql: str
 ) -> tuple[str, dict[ModelName, str]]:
-    """Replace calls of `changes` by names of tables.
+    """Replace calls such as `changes('marts.daily', 40)` in a query by names of tables.
 
     Args:
         version: The queried version of an environment; by default, changes are read up to it.
@@ -217,18 +217,18 @@ def expand_changes(
         return sql, {}
 
     try:
-        tokens = untranslated("spark").tokenize(sql)
+        tokens = plain_dialect("spark").tokenize(sql)
     except SqlglotError:
         return sql, {}  # The later check of the query reports the error.
     found: dict[ModelName, str] = {}
     logs: set[int] = set()
     parts, done, i = [], 0, 0
     while i < len(tokens):
-        end = _call(tokens, i)
+        end = _find_closing_bracket(tokens, i)
         if end is None:
             i += 1
             continue
-        model, since, until, each = _arguments(tokens[i + 2 : end], sql)
+        model, since, until, each = _parse_arguments(tokens[i + 2 : end], sql)
         name = ModelName.parse(model, handles.settings.default_namespace)
         ask = changes_by_version if each else changes_between
         changes = ask(handles, version.name, name, since, until or version.version)
@@ -242,8 +242,7 @@ def expand_changes(
     return "".join([*parts, sql[done:]]), found
 
 
-def _call(tokens: list[Any], at: int) -> int | None:
-    """Return the index of the bracket that closes a call of `changes` with a text argument."""
+def _find_closing_bracket(tokens: list[Any], at: int) -> int | None:
     if tokens[at].text.lower() != _FUNCTION or len(tokens) < at + 3:
         return None
     if (at and tokens[at - 1].text == ".") or tokens[at + 1].text != "(":
@@ -255,8 +254,7 @@ def _call(tokens: list[Any], at: int) -> int | None:
     return end if end is not None and tokens[end].text == ")" else None
 
 
-def _arguments(tokens: list[Any], sql: str) -> tuple[str, int, int | None, bool]:
-    """Parse the arguments of a call: a model, one or two versions, and `each`."""
+def _parse_arguments(tokens: list[Any], sql: str) -> tuple[str, int, int | None, bool]:
     texts = [token.text.lower() for token in tokens]
     each = texts[-4:-1] == [",", "each", "=>"] and texts[-1] in ("true", "false")
     if each:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
-from vde_dagster.execution.changes.changed_keys import Earlier, table_name
+from vde_dagster.execution.changes.changed_keys import LastRead, table_name
 from vde_dagster.lakehouse.metadata.commit_summaries import (
     bytes_at,
     bytes_between,
@@ -49,7 +49,7 @@ _PARTS: dict[type[Changes], Literal["keys", "rows", "groups"]] = {
 
 
 def project_costs(handles: Handles, plan: Plan) -> RefreshCosts:
-    """Return costs fitted to the plan's tables that may refresh from changes."""
+    """Estimate the costs of refreshes from the measured fills of the plan's tables."""
     refreshing = {
         id_
         for id_, one in plan.snapshots.items()
@@ -66,7 +66,7 @@ _MOST_TABLES = 50
 
 @dataclass(frozen=True, slots=True)
 class RefreshChoice:
-    """Chooses how a fill computes the rows of a model that may refresh from changes.
+    """Decides whether a fill computes all rows or only the rows that changed inputs affect.
 
     Args:
         now: Current inputs by table.
@@ -78,15 +78,15 @@ class RefreshChoice:
     reads: Sequence[TableRead]
     now: Mapping[str, InputState]
 
-    def from_changes(self, changed: Changes, earlier: Mapping[str, Earlier]) -> Refresh:
-        """Choose the method for a fill whose affected rows are known.
+    def from_changes(self, changed: Changes, earlier: Mapping[str, LastRead]) -> Refresh:
+        """Decide for a fill whose affected rows are known.
 
         Args:
             changed: The changes to compute, as in `FillTask.changed`.
             earlier: Inputs of the last fill by table.
         """
         key = () if isinstance(changed, ChangedRows) else changed.key
-        sizes, code, estimate = self._sizes(earlier, changed), RefreshCode.ASKED, None
+        sizes, code, estimate = self._read_sizes(earlier, changed), RefreshCode.ASKED, None
         if sizes is not None:
             fills = self.tasks.handles.store.fills.measured([self.table.id])
             costs = self.tasks.costs.fit(fills, NEWEST)
@@ -107,22 +107,21 @@ class RefreshChoice:
         """
         if not meaning_of(self.filler.model.kind).chooses(self.filler.model):
             return None
-        sizes = self._sizes({})
+        sizes = self._read_sizes({})
         is_small = sizes is not None and sizes.inputs < LEAST_BYTES
         return Refresh(RefreshCode.SMALL, sizes=sizes) if is_small else None
 
     def whole(self, why: str) -> Refresh:
-        """Return the method for a fill that must compute all rows, with the reason."""
-        return Refresh(RefreshCode.IMPOSSIBLE, why, sizes=self._sizes({}))
+        """Return the decision to compute all rows, with the reason."""
+        return Refresh(RefreshCode.IMPOSSIBLE, why, sizes=self._read_sizes({}))
 
-    def _has_moved(self, read: TableRead, earlier: Mapping[str, Earlier]) -> bool:
+    def _has_moved(self, read: TableRead, earlier: Mapping[str, LastRead]) -> bool:
         was = earlier.get(read.key)
         return was is None or was.has_changed(self.now[read.key])
 
-    def _sizes(
-        self, earlier: Mapping[str, Earlier], how: Changes | None = None
+    def _read_sizes(
+        self, earlier: Mapping[str, LastRead], how: Changes | None = None
     ) -> RefreshSizes | None:
-        """Return the bytes that a fill would read, or None if a table's metadata lacks sizes."""
         lakehouse = self.tasks.handles.lakehouse
         sizes, changed, growths = dict[str, int](), dict[str, int](), list[Growth]()
         for read in self.reads:
@@ -133,11 +132,11 @@ class RefreshChoice:
                 return None
             sizes[read.key] = size
             if self._has_moved(read, earlier):
-                moved = self._changed(read, size, earlier.get(read.key))
+                moved = self._changed_bytes(read, size, earlier.get(read.key))
                 if moved is None:
                     return None
                 changed[read.key] = moved
-                growths.append(self._growth(read, earlier.get(read.key)))
+                growths.append(self._count_rows(read, earlier.get(read.key)))
         inputs, own = sum(sizes.values()), 0
         if self.table.created:
             metadata = lakehouse.table_metadata(self.table.ref)
@@ -155,15 +154,13 @@ class RefreshChoice:
         rows = sum(known) if known and len(known) == len(counts) else None
         return RefreshSizes(inputs, own, sum(changed.values()), scanned, method, rows)
 
-    def _growth(self, read: TableRead, was: Earlier | None) -> Growth:
-        """Return the numbers of rows that commits added and removed since the last fill."""
+    def _count_rows(self, read: TableRead, was: LastRead | None) -> Growth:
         if was is None or was.other is not None:
             return Growth(None, None, None)
         metadata = self.tasks.handles.lakehouse.table_metadata(read.ref)
         return growth_between(metadata, was.state.read_id, self.now[read.key].read_id)
 
-    def _changed(self, read: TableRead, size: int, was: Earlier | None) -> int | None:
-        """Return the bytes to read for finding the changed rows of an input, or None if unknown."""
+    def _changed_bytes(self, read: TableRead, size: int, was: LastRead | None) -> int | None:
         if was is None or was.other is not None:
             return 2 * size  # Both tables are read and compared.
         metadata = self.tasks.handles.lakehouse.table_metadata(read.ref)

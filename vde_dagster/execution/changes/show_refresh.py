@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableRefresh:
-    """Refresh of a model after changes of one table.
+    """Way to refresh a model after changes of one of its input tables.
 
     Args:
         table: The table, as `namespace.name`.
@@ -61,7 +61,7 @@ def show_refresh(
     snapshots: Mapping[ModelName, Snapshot],
     resolver: Resolver,
 ) -> list[TableRefresh]:
-    """Return how a model refreshes after changes of each table that it reads.
+    """Build, for each input table of a model, the query for the rows to refresh after it changes.
 
     Args:
         snapshots: All snapshots of the plan, for the views that the model reads.
@@ -91,7 +91,7 @@ def show_refresh(
     found = []
     for table, name in shown.items():
         after_adds, after_all = (
-            _describe(snapshot, query, schema, table, types, only_added=only_added)
+            _describe_refresh(snapshot, query, schema, table, types, only_added=only_added)
             for only_added in (True, False)
         )
         if after_adds != after_all and not after_adds.why_all:
@@ -100,7 +100,7 @@ def show_refresh(
     return found
 
 
-def _describe(
+def _describe_refresh(
     snapshot: Snapshot,
     query: str,
     schema: Mapping[str, Mapping[str, str]],
@@ -124,7 +124,7 @@ def _describe(
         )
     except NotRefreshableError as error:
         return TableRefresh(table, why_all=str(error))
-    sql = steps.write(_marked)
+    sql = steps.write(_select_with_comment)
     if isinstance(steps, RowSteps):
         return TableRefresh(table, "rows", sql=sql)
     return TableRefresh(
@@ -132,7 +132,7 @@ def _describe(
     )
 
 
-def _marked(table: str, state: State) -> str:
+def _select_with_comment(table: str, state: State) -> str:
     if state == "changed":
         return f"SELECT * FROM {table} /* rows that came or went since the last fill */"
     if state == "signed":

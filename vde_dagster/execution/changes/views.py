@@ -17,10 +17,20 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.changes.between import Shown, columns_of_steps, version_steps
-from vde_dagster.execution.changes.compare_versions import ModelChanges, Side, read_side, unchanged
+from vde_dagster.execution.changes.between import VersionSide, columns_of_steps, version_steps
+from vde_dagster.execution.changes.compare_versions import (
+    ModelChanges,
+    Side,
+    changes_without_rows,
+    read_side,
+)
 from vde_dagster.execution.pinned_reads import PinnedVersion
-from vde_dagster.planning.changes.query import MARKS, SUFFIX, VersionStep, changes_view_query
+from vde_dagster.planning.changes.query import (
+    CHANGE_COLUMNS,
+    SUFFIX,
+    VersionStep,
+    changes_view_query,
+)
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.tables.table import TableRef
@@ -36,14 +46,19 @@ _POINTS, _FORM = "vde.changes_since", 1
 
 @dataclass(frozen=True, slots=True)
 class ChangeViews:
-    """Views of changes that were written or removed, and models without a view, with reasons."""
+    """Result of updating the views of changes.
+
+    Args:
+        changed: Views that were written or removed.
+        without: Models that have no such view, with reasons.
+    """
 
     changed: tuple[TableRef, ...] = ()
     without: tuple[tuple[ModelName, str], ...] = ()
 
 
 def refresh_change_views(handles: Handles, who: str) -> ChangeViews:
-    """Write the views of changes that production should have, and remove all other ones.
+    """Write the views of changes that the settings require, and remove all other ones.
 
     Raises:
         ConflictError: Production was published meanwhile.
@@ -68,7 +83,7 @@ def refresh_change_views(handles: Handles, who: str) -> ChangeViews:
     there = [ref for ref in ending if ref not in own]
     if not models and not there:
         return ChangeViews()
-    reading = VersionsOfViews(handles, lasting_versions(handles))
+    reading = ChangeViewReader(handles, find_kept_versions(handles))
     views: list[ViewDefinition] = []
     without: list[tuple[ModelName, str]] = []
     as_they_are: set[TableRef] = set()
@@ -79,10 +94,10 @@ def refresh_change_views(handles: Handles, who: str) -> ChangeViews:
         try:
             points = reading.points(name)
             ref = current.views.ref(_view_name(name))
-            if ending.get(ref, {}).get(_POINTS) == _listed(points):
+            if ending.get(ref, {}).get(_POINTS) == _spell_points(points):
                 as_they_are.add(ref)
             else:
-                views.append(_define(reading, current, name, points))
+                views.append(_define_view(reading, current, name, points))
         except UsageError as error:
             without.append((name, error.message))
     wanted = as_they_are | {TableRef(view.namespace, view.name) for view in views}
@@ -97,18 +112,18 @@ def _view_name(name: ModelName) -> ModelName:
     return ModelName(name.namespace, f"{name.name}{SUFFIX}")
 
 
-def _listed(points: Iterable[ChangePoint]) -> str:
+def _spell_points(points: Iterable[ChangePoint]) -> str:
     return f"{_FORM}: {', '.join(str(point.first) for point in points)}"
 
 
-def _define(
-    reading: VersionsOfViews, current: Environment, name: ModelName, points: Sequence[ChangePoint]
+def _define_view(
+    reading: ChangeViewReader, current: Environment, name: ModelName, points: Sequence[ChangePoint]
 ) -> ViewDefinition:
     catalog, contents = reading.handles.settings.catalog, reading.contents(name, points)
-    found = _steps(catalog, name, current, contents)
+    found = _changes_by_version(catalog, name, current, contents)
     if found.method == "resync":  # Without identifiable rows, show all rows as changed.
         contents = contents[-1:]
-        found = _steps(catalog, name, current, contents)
+        found = _changes_by_version(catalog, name, current, contents)
     columns = columns_of_steps([side for _, side in contents])
     first, side = contents[0]
     pin = side.shown.pin.snapshot_id if side is not None and side.shown is not None else None
@@ -116,28 +131,28 @@ def _define(
     rows = side.query if side is not None else None
     steps = [found.query] if found.steps else []
     ref = current.views.ref(_view_name(name))
-    marks = [(*mark, None) for mark in MARKS]
+    change_columns = [(*mark, None) for mark in CHANGE_COLUMNS]
     own = [(one.name, one.type, None) for one in columns.last]
     return ViewDefinition(
         namespace=ref.namespace,
         name=ref.name,
-        columns=(*marks, *own),
+        columns=(*change_columns, *own),
         queries={"spark": changes_view_query(rows, columns.at(0), begun, steps)},
-        query_columns=tuple(column for column, *_ in (*marks, *own)),
+        query_columns=tuple(column for column, *_ in (*change_columns, *own)),
         properties=(
             ("vde.environment", PRODUCTION),
             ("vde.changes_of", str(name)),
-            (_POINTS, _listed(points)),
+            (_POINTS, _spell_points(points)),
         ),
         comment=f"Changes of {name} by versions of '{PRODUCTION}', since version {begun.version}",
     )
 
 
-def _steps(
-    catalog: str, name: ModelName, current: Environment, contents: Sequence[Shown]
+def _changes_by_version(
+    catalog: str, name: ModelName, current: Environment, contents: Sequence[VersionSide]
 ) -> ModelChanges:
     columns = columns_of_steps([side for _, side in contents])
-    whole = unchanged(current, name, contents[0][0].version, columns.last)
+    whole = changes_without_rows(current, name, contents[0][0].version, columns.last)
     return version_steps(catalog, name, contents, whole, pinned_only=True, first=1)
 
 
@@ -145,8 +160,8 @@ _SOON = timedelta(hours=1)
 """New views do not read versions that will be deleted within this time."""
 
 
-def lasting_versions(handles: Handles) -> list[int]:
-    """Return the versions of production that the next cleanups will keep, ascending."""
+def find_kept_versions(handles: Handles) -> list[int]:
+    """Return the numbers of production's versions that the next cleanup keeps, ascending."""
     from vde_dagster.lakehouse.maintenance.janitor import retention_policy
     from vde_dagster.state.retention import kept_versions
 
@@ -158,8 +173,8 @@ def lasting_versions(handles: Handles) -> list[int]:
 
 
 @dataclass
-class VersionsOfViews:
-    """Reads the content of kept versions of production (ascending)."""
+class ChangeViewReader:
+    """Reads models in the kept versions of production (ascending), each version once."""
 
     # Each version is read once.
     handles: Handles
@@ -167,7 +182,9 @@ class VersionsOfViews:
     versions: dict[int, PinnedVersion | None] = field(default_factory=dict)
 
     def points(self, name: ModelName) -> list[ChangePoint]:
-        """Return the last versions that changed a model and can be read, oldest first."""
+        """Return the last versions that changed a model's rows and can still be read,
+        oldest first.
+        """
         from vde_dagster.state.environments.changes import change_points
 
         most = self.handles.settings.change_view_versions + 1
@@ -180,14 +197,13 @@ class VersionsOfViews:
         return has_rows and self._last_kept(point) is not None
 
     def _last_kept(self, point: ChangePoint) -> int | None:
-        """Return the last version of a change point that is still kept, or None."""
         end = len(self.kept) if point.end is None else bisect_left(self.kept, point.end)
         last = self.kept[end - 1] if end else 0
         return last if last >= point.first else None
 
-    def contents(self, name: ModelName, points: Sequence[ChangePoint]) -> list[Shown]:
-        """Return a model's content in its latest readable versions, oldest first."""
-        found: list[Shown] = []
+    def contents(self, name: ModelName, points: Sequence[ChangePoint]) -> list[VersionSide]:
+        """Return a model in its latest readable versions, oldest first."""
+        found: list[VersionSide] = []
         for point in reversed(points):
             one = self._read(name, point)
             if one is None:
@@ -199,7 +215,7 @@ class VersionsOfViews:
             )
         return found[::-1]
 
-    def _read(self, name: ModelName, point: ChangePoint) -> Shown | None:
+    def _read(self, name: ModelName, point: ChangePoint) -> VersionSide | None:
         number = self._last_kept(point) or 0
         versions = self.handles.store.versions
         if number not in self.versions:

@@ -40,9 +40,10 @@ class AuditedRange:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """Results of the audits of an environment, in topological order.
+    """Results of the audits of an environment, parents before children.
 
-    `unbuilt` are the models that have no rows yet.
+    Args:
+        unbuilt: Models that have no rows yet.
     """
 
     run: AuditRun
@@ -87,7 +88,7 @@ def audit_environment(
     models = {name: snapshot.model for name, snapshot in snapshots.items()}
     chosen = select(models, patterns, handles.changed_files)
     work = {
-        name: _ranges(snapshot, tables.get(name), now)
+        name: _audited_ranges(snapshot, tables.get(name), now)
         for name, snapshot in snapshots.items()
         if name in chosen
         and snapshot.model.audits
@@ -125,8 +126,9 @@ def audit_environment(
     return AuditReport(run, tuple(results), tuple(name for name in work if not work[name]))
 
 
-def _ranges(snapshot: Snapshot, table: PhysicalTable | None, now: datetime) -> Sequence[Interval]:
-    """Return the ranges to audit."""
+def _audited_ranges(
+    snapshot: Snapshot, table: PhysicalTable | None, now: datetime
+) -> Sequence[Interval]:
     # For a table that is replaced as a whole, this is only the last filled range.
     if table is None:
         return [snapshot.cadence.latest_slot(now)]

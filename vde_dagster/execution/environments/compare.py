@@ -55,7 +55,9 @@ class Difference:
 def compare_environments(
     handles: Handles, new: Environment, old: Environment
 ) -> tuple[Difference, ...]:
-    """Compare the definitions of two environments, or of two of their versions."""
+    """Return the models whose definitions differ between two environments, or two of their
+    versions.
+    """
     now, then = ({n: e.snapshot_id for n, e in one.entries.items()} for one in (new, old))
     ids = {name: (now.get(name, ""), then.get(name, "")) for name in sorted({**now, **then})}
     ids = {name: pair for name, pair in ids.items() if pair[0] != pair[1]}
@@ -70,9 +72,7 @@ def compare_environments(
 
 @dataclass(frozen=True, slots=True)
 class DataDifference:
-    """Model whose rows differ or may differ between two versions.
-
-    Unknown numbers are None.
+    """Model whose table has another Iceberg snapshot in another version. Unknown numbers are None.
 
     Args:
         before: Number of rows in the old version.
@@ -103,11 +103,7 @@ class DataDifference:
 def compare_data(
     handles: Handles, new: Environment, old: Environment
 ) -> tuple[DataDifference, ...]:
-    """Compare the pins of two versions by Iceberg's metadata.
-
-    Returns:
-        Models that are pinned in both versions, but to different tables or Iceberg snapshots.
-    """
+    """Return the models whose tables have other Iceberg snapshots in another version."""
     pins = handles.store.pins
     now, then = (pins.at(one.name, one.version) for one in (new, old))
     found = []
@@ -119,13 +115,12 @@ def compare_data(
         same = one.table_id == two.table_id
         if same and one.snapshot_id == two.snapshot_id:
             continue
-        added, removed = _growth(handles, one, two) if same else (None, None)
+        added, removed = _count_rows(handles, one, two) if same else (None, None)
         found.append(DataDifference(name, same, two.rows, one.rows, added, removed))
     return tuple(found)
 
 
-def _growth(handles: Handles, new: Pin, old: Pin) -> tuple[int | None, int | None]:
-    """Return the numbers of rows that commits between two snapshots added and removed."""
+def _count_rows(handles: Handles, new: Pin, old: Pin) -> tuple[int | None, int | None]:
     # If a commit was undone, its added rows count as removed, and its removed rows as added.
     with handles.store.database.reading() as conn:
         places = handles.store.pins.places(conn, [new.table_id])
@@ -175,7 +170,7 @@ class DataChange:
 
 @dataclass(frozen=True, slots=True)
 class VersionChange:
-    """Version of an environment with its changes.
+    """Version of an environment, with its changes from the previous version.
 
     Args:
         told: Text about attachments of the applied plan, such as signatures.
@@ -201,7 +196,7 @@ def changes_until(
     until: int | None,
     limit: int | None = None,
 ) -> list[VersionChange]:
-    """Return versions of an environment up to a version, with their changes, newest first.
+    """Return the versions of an environment up to a version, with their changes, newest first.
 
     Args:
         lakehouse: Source of changes by other writers; None leaves these changes unknown.
@@ -212,7 +207,9 @@ def changes_until(
         return []
     changes = store.pins.changes(name, versions[-1].version, versions[0].version)
     plans = {version.version: version.plan_id for version in versions}
-    growths = _growths(store, lakehouse, changes) if lakehouse is not None else {}
+    growths = (
+        _count_rows_of_other_writers(store, lakehouse, changes) if lakehouse is not None else {}
+    )
     tables = {change.table_id for change in changes}
     models: dict[str, list[tuple[int, int | None, ModelName]]] = {}
     for table_id, since, until_version, model in store.pins.models(name, tables):
@@ -244,10 +241,9 @@ def changes_until(
     return [VersionChange(one, tuple(found.get(one.version, ()))) for one in versions]
 
 
-def _growths(
+def _count_rows_of_other_writers(
     store: StateStore, lakehouse: Lakehouse, changes: Iterable[PinChange]
 ) -> dict[tuple[int, str], Growth]:
-    """Count the rows that other writers added and removed, from commits in the metadata."""
     unknown = [one for one in changes if one.added is None and not one.is_new]
     if not unknown:
         return {}

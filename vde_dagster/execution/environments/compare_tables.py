@@ -25,7 +25,7 @@ SAMPLES = ("differing", "only_source", "only_target")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Sample rows of one category."""
+    """Sample of the differing or unmatched rows of two tables."""
 
     columns: tuple[str, ...]
     rows: Rows
@@ -33,7 +33,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Differences between two tables.
+    """Counts and samples of the differing rows of two tables.
 
     Args:
         source: Name of the first table in Spark. `target` is the second table.
@@ -59,7 +59,7 @@ class Comparison:
 def views_to_compare(
     handles: Handles, environments: str, model: str
 ) -> tuple[str, str, tuple[str, ...]]:
-    """Return the views of a model in two environments, and its grain in the first.
+    """Return the names of a model's views in two environments, and the model's grain in the first.
 
     Raises:
         UsageError: The environment or model does not exist, or the model has no view.
@@ -84,7 +84,7 @@ def views_to_compare(
 def compare_model(
     handles: Handles, model: ModelName, environments: str, limit: int = 10
 ) -> Comparison | None:
-    """Compare the rows of a model in two environments.
+    """Compare the rows of a model in two environments by its grain or unique key.
 
     Args:
         environments: Both names, as `dev:prod`.
@@ -112,7 +112,7 @@ def compare_model(
 
 
 def common_grain(handles: Handles, first: str, second: str) -> tuple[str, ...]:
-    """Return a grain of the compared models, or an empty tuple."""
+    """Return the grain that one of two compared models declares, or an empty tuple."""
     default, models = handles.settings.default_namespace, handles.project.models
     declared = [
         models[name].grains
@@ -128,11 +128,8 @@ def common_grain(handles: Handles, first: str, second: str) -> tuple[str, ...]:
     return shared[0] if shared else declared[0][0] if declared else ()
 
 
-def table_in_spark(handles: Handles, text: str) -> str:
-    """Quote a table's name, given as `schema.table` or `catalog.schema.table`.
-
-    Without a catalog, the table is in the project's catalog.
-    """
+def quote_table_name(handles: Handles, text: str) -> str:
+    """Quote a table's name for Spark, after adding the project's catalog to `raw.orders`."""
     parts = ModelName.split(text)
     if len(parts) == 2:
         parts = [handles.settings.catalog, *parts]
@@ -153,7 +150,7 @@ def compare_tables(
     where: str | None = None,
     limit: int = 10,
 ) -> Comparison:
-    """Compare two tables by a key.
+    """Compare the rows of two tables that have the same key.
 
     Args:
         source: Quoted name of the first table. `target` is the name of the second table.
@@ -214,7 +211,7 @@ class SchemaDiff:
 
     @classmethod
     def of(cls, source: Types, target: Types) -> SchemaDiff:
-        """Compare columns, whose names are not case-sensitive.
+        """Compare the columns of two tables. Column names are not case-sensitive.
 
         >>> SchemaDiff.of({"a": "int", "b": "int"}, {"A": "bigint", "c": "int"})
         SchemaDiff(added={'c': 'int'}, removed={'b': 'int'}, changed={'a': ('int', 'bigint')})
@@ -233,9 +230,7 @@ class SchemaDiff:
 
 
 class TableDiff:
-    """Builds the queries for comparing two quoted tables.
-
-    Two NULL values in a key are equal.
+    """Builds the queries for comparing the rows of two tables. NULL keys are equal to each other.
 
     Raises:
         UsageError: A key is not a column of both tables.
@@ -270,25 +265,24 @@ class TableDiff:
         self.not_compared = tuple(name for name in others if name not in self.columns)
 
     def counts(self) -> str:
-        """Build a query that counts common, unmatched and different rows.
-
-        It also counts the different values of each column.
+        """Build the query that counts joined, differing and unmatched rows, and differing values by
+        column.
         """
         differs = [f"NOT (s.c{i} <=> t.c{i})" for i in range(len(self.columns))]
         both = "s.there AND t.there"
         whole = f"{both} AND ({' OR '.join(differs)})" if differs else "false"
-        said = [
+        counts = [
             f"count_if({both})",
             f"count_if({whole})",
             "count_if(t.there IS NULL)",
             "count_if(s.there IS NULL)",
             *(f"count_if({both} AND {one})" for one in differs),
         ]
-        named = ", ".join(f"{text} AS n{i}" for i, text in enumerate(said))
-        return f"SELECT {named} FROM {self._joined()}"
+        named = ", ".join(f"{text} AS n{i}" for i, text in enumerate(counts))
+        return f"SELECT {named} FROM {self._full_join()}"
 
     def sizes(self, side: int) -> str:
-        """Build the query for the number of rows and keys of the source (0) or target (1)."""
+        """Build the query that counts the rows and keys of the source (0) or target (1)."""
         keys = ", ".join(map(quote, self.keys))
         table = self._tables[side]
         return (
@@ -307,29 +301,31 @@ class TableDiff:
         ]
         differs = " OR ".join(f"NOT (s.c{i} <=> t.c{i})" for i in places)
         return (
-            f"SELECT {', '.join([*keys, *values])} FROM {self._joined()} "
+            f"SELECT {', '.join([*keys, *values])} FROM {self._full_join()} "
             f"WHERE s.there AND t.there AND ({differs}) ORDER BY {self._order('s')}"
         )
 
     def only(self, side: int) -> str:
-        """Build the query for rows only in the source (0) or the target (1)."""
+        """Build the query for rows whose key exists only in the source (0) or only in the target
+        (1).
+        """
         own, other = ("s", "t") if side == 0 else ("t", "s")
         shown = [f"{own}.k{i} AS {quote(name)}" for i, name in enumerate(self.keys)]
         shown += [f"{own}.c{i} AS {quote(name)}" for i, name in enumerate(self.columns)]
         return (
-            f"SELECT {', '.join(shown)} FROM {self._joined()} WHERE {other}.there IS NULL "
+            f"SELECT {', '.join(shown)} FROM {self._full_join()} WHERE {other}.there IS NULL "
             f"ORDER BY {self._order(own)}"
         )
 
     def _order(self, side: str) -> str:
         return ", ".join(f"{side}.k{i}" for i in range(len(self.keys)))
 
-    def _joined(self) -> str:
+    def _full_join(self) -> str:
         on = " AND ".join(f"s.k{i} <=> t.k{i}" for i in range(len(self.keys)))
-        source, target = map(self._side, self._tables)
+        source, target = map(self._select_side, self._tables)
         return f"({source}) AS s FULL OUTER JOIN ({target}) AS t ON {on}"
 
-    def _side(self, table: str) -> str:
+    def _select_side(self, table: str) -> str:
         named = [f"{quote(name)} AS k{i}" for i, name in enumerate(self.keys)]
         named += [f"{quote(name)} AS c{i}" for i, name in enumerate(self.columns)]
         return f"SELECT {', '.join(named)}, true AS there FROM {table}{self._where}"

@@ -16,8 +16,8 @@ from vde_dagster.execution.environments.compare import VersionChange, changes_un
 from vde_dagster.execution.plans.gather_state import complete_state
 from vde_dagster.execution.plans.plan_file import PlanFiles
 from vde_dagster.execution.published_version import (
+    environment_not_found,
     named_environment,
-    no_environment,
     require_environment,
     stored_snapshots,
 )
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FreezeResult:
-    """Result of freezing a version of an environment.
+    """Frozen environment, with its number of tables.
 
     Args:
         live: External tables that the frozen queries read in their current state, without a pin.
@@ -65,7 +65,7 @@ class Environments:
     handles: Handles
 
     def named(self, text: str) -> Environment:
-        """Return an environment's current version, or a given version: `dev`, `prod@41`.
+        """Find an environment, at its current version (`dev`) or a given version (`prod@41`).
 
         Raises:
             UsageError: The environment or version does not exist.
@@ -73,11 +73,11 @@ class Environments:
         return named_environment(self.handles, text)
 
     def snapshots(self, environment: Environment) -> dict[ModelName, Snapshot]:
-        """Return the definitions in a version of an environment, parents before children."""
+        """Return the models' definitions in an environment's version, parents before children."""
         return stored_snapshots(self.handles, environment)
 
     def column_spelling(self, environment: Environment, model: ModelName) -> dict[str, str]:
-        """Return a published model's columns as their author wrote them, by lower-case name."""
+        """Return a published model's column names with their original case, by lower-case name."""
         from vde_dagster.planning.snapshots.spelling import column_spelling
 
         settings = self.handles.settings
@@ -93,13 +93,14 @@ class Environments:
         name, store = environment_name(environment), self.handles.store
         changes = changes_until(store, self.handles.lakehouse, name, None, limit)
         if not changes:
-            raise no_environment(store, name)
+            raise environment_not_found(store, name)
         told = PlanFiles(self.handles).attached_to([one.version.plan_id or "" for one in changes])
         return [replace(one, told=told.get(one.version.plan_id or "", "")) for one in changes]
 
     def views(self, environment: str) -> ViewNames:
-        """Return the names of an environment's views."""
-        # For an environment that does not exist yet, the names follow from the settings.
+        """Return the names of an environment's views; for a new environment, according to the
+        settings.
+        """
         current, settings = self.handles.store.environments.get(environment), self.handles.settings
         suffix, mode = settings.environment_suffix_target, settings.virtual_environment_mode
         return current.views if current else ViewNames(environment, suffix, mode)
@@ -131,7 +132,7 @@ class Environments:
             UsageError: The environment or version does not exist, or its data is gone.
             ConflictError: Another process is changing the environment or one of its tables.
         """
-        from vde_dagster.execution.environments.rollback import Rollback, parts_again
+        from vde_dagster.execution.environments.rollback import Rollback, find_partly_filled
 
         handles, store = self.handles, self.handles.store
         name, who = environment_name(environment), who or current_user()
@@ -140,7 +141,7 @@ class Environments:
             store.rights.require_change(name, f"roll back '{name}'")
         store.environments.require_changeable(name)
         if not store.environments.exists(name):
-            raise no_environment(store, name)
+            raise environment_not_found(store, name)
         owner = f"{who}, rollback, {uuid.uuid4().hex[:8]}"
         work = Rollback(handles, name, version, who, definitions_only)
         if dry_run:
@@ -150,7 +151,7 @@ class Environments:
             publication, result = work.prepare()
             tables = (table_lease(one.table_id) for one in publication.returns)
             with store.leases.holding_all(tables, owner) as leases:
-                store.tables.note_parts(parts_again(publication))
+                store.tables.note_parts(find_partly_filled(publication))
                 published = handles.lakehouse.publish(
                     replace(publication, leases=(held.lease, *leases))
                 )
@@ -241,7 +242,10 @@ class Environments:
             )
         failed = run_virtual_update(handles, name, owner)
         return FreezeResult(
-            published, len(published.pinned_states), _live(entries, state.snapshots), failed
+            published,
+            len(published.pinned_states),
+            _external_parents(entries, state.snapshots),
+            failed,
         )
 
     def audit(
@@ -268,12 +272,11 @@ class Environments:
         return audit_environment(self.handles, name, select, labels)
 
     def drop(self, environment: str) -> None:
-        """Mark an environment as expired.
+        """Mark an environment as expired. The janitor drops its views and unshared tables.
 
         Raises:
             UsageError: The environment does not exist, or it is production.
         """
-        # The janitor drops its views and unshared tables.
         name, store = environment_name(environment), self.handles.store
         if name == PRODUCTION:
             raise UsageError(
@@ -299,7 +302,6 @@ def _require_free(handles: Handles, name: str) -> None:
 
 
 def _pinned_entries(shown: Environment, pins: Mapping[str, Pin]) -> dict[ModelName, Entry]:
-    """Return a version's entries, each pinned to the version's snapshot of its table."""
     unknown = [n for n, e in shown.entries.items() if e.table_id and e.table_id not in pins]
     if unknown:
         raise UsageError(
@@ -314,7 +316,7 @@ def _pinned_entries(shown: Environment, pins: Mapping[str, Pin]) -> dict[ModelNa
     }
 
 
-def _live(
+def _external_parents(
     entries: Mapping[ModelName, Entry], snapshots: Mapping[str, Snapshot]
 ) -> tuple[ModelName, ...]:
     known = {name: snapshots[entry.snapshot_id] for name, entry in entries.items()}

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class GoingBack:
+class RestoredData:
     """Effects of a rollback on the tables of the old version. The keys are the tables' ids.
 
     Args:
@@ -72,7 +72,7 @@ class GoingBack:
         return {name for table_id in moving for name in self.models[table_id]}
 
     def model_rows(self) -> dict[ModelName, tuple[int | None, int | None]]:
-        """Return the number of rows of each changed model before and after, if known."""
+        """Return the number of rows before and after the rollback, if known, by changed model."""
         return {
             name: self.rows[table_id]
             for table_id, one in self.returns.items()
@@ -81,7 +81,9 @@ class GoingBack:
         }
 
     def as_change(self) -> RestatedRanges | None:
-        """Return the changed ranges, for finding outdated tables, or None if no table moves."""
+        """Return the ranges that the rollback changes, for finding outdated tables; None without
+        any.
+        """
         if not any(one.moves for one in self.returns.values()):
             return None
         names: dict[ModelName, IntervalSet] = {}
@@ -93,14 +95,12 @@ class GoingBack:
         )
 
 
-def going_back(handles: Handles, current: Environment, old: Environment) -> GoingBack:
-    """Determine which tables of an old version would move back, without changing anything."""
-    return _Looking(handles, current, old).all()
+def find_restored_data(handles: Handles, current: Environment, old: Environment) -> RestoredData:
+    """Determine which tables a rollback moves to earlier Iceberg snapshots, without moving them."""
+    return _RestoreFinder(handles, current, old).all()
 
 
-class _Looking:
-    """Comparison of an old version's tables with their current state."""
-
+class _RestoreFinder:
     def __init__(self, handles: Handles, current: Environment, old: Environment) -> None:
         self.handles, self.store, self.old = handles, handles.store, old
         self.current = current
@@ -122,24 +122,26 @@ class _Looking:
             if ref in pointers:  # its file is lost, which this reports
                 read_metadata(handles.lakehouse.files, pointers[ref].location, str(ref))
         if gone:
-            raise self._refused(gone, "the catalog no longer has tables for {models}")
+            raise self._cannot_restore(gone, "the catalog no longer has tables for {models}")
 
-    def all(self) -> GoingBack:
+    def all(self) -> RestoredData:
         production = self.old.name == PRODUCTION
-        moving = {one for one in self.pins if self._moves(one)}
-        metadata = self.handles.lakehouse.files.each(self._metadata, sorted(moving))
-        lines = {one: self._lines(one, found) for one, found in metadata}
+        moving = {one for one in self.pins if self._has_moved(one)}
+        metadata = self.handles.lakehouse.files.each(self._read_metadata, sorted(moving))
+        lines = {one: self._compare_commits(one, found) for one, found in metadata}
         shown = self.store.shown.other_environments(self.old.name, moving) if moving else {}
         held = {} if production else {one: self.pins[one].state_to_hold for one in shown}
         own = {one: line for one, line in lines.items() if one not in held}
         if production:
             returns = {
-                one: self._return(one, self._was_filled(one), lines.get(one, _ALIKE), exactly=True)
+                one: self._define_return(
+                    one, self._was_filled(one), lines.get(one, _NO_DIFFERENCE), exactly=True
+                )
                 for one in self.pins
                 if self._differs(one)
             }
         else:
-            returns = self._still_true(own)
+            returns = self._restored_tables(own)
         others: dict[str, dict[str, HeldState]] = {}
         for table_id, names in shown.items() if production else ():
             head = self.heads[table_id]
@@ -147,7 +149,7 @@ class _Looking:
                 held_there = HeldState(head.snapshot_id, head.schema_id, head.rows)
                 others.setdefault(name, {})[table_id] = held_there
         unmoved = dict.fromkeys(self.pins.keys() - held.keys(), IntervalSet())
-        return GoingBack(
+        return RestoredData(
             returns,
             {**unmoved, **{one: line.ranges for one, line in own.items()}},
             {one: (self.heads[one].rows, self.pins[one].rows) for one in moving},
@@ -158,14 +160,18 @@ class _Looking:
 
     def _pins(self) -> dict[str, Pin]:
         if self.models and self.store.versions.is_before_end(self.old.name, self.old.version):
-            raise self._refused((), "the environment was dropped, and its data is being deleted")
+            raise self._cannot_restore(
+                (), "the environment was dropped, and its data is being deleted"
+            )
         pins = self.store.pins.at(self.old.name, self.old.version)
         unknown = {one for one in self.models if one not in pins or pins[one].filled is None}
         if unknown:
-            raise self._refused(unknown, "the data of {models} at that time was not recorded")
+            raise self._cannot_restore(
+                unknown, "the data of {models} at that time was not recorded"
+            )
         return {one: pins[one] for one in self.models}
 
-    def _moves(self, table_id: str) -> bool:
+    def _has_moved(self, table_id: str) -> bool:
         return self.heads[table_id].snapshot_id != self.pins[table_id].snapshot_id
 
     def _was_filled(self, table_id: str) -> IntervalSet:
@@ -173,10 +179,10 @@ class _Looking:
 
     def _differs(self, table_id: str) -> bool:
         now = self.filled.get(table_id, IntervalSet())
-        return self._moves(table_id) or now != self._was_filled(table_id)
+        return self._has_moved(table_id) or now != self._was_filled(table_id)
 
-    def _return(
-        self, table_id: str, filled: IntervalSet, lines: _Lines, *, exactly: bool
+    def _define_return(
+        self, table_id: str, filled: IntervalSet, lines: _CommitDifference, *, exactly: bool
     ) -> Return:
         ref, branch = self.places[table_id]
         return Return(
@@ -191,8 +197,7 @@ class _Looking:
             lines.commits_found,
         )
 
-    def _still_true(self, lines: Mapping[str, _Lines]) -> dict[str, Return]:
-        """Return the tables that the rollback restores, with the filled ranges that stay valid."""
+    def _restored_tables(self, lines: Mapping[str, _CommitDifference]) -> dict[str, Return]:
         ids = {self.old.entries[self.models[one][0]].snapshot_id for one in lines}
         fillers = self.store.snapshots.load(sorted(ids))
         given_up = self.store.outdated.ranges_by_table(lines)
@@ -201,11 +206,11 @@ class _Looking:
             snapshot = fillers[self.old.entries[self.models[table_id][0]].snapshot_id]
             was, now = self._was_filled(table_id), self.filled.get(table_id, IntervalSet())
             kept = (was & now) - line.left - given_up.get(table_id, IntervalSet())
-            filled = was - _redone(snapshot, was, was - kept)
-            found[table_id] = self._return(table_id, filled, line, exactly=False)
+            filled = was - _recomputed_ranges(snapshot, was, was - kept)
+            found[table_id] = self._define_return(table_id, filled, line, exactly=False)
         return found
 
-    def _metadata(self, table_id: str) -> tuple[str, dict[str, Any]]:
+    def _read_metadata(self, table_id: str) -> tuple[str, dict[str, Any]]:
         head, (ref, _) = self.heads[table_id], self.places[table_id]
         files = self.handles.lakehouse.files
         metadata = read_metadata(files, head.location, str(ref), table_id)
@@ -213,14 +218,16 @@ class _Looking:
         check_snapshot(files, metadata, self.pins[table_id].snapshot_id, str(ref))
         return table_id, metadata
 
-    def _lines(self, table_id: str, metadata: dict[str, Any]) -> _Lines:
+    def _compare_commits(self, table_id: str, metadata: dict[str, Any]) -> _CommitDifference:
         pin, head = self.pins[table_id], self.heads[table_id]
         kept = {int(item["snapshot-id"]) for item in metadata.get("snapshots", [])}
         if pin.snapshot_id is not None and pin.snapshot_id not in kept:
-            raise self._refused([table_id], "the snapshots of {models} at that time were expired")
-        return _Lines.between(metadata, pin, head)
+            raise self._cannot_restore(
+                [table_id], "the snapshots of {models} at that time were expired"
+            )
+        return _CommitDifference.between(metadata, pin, head)
 
-    def _refused(self, table_ids: Collection[str], why: str) -> UsageError:
+    def _cannot_restore(self, table_ids: Collection[str], why: str) -> UsageError:
         names = sorted(str(name) for one in table_ids for name in self.models[one])
         why, old = why.format(models=listed(names, 5)), self.old
         return UsageError(
@@ -231,26 +238,18 @@ class _Looking:
 
 
 @dataclass(frozen=True, slots=True)
-class _Lines:
-    """Commits between two snapshots of a table.
-
-    Args:
-        left: Ranges (UTC) of commits that only the table before a rollback has.
-        found: Ranges (UTC) of commits that only the table after the rollback has.
-    """
-
-    left: IntervalSet
-    found: IntervalSet
+class _CommitDifference:
+    left: IntervalSet  # Ranges (UTC) that only the table before a rollback has.
+    found: IntervalSet  # Ranges (UTC) that only the table after it has.
     commits_left: frozenset[int]
     commits_found: frozenset[int]
 
     @property
     def ranges(self) -> IntervalSet:
-        """Ranges (UTC) whose rows will change for readers."""
         return self.left | self.found
 
     @classmethod
-    def between(cls, metadata: dict[str, Any], pin: Pin, head: Head) -> _Lines:
+    def between(cls, metadata: dict[str, Any], pin: Pin, head: Head) -> _CommitDifference:
         before = list(history(metadata, pin.snapshot_id))
         after = list(history(metadata, head.snapshot_id))
         then = frozenset(int(one["snapshot-id"]) for one in before)
@@ -259,13 +258,15 @@ class _Lines:
         if not both and then and now:
             # They have no kept commit in common: anything may differ.
             return cls(EVERYTHING, EVERYTHING, now, then)
-        return cls(_written(after, both), _written(before, both), now - both, then - both)
+        return cls(
+            _written_ranges(after, both), _written_ranges(before, both), now - both, then - both
+        )
 
 
-_ALIKE = _Lines(IntervalSet(), IntervalSet(), frozenset(), frozenset())
+_NO_DIFFERENCE = _CommitDifference(IntervalSet(), IntervalSet(), frozenset(), frozenset())
 
 
-def _written(line: Collection[dict[str, Any]], without: Collection[int]) -> IntervalSet:
+def _written_ranges(line: Collection[dict[str, Any]], without: Collection[int]) -> IntervalSet:
     ranges: list[Interval] = []
     for snapshot in line:
         summary = snapshot.get("summary", {})
@@ -277,8 +278,7 @@ def _written(line: Collection[dict[str, Any]], without: Collection[int]) -> Inte
     return IntervalSet.of(ranges)
 
 
-def _redone(snapshot: Snapshot, filled: IntervalSet, lost: IntervalSet) -> IntervalSet:
-    """Return the ranges of a table to compute again if the rows in `lost` are invalid."""
+def _recomputed_ranges(snapshot: Snapshot, filled: IntervalSet, lost: IntervalSet) -> IntervalSet:
     kind = snapshot.model.kind
     if kind.disable_restatement or meaning_of(kind).filled_once:
         return IntervalSet()
@@ -288,24 +288,22 @@ def _redone(snapshot: Snapshot, filled: IntervalSet, lost: IntervalSet) -> Inter
 
 
 @dataclass(frozen=True, slots=True)
-class Reverted:
-    """Model that a rollback restores, but whose table was filled by later definitions.
+class RevertedModel:
+    """Model that a rollback restores, although later definitions filled its table.
 
     Args:
         again: Columns that are visible again. They are NULL in the rows filled since.
-        gone: Columns that become invisible.
-        filled: Ranges that other definitions filled since (UTC).
+        gone: Columns that become invisible. The table keeps them.
+        filled: Ranges that other definitions filled since (UTC). Their rows stay.
     """
 
     name: ModelName
     again: tuple[str, ...]
-    # The table keeps these columns.
     gone: tuple[str, ...]
-    # The rows of these ranges stay.
     filled: IntervalSet
 
     def sentences(self) -> tuple[str, ...]:
-        """Return the description of the restored model, in sentences."""
+        """Describe the effects of the rollback on the model's view, in sentences."""
         out = []
         if self.gone:
             out.append(f"no longer shows {', '.join(self.gone)}")
@@ -333,8 +331,8 @@ def reverted(
     state: WarehouseState,
     among: Iterable[ModelName],
     moved: Collection[ModelName] = (),
-) -> tuple[Reverted, ...]:
-    """Return the models of an old version whose tables were changed in place after it.
+) -> tuple[RevertedModel, ...]:
+    """Return the models of an old version whose tables later definitions changed in place.
 
     Args:
         state: Snapshots and tables of the old version.
@@ -354,14 +352,13 @@ def reverted(
         gone = tuple(column.name for column in shown.columns if column.version not in had)
         kept = name not in moved
         filled = _filled_since(store, old, name, before.table_id) if kept else IntervalSet()
-        found.append(Reverted(name, again, gone, filled))
+        found.append(RevertedModel(name, again, gone, filled))
     return tuple(found)
 
 
 def _filled_since(
     store: StateStore, old: Environment, name: ModelName, table_id: str
 ) -> IntervalSet:
-    """Return the ranges of a table filled since the environment's entry for a model changed."""
     changed = store.versions.first_change(old.name, old.version, name)
     if changed is None:
         return IntervalSet()

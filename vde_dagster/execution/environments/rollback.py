@@ -11,9 +11,9 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.execution.apply.publish import define_views, dropped_views
 from vde_dagster.execution.environments.restore_data import (
-    GoingBack,
-    Reverted,
-    going_back,
+    RestoredData,
+    RevertedModel,
+    find_restored_data,
     reverted,
 )
 from vde_dagster.execution.events import VirtualUpdateRan
@@ -56,7 +56,7 @@ class RestoredView:
 
     @property
     def change(self) -> Literal["created", "replaced", "dropped"]:
-        """The change of the view."""
+        """`created`, `replaced` or `dropped`."""
         if self.before is None:
             return "created"
         return "dropped" if self.after is None else "replaced"
@@ -64,7 +64,7 @@ class RestoredView:
 
 @dataclass(frozen=True, slots=True)
 class RollbackResult:
-    """Result of a rollback, or of its dry run.
+    """Changes that a rollback made, or would make in a dry run.
 
     Args:
         environment: The environment's new version, equal to an old one.
@@ -86,7 +86,7 @@ class RollbackResult:
     # The old version had not filled these ranges, or their input rows no longer exist.
     missing: dict[ModelName, IntervalSet]
     failed_statements: tuple[VirtualUpdateRan, ...] = ()
-    reverted: tuple[Reverted, ...] = ()
+    reverted: tuple[RevertedModel, ...] = ()
     moved: dict[ModelName, int | None] = field(default_factory=dict)
     held: tuple[ModelName, ...] = ()
     holding: dict[str, tuple[ModelName, ...]] = field(default_factory=dict)
@@ -97,8 +97,10 @@ class RollbackResult:
     unchanged: tuple[ModelName, ...] = ()
 
 
-def parts_again(publication: Publication) -> Iterator[tuple[str, Part]]:
-    """Yield (table id, partly filled unit) of the tables that a rollback moves back."""
+def find_partly_filled(publication: Publication) -> Iterator[tuple[str, Part]]:
+    """Yield the partly filled intervals of tables that a rollback moves back, as (table id,
+    interval).
+    """
     filled = {one.table_id: one.filled for one in publication.returns}
     for entry in publication.environment.entries.values():
         snapshot = publication.snapshots.get(entry.snapshot_id)
@@ -109,7 +111,7 @@ def parts_again(publication: Publication) -> Iterator[tuple[str, Part]]:
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """Requested rollback."""
+    """Prepares the publication of an earlier version of an environment."""
 
     handles: Handles
     name: str
@@ -118,12 +120,14 @@ class Rollback:
     definitions_only: bool
 
     def prepare(self) -> tuple[Publication, RollbackResult]:
-        """Determine what to publish, without changing anything."""
+        """Determine the views and tables to publish, without changing anything."""
         handles, store = self.handles, self.handles.store
         current = store.environments.get(self.name)
         assert current is not None
-        found = _find(handles, current, self.version, data=not self.definitions_only)
-        back = GoingBack() if self.definitions_only else going_back(handles, current, found)
+        found = _find_version(handles, current, self.version, data=not self.definitions_only)
+        back = (
+            RestoredData() if self.definitions_only else find_restored_data(handles, current, found)
+        )
         moved = handles.lakehouse.moved_views(self.name)
         # Views of old versions are where the setting of their time placed them.
         suffix = handles.settings.environment_suffix_target
@@ -133,7 +137,7 @@ class Rollback:
             moved |= {current.views.ref(name) for name in current.entries}
             moved |= {old.views.ref(name) for name in old.entries}
         moved |= unmirrored(handles.lakehouse, map(old.views.ref, old.entries))
-        part = _part(store, current, old, moved, back.names)
+        part = _select_needed_models(store, current, old, moved, back.names)
         state = complete_state(store, part, None, ())
         _check_tables(part, state)
         resolver = state.resolver(part)
@@ -141,7 +145,7 @@ class Rollback:
         definitions = sort_parents_first(
             {name: state.snapshots[entry.snapshot_id] for name, entry in part.entries.items()}
         )
-        differing = _differing(current, part, definitions)
+        differing = _models_with_new_views(current, part, definitions)
         in_place = reverted(store, current, part, state, differing, back.moved)
         # The other views are already as they should be.
         changed = differing | {name for name, ref in own.items() if ref in moved}
@@ -172,7 +176,9 @@ class Rollback:
             sources=() if self.definitions_only else ((self.name, old.version),),
             changed=back.as_change(),
             snapshots=state.snapshots,
-            holding=tuple(self._holding(name, back, now) for name in sorted(back.others)),
+            holding=tuple(
+                self._pin_current_tables(name, back, now) for name in sorted(back.others)
+            ),
         )
         filled = {one.table_id: one.filled for one in back.returns.values()}
         rows = dict(sorted(back.model_rows().items()))
@@ -183,7 +189,7 @@ class Rollback:
         result = RollbackResult(
             environment,
             old.version,
-            _missing(handles, part, definitions, state, differing | back.names, filled),
+            _missing_ranges(handles, part, definitions, state, differing | back.names, filled),
             (),
             in_place,
             {name: after for name, (_, after) in rows.items()},
@@ -201,7 +207,7 @@ class Rollback:
         )
         return publication, result
 
-    def _holding(self, name: str, back: GoingBack, now: datetime) -> Holding:
+    def _pin_current_tables(self, name: str, back: RestoredData, now: datetime) -> Holding:
         handles, store = self.handles, self.handles.store
         other = store.environments.get(name)
         if other is None:
@@ -226,14 +232,13 @@ class Rollback:
 def _with_pins(
     entries: Mapping[ModelName, Entry], held: Mapping[str, HeldState]
 ) -> dict[ModelName, Entry]:
-    """Return a version's entries with some tables pinned."""
     return {
         name: replace(entry, held=entry.held or held.get(entry.table_id or ""))
         for name, entry in entries.items()
     }
 
 
-def _find(
+def _find_version(
     handles: Handles, current: Environment, version: int | None, *, data: bool
 ) -> Environment:
     store = handles.store
@@ -251,13 +256,13 @@ def _find(
                 hint=f"its versions are {', '.join(kept)}",
             )
         return old
-    now = _rows(store, current) if data else {}
+    now = _pinned_snapshot_ids(store, current) if data else {}
     for number in store.versions.differing(current.name, current.version, data=data):
         if data and store.versions.is_before_end(current.name, number):
             break
         old = store.versions.at(current.name, number)
         other = old is not None and old.entries != current.entries
-        if old is not None and (other or (data and _rows(store, old) != now)):
+        if old is not None and (other or (data and _pinned_snapshot_ids(store, old) != now)):
             return old
     raise UsageError(
         f"environment '{current.name}' has no earlier version that differs",
@@ -265,7 +270,7 @@ def _find(
     )
 
 
-def _rows(store: StateStore, version: Environment) -> dict[str, int | None]:
+def _pinned_snapshot_ids(store: StateStore, version: Environment) -> dict[str, int | None]:
     pins = store.pins.at(version.name, version.version)
     return {table_id: pin.snapshot_id for table_id, pin in pins.items()}
 
@@ -284,14 +289,13 @@ def _check_tables(old: Environment, state: WarehouseState) -> None:
         )
 
 
-def _part(
+def _select_needed_models(
     store: StateStore,
     current: Environment,
     old: Environment,
     moved: set[TableRef],
     returning: Collection[ModelName],
 ) -> Environment:
-    """Return an old version with only the models that a rollback to it needs."""
     # The rollback needs models whose entry differs, models without a table, models whose view
     # another program changed, and models whose table moves back. If a needed model has no table,
     # the queries of its parents are needed, too. If it declares no start, the starts of its parents
@@ -328,7 +332,6 @@ def _restored_views(
     state: WarehouseState,
     replaced: Collection[ModelName],
 ) -> Iterator[RestoredView]:
-    """Yield the changes of views: views that are defined again, and views of removed models."""
     names = sorted({*replaced} | (current.entries.keys() - old.entries.keys()))
     entries = {name: current.entries[name] for name in names if name in current.entries}
     snapshots = store.snapshots.load({one.snapshot_id for one in entries.values()})
@@ -353,10 +356,9 @@ def _restored_views(
             yield RestoredView(name, before, after)
 
 
-def _differing(
+def _models_with_new_views(
     current: Environment, old: Environment, snapshots: Mapping[ModelName, Snapshot]
 ) -> set[ModelName]:
-    """Return the models whose views change."""
     # Views of queries that read such models change, too.
     found: set[ModelName] = set()
     for name, snapshot in snapshots.items():
@@ -367,7 +369,7 @@ def _differing(
     return found
 
 
-def _missing(
+def _missing_ranges(
     handles: Handles,
     old: Environment,
     snapshots: Mapping[ModelName, Snapshot],

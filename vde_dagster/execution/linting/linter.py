@@ -35,13 +35,13 @@ from vde_dagster.project.model import Exposure, Model
 ALL = "all"
 """Name that stands for every rule."""
 
-Said = dict[str, tuple[Violation, ...]]
+ModelViolations = dict[str, tuple[Violation, ...]]
 """Results of rules for a model, by rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Violation of a rule: an error if it is `certain`, otherwise a warning."""
+    """Violation of a linter rule by a model: an error if `certain` is set, otherwise a warning."""
 
     model: ModelName
     rule: str
@@ -50,16 +50,15 @@ class Finding:
 
     @property
     def problem(self) -> Problem:
-        """The violation as a problem of a plan."""
+        """The violation as a warning or error of a plan."""
         message, location, fixes = self.violation
         hint = f"correct it, or write ignored_rules ({self.rule}) in its header"
         return Problem(f"{message} (rule {self.rule})", hint, location, self.certain, fixes)
 
 
 class Linter:
-    """Checks models with rules.
-
-    The rules are those in the settings. If other rules are given, their violations are warnings.
+    """Checks models with the rules in the settings, or with given rules, whose violations are
+    warnings.
     """
 
     def __init__(self, project: Project, only: Collection[str] = ()) -> None:
@@ -69,14 +68,14 @@ class Linter:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no rule is enabled."""
+        """Whether no rule is enabled, so that nothing is checked."""
         linter = self._settings.linter
         return not (self._only or (linter.enabled and (linter.rules or linter.warn_rules)))
 
     def findings(
         self, snapshots: Mapping[ModelName, Snapshot], among: Collection[ModelName] | None = None
     ) -> list[Finding]:
-        """Check models, and return the findings in the order of their places.
+        """Check models, and return the violations in the order of their places in files.
 
         Raises:
             ProjectError: A named rule does not exist, a file of rules cannot be executed, or a rule
@@ -85,8 +84,8 @@ class Linter:
         # Results of unchanged models are cached.
         if self.is_idle:
             return []
-        memo = FileMemo(self._settings.work_dir / "cache" / "lint", Said)
-        errors, warnings = self._chosen()
+        memo = FileMemo(self._settings.work_dir / "cache" / "lint", ModelViolations)
+        errors, warnings = self._chosen_rules()
         context = ContextView(self._settings, snapshots, self._tested)
         found: list[Finding] = []
         for name, snapshot in snapshots.items():
@@ -96,20 +95,20 @@ class Linter:
                 continue
             if snapshot.model.source != model.source:
                 continue
-            ignored = self._ignored(model)
+            ignored = self._ignored_rules(model)
             parents = {one: snapshots[one] for one in snapshot.parents if one in snapshots}
             tested = name in self._tested
             linted = ModelView(snapshot, self._settings, parents, tested=tested)
-            key = self._key(linted)
+            key = self._cache_key(linted)
             known = memo.used.setdefault(key, memo.stored.get(key, {}))
             for rule in sorted((errors | warnings) - ignored):
-                said = known.get(rule)
-                if said is None:
-                    said, repeatable = self._look(rule, linted, context)
+                violations = known.get(rule)
+                if violations is None:
+                    violations, repeatable = self._run_rule(rule, linted, context)
                     if repeatable:
-                        known[rule] = said
+                        known[rule] = violations
                         memo.changed = True
-                found += [Finding(name, rule, rule in errors, one) for one in said]
+                found += [Finding(name, rule, rule in errors, one) for one in violations]
         memo.save(keep=among is not None)
         return sorted(found, key=lambda one: (one.violation.location.order, one.rule))
 
@@ -123,8 +122,7 @@ class Linter:
     # -- rules -----------------------------------------------------------------------------
 
     @cached_property
-    def _texts(self) -> dict[str, str]:
-        """Files of the project's rules, and the project's modules that they import."""
+    def _rule_files(self) -> dict[str, str]:
         from vde_dagster.project.python.files import with_local_imports
 
         files: dict[str, str] = {}
@@ -136,11 +134,12 @@ class Linter:
 
     @cached_property
     def _project_rules_key(self) -> str:
-        return digest("rules", *(part for item in sorted(self._texts.items()) for part in item))
+        return digest(
+            "rules", *(part for item in sorted(self._rule_files.items()) for part in item)
+        )
 
     @cached_property
     def _project_rules(self) -> dict[str, tuple[type[Rule], str]]:
-        """The project's rules by name, with their files."""
         # A rule of the project may replace a built-in rule.
         from vde_dagster.project.python.files import run_file
 
@@ -148,7 +147,7 @@ class Linter:
         mistakes: list[ProjectError] = []
         for path in linter_files(self._settings):
             try:
-                module, _, _ = run_file(self._settings.root, path, self._texts[path])
+                module, _, _ = run_file(self._settings.root, path, self._rule_files[path])
             except ProjectError as error:
                 mistakes.append(error)
                 continue
@@ -162,17 +161,16 @@ class Linter:
         return found
 
     @cached_property
-    def _names(self) -> frozenset[str]:
+    def _rule_names(self) -> frozenset[str]:
         return frozenset((*RULES, *self._project_rules))
 
-    def _chosen(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the rules whose violation is an error, and those whose violation is a warning."""
+    def _chosen_rules(self) -> tuple[frozenset[str], frozenset[str]]:
         linter = self._settings.linter
         if self._only:
-            return frozenset(), self._named(self._only, "--rule")
-        ignored = self._named(linter.ignored_rules, "linter.ignored_rules")
-        errors = self._named(linter.rules, "linter.rules") - ignored
-        warnings = self._named(linter.warn_rules, "linter.warn_rules") - ignored
+            return frozenset(), self._check_names(self._only, "--rule")
+        ignored = self._check_names(linter.ignored_rules, "linter.ignored_rules")
+        errors = self._check_names(linter.rules, "linter.rules") - ignored
+        warnings = self._check_names(linter.warn_rules, "linter.warn_rules") - ignored
         both = sorted(errors & warnings)
         if both:
             raise ProjectError(
@@ -182,14 +180,14 @@ class Linter:
             )
         return errors, warnings
 
-    def _named(self, names: Collection[str], where: str) -> frozenset[str]:
+    def _check_names(self, names: Collection[str], where: str) -> frozenset[str]:
         lowered = {name.lower() for name in names}
         if ALL in lowered:
-            return self._names
-        for name in sorted(lowered - self._names):
+            return self._rule_names
+        for name in sorted(lowered - self._rule_names):
             raise ProjectError(
                 f"{where} names '{name}', which is not a rule of the linter",
-                hint=suggest(name, [*sorted(self._names), ALL], "rules"),
+                hint=suggest(name, [*sorted(self._rule_names), ALL], "rules"),
                 location=None if self._only else self._settings_file,
             )
         return frozenset(lowered)
@@ -201,22 +199,22 @@ class Linter:
         name = "pyproject.toml" if here else self._settings.config_file or "pyproject.toml"
         return SourceLocation(Path(name))
 
-    def _ignored(self, model: Model) -> frozenset[str]:
+    def _ignored_rules(self, model: Model) -> frozenset[str]:
         if ALL in model.ignored_rules:
-            return self._names
+            return self._rule_names
         for name in model.ignored_rules:
-            if name not in self._names:
+            if name not in self._rule_names:
                 raise ProjectError(
                     f"property 'ignored_rules' of {model.name} names '{name}', which is not a rule "
                     "of the linter",
-                    hint=suggest(name, [*sorted(self._names), ALL], "rules"),
+                    hint=suggest(name, [*sorted(self._rule_names), ALL], "rules"),
                     location=place_in_header(model, "ignored_rules"),
                 )
         return frozenset(model.ignored_rules)
 
     # -- checking --------------------------------------------------------------------------
 
-    def _key(self, linted: ModelView) -> str:
+    def _cache_key(self, linted: ModelView) -> str:
         parents = [
             text
             for name, parent in linted.parents.items()
@@ -228,17 +226,16 @@ class Linter:
             "lint", LINT_VERSION, self._project_rules_key, *texts, "|", *undeclared, "|", *parents
         )
 
-    def _look(
+    def _run_rule(
         self, rule: str, linted: ModelView, context: ContextView
     ) -> tuple[tuple[Violation, ...], bool]:
-        """Return a rule's violations, and whether the model's result may be cached."""
         if rule not in self._project_rules:
             return tuple(RULES[rule](linted)), True
 
         made, path = self._project_rules[rule]
-        before, model = context.asked, linted.snapshot.model
+        before, model = context.uses, linted.snapshot.model
         try:
-            said = made(context).check_model(linted)
+            violations = made(context).check_model(linted)
         except ProjectError:
             raise
         except (Exception, SystemExit) as error:
@@ -248,7 +245,11 @@ class Linter:
                 location=where_raised(error, Path(path)),
             ) from error
         given: list[Any] = (
-            [] if said is None else list(said) if isinstance(said, list | tuple) else [said]
+            []
+            if violations is None
+            else list(violations)
+            if isinstance(violations, list | tuple)
+            else [violations]
         )
         for one in given:
             if not isinstance(one, RuleViolation):
@@ -260,7 +261,7 @@ class Linter:
         found = (
             convert_violation(one, f"{model.name}: {one.violation_msg}", model) for one in given
         )
-        return tuple(found), context.asked == before
+        return tuple(found), context.uses == before
 
 
 def reader_findings(
@@ -268,25 +269,26 @@ def reader_findings(
     snapshots: Mapping[ModelName, Snapshot],
     among: Collection[ModelName] | None = None,
 ) -> list[Finding]:
-    """Return a finding for each column that a reader names and its model lacks.
+    """Return a finding for each column that an exposure reads and its model does not have.
 
-    `among` limits the findings to some models.
+    Args:
+        among: The models to check; None for all.
     """
     found = []
     for reader, model, problem in find_unknown_columns(readers, snapshots):
         if among is None or model in among:
-            said = Violation(problem.message, problem.location, problem.fixes)
-            found.append(Finding(model, f"{reader.what}_columns", problem.certain, said))
+            violations = Violation(problem.message, problem.location, problem.fixes)
+            found.append(Finding(model, f"{reader.what}_columns", problem.certain, violations))
     return found
 
 
 def lint_problems(
     linter: Linter, snapshots: Mapping[ModelName, Snapshot], warnings: list[Problem]
 ) -> Iterator[ProjectError]:
-    """Yield violations that are errors.
+    """Yield the linter's errors.
 
     Args:
-        warnings: Receives the other violations.
+        warnings: Receives the linter's warnings.
     """
     for finding in linter.findings(snapshots):
         if finding.certain:
@@ -296,5 +298,4 @@ def lint_problems(
 
 
 def _is_linted(model: Model) -> bool:
-    """Check whether a model is linted."""
     return model.kind.is_read and not model.kind.is_external

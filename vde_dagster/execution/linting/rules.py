@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Violation(NamedTuple):
-    """Violation of a rule, with its message in one sentence."""
+    """Violation of a rule, with a one-sentence message."""
 
     message: str
     location: SourceLocation
@@ -84,7 +84,7 @@ class Rule(ABC):
 
     @abstractmethod
     def check_model(self, model: Any) -> RuleViolation | Sequence[RuleViolation] | None:
-        """Return the violations of a model, if any."""
+        """Check one model, and return its violations."""
 
     @property
     def summary(self) -> str:
@@ -94,12 +94,12 @@ class Rule(ABC):
     def violation(
         self, violation_msg: str | None = None, violation_range: Any = None, fixes: Any = None
     ) -> RuleViolation:
-        """Return a violation by the checked model. The default message is the rule's summary."""
+        """Build a violation by the checked model. The default message is the rule's summary."""
         return RuleViolation(self, violation_msg or self.summary, violation_range, fixes)
 
 
 class KindView:
-    """View of a kind for rules: `name`, `is_full`, `time_column` …"""
+    """Kind of a model, as rules read it: `name`, `is_full`, `time_column` …"""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._kind = snapshot.model.kind
@@ -117,7 +117,7 @@ class KindView:
 
 
 class ModelView(Model):
-    """View of a model for rules, with SQLMesh's names in addition to ours.
+    """Model as rules read it, with SQLMesh's attribute names in addition to our own.
 
     Args:
         parents: Snapshots of the model's parents, for built-in rules.
@@ -177,16 +177,15 @@ class ModelView(Model):
         return tuple(n for n, p in parents if p.model.kind.is_external and not p.model.source)
 
     def violation(self, message: str, *words: str) -> Violation:
-        """Return a violation at the place of the given words in the model's header.
-
-        Without words, the violation is at the beginning of the model.
+        """Build a violation at the first of some words in the model's header, or at its
+        beginning.
         """
         model = self.snapshot.model
         where = place_in_header(model, *words) if words else model.location
         return Violation(f"{model.name} {message}", where)
 
     def render_query(self, **given: Any) -> exp.Expr | None:
-        """Return the model's query."""
+        """Return the model's query as SQLGlot's tree, as SQLMesh's method of this name does."""
         return self.query
 
     @cached_property
@@ -206,16 +205,15 @@ class ModelView(Model):
 
 
 class ContextView(Context):
-    """View of the project for rules."""
+    """Project as rules read it. Results of rules that use it are not cached."""
 
-    # The results of rules that use this view are not cached.
     def __init__(
         self,
         settings: Settings,
         snapshots: Mapping[ModelName, Snapshot],
         tested: Collection[ModelName],
     ) -> None:
-        self.asked = 0
+        self.uses = 0
         self.path = settings.root
         self._settings = settings
         self._snapshots = snapshots
@@ -224,7 +222,7 @@ class ContextView(Context):
     @property
     def models(self) -> dict[str, ModelView]:
         """All models by name."""
-        self.asked += 1
+        self.uses += 1
         return {
             str(name): ModelView(snapshot, self._settings)
             for name, snapshot in self._snapshots.items()
@@ -233,12 +231,12 @@ class ContextView(Context):
     @property
     def models_with_tests(self) -> set[str]:
         """The names of models that have unit tests."""
-        self.asked += 1
+        self.uses += 1
         return {str(name) for name in self._tested}
 
     def get_model(self, name: str, raise_if_missing: bool = False) -> ModelView | None:
         """Return a model by its name, or None."""
-        self.asked += 1
+        self.uses += 1
         text = str(name).replace('"', "").replace("`", "").lower()
         for key, snapshot in self._snapshots.items():
             if str(key) == ".".join(text.split(".")[-2:]):
@@ -249,7 +247,7 @@ class ContextView(Context):
 
 
 def convert_violation(violation: RuleViolation, message: str, model: Any) -> Violation:
-    """Convert a project rule's violation, with fixes that edit the model's own file."""
+    """Convert a violation of a project's own rule; keep only fixes of the model's own file."""
     path, lines = model.location.path, SourceText(model.location.path, model.source)
 
     def place(position: Any) -> SourceLocation:
@@ -274,8 +272,8 @@ LINT_VERSION = "2"
 """Increased whenever rules find more or less, to invalidate cached results."""
 
 
-def outermost(tree: exp.Expr | None) -> list[exp.Expr]:
-    """Return the projections of the outermost SELECT, or of all sides of a set operation."""
+def outermost_columns(tree: exp.Expr | None) -> list[exp.Expr]:
+    """Return the output columns of the outermost SELECT of a query, or of all sides of a UNION."""
     from sqlglot import exp
 
     waiting, found = [tree], []
@@ -290,8 +288,8 @@ def outermost(tree: exp.Expr | None) -> list[exp.Expr]:
     return found
 
 
-def first_side(tree: exp.Expr | None) -> list[exp.Expr]:
-    """Return the projections of a query's first SELECT."""
+def first_select_columns(tree: exp.Expr | None) -> list[exp.Expr]:
+    """Return the output columns of a query's first SELECT."""
     from sqlglot import exp
 
     while isinstance(tree, exp.SetOperation | exp.Subquery):
@@ -316,29 +314,29 @@ def cronintervalalignment(linted: ModelView) -> Iterator[Violation]:
         timed = parent.model.kind.by_intervals
         if timed and parent.cadence.unit.value > own.value:
             yield linted.violation(
-                f"has intervals of a {_words(own.name)}, but reads {name}, which has intervals of "
-                f"a {_words(parent.cadence.unit.name)}",
+                f"has intervals of a {_spell_unit(own.name)}, but reads {name}, which has "
+                f"intervals of a {_spell_unit(parent.cadence.unit.name)}",
                 "cron",
             )
 
 
-def _words(unit: str) -> str:
+def _spell_unit(unit: str) -> str:
     return unit.lower().replace("_", " ")
 
 
-_NOT_KNOWN = re.compile(r"the columns of (.+) are not known")
+_UNKNOWN_COLUMNS = re.compile(r"the columns of (.+) are not known")
 
 
 def invalidselectstarexpansion(linted: ModelView) -> Iterator[Violation]:
     """Find a star over a table with unknown columns."""
-    found = _NOT_KNOWN.search(linted.snapshot.version.opaque or "")
+    found = _UNKNOWN_COLUMNS.search(linted.snapshot.version.opaque or "")
     if found:
         yield linted.violation(f"selects * from {found[1]}, whose columns are unknown")
 
 
 def noambiguousprojections(linted: ModelView) -> Iterator[Violation]:
     """Find columns without a name, or with a duplicate name."""
-    columns = [column for column in first_side(linted.tree) if not column.is_star]
+    columns = [column for column in first_select_columns(linted.tree) if not column.is_star]
     names = [column.output_name.lower() for column in columns]
     for place, name in enumerate(names, start=1):
         if not name:
@@ -393,30 +391,29 @@ def nomissingunittest(linted: ModelView) -> Iterator[Violation]:
 
 def noselectstar(linted: ModelView) -> Iterator[Violation]:
     """Find a star among the outermost columns of a query."""
-    if any(column.is_star for column in outermost(linted.tree)):
+    if any(column.is_star for column in outermost_columns(linted.tree)):
         found = linted.violation("selects * instead of naming its columns")
         yield found._replace(fixes=tuple(_column_fix(linted)))
 
 
 def _column_fix(linted: ModelView) -> Iterator[Fix]:
-    """Yield a fix that replaces a star by the columns, if the query selects only a star."""
     model = linted.snapshot.model
     tokens = Token.split(model.query or "")
     stars = [at for at, token in enumerate(tokens) if token.text == "*"]
-    columns = [_written(column.name) for column in linted.snapshot.columns]
+    columns = [_quote_if_needed(column.name) for column in linted.snapshot.columns]
     selects = [at for at in stars if at and tokens[at - 1].is_word("SELECT", "DISTINCT")]
-    first = next((at for at in selects if _depth(tokens[:at]) == 0), None)
-    alone = len(outermost(linted.tree)) == 1 and len(first_side(linted.tree)) == 1
+    first = next((at for at in selects if _bracket_depth(tokens[:at]) == 0), None)
+    alone = len(outermost_columns(linted.tree)) == 1 and len(first_select_columns(linted.tree)) == 1
     if first is not None and alone and columns and tokens[first + 1].is_word("FROM"):
         place = model.place(tokens[first].start)
         yield Fix("Name the columns", (Replacement("*", ", ".join(columns), place),))
 
 
-def _written(name: str) -> str:
+def _quote_if_needed(name: str) -> str:
     return name if name.isidentifier() else quote(name)
 
 
-def _depth(tokens: Sequence[Token]) -> int:
+def _bracket_depth(tokens: Sequence[Token]) -> int:
     return sum({"(": 1, ")": -1}.get(token.text, 0) for token in tokens)
 
 

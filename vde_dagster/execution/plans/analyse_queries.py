@@ -45,7 +45,7 @@ Columns = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """Results of an engine's analysis of a plan's queries.
+    """Result of Spark's analysis of a plan's queries.
 
     Args:
         analysed: Models whose queries and audits were analyzed.
@@ -66,7 +66,8 @@ class Analysis:
 
 
 def analyse_plan(handles: Handles, plan: Plan) -> Analysis:
-    """Let the engine analyze the queries and audits of the models that a plan changes.
+    """Let Spark check the queries and audits of the models that a plan changes, without running
+    them.
 
     The plan need not be stored.
 
@@ -87,19 +88,19 @@ def analyse_plan(handles: Handles, plan: Plan) -> Analysis:
         and not plan.snapshot_of(model).model.kind.is_external
     }
     order = plan_audit_order(plan)
-    work = _Analyser(handles, plan, tables, {name: [] for name in wanted}, order)
+    work = _QueryAnalyzer(handles, plan, tables, {name: [] for name in wanted}, order)
     asked = [name for name, model in wanted.items() if work.has_queries(model)]
     if not asked:
         return Analysis()
     result = run_graph(
         work_graph(plan, wanted, order),
-        lambda name: work.look_at(wanted[name]),
+        lambda name: work.analyze_model(wanted[name]),
         threads=handles.settings.concurrency,
     )
     for error in result.failed.values():
         raise error
     for name in filter(order.late.__contains__, wanted):
-        work.look_at_late_audits(wanted[name])
+        work.analyze_late_audits(wanted[name])
     return Analysis(
         tuple(name for name in asked if name not in work.left_out),
         {name: work.left_out[name] for name in wanted if name in work.left_out},
@@ -108,12 +109,7 @@ def analyse_plan(handles: Handles, plan: Plan) -> Analysis:
 
 
 @dataclass
-class _Analyser:
-    """Analyzes the queries of one plan.
-
-    `look_at` may be called from several threads.
-    """
-
+class _QueryAnalyzer:
     handles: Handles
     plan: Plan
     tables: Mapping[str, PhysicalTable]
@@ -121,47 +117,44 @@ class _Analyser:
     order: AuditOrder
     left_out: dict[ModelName, str] = field(default_factory=dict)
     _stand_ins: dict[str, str] = field(default_factory=dict)
-    _types: dict[str, dict[str, str]] = field(default_factory=dict)
-    _made: dict[ModelName, Columns | None] = field(default_factory=dict)
+    _column_types: dict[str, dict[str, str]] = field(default_factory=dict)
+    _columns: dict[ModelName, Columns | None] = field(default_factory=dict)
 
     def has_queries(self, planned: PlannedModel) -> bool:
         model = self.plan.snapshot_of(planned).model
         return bool(model.query is not None or model.audits)
 
-    def look_at(self, planned: PlannedModel) -> None:
-        """Analyze one model's query and audits, and record the columns of its table."""
+    def analyze_model(self, planned: PlannedModel) -> None:
         snapshot = self.plan.snapshot_of(planned)
-        why = self._unknown(snapshot.parents)
+        why = self._why_not_analyzed(snapshot.parents)
         if why is not None:
             self.left_out[snapshot.name] = why
             return
         table = planned.table
         if snapshot.model.reads_itself and table is not None and not self._exists(table):
             known = {column.name: column.type or "STRING" for column in snapshot.columns}
-            self._stand_in(snapshot, table, known)
+            self._add_stand_in(snapshot, table, known)
         columns: Columns | None = None
         if not all(map(snapshot.model.is_for_session, snapshot.model.pre_statements)):
             self.left_out[snapshot.name] = "statements before its query are not executed"
         elif snapshot.model.query is not None:
-            columns = self._query(snapshot)
+            columns = self._analyze_query(snapshot)
         elif snapshot.model.python is not None:
             self.left_out[snapshot.name] = "its Python code is not executed"
         if self.mistakes[snapshot.name]:
             return
-        types = _types(snapshot, columns)
+        types = _column_types(snapshot, columns)
         if planned.table is not None and not self._exists(planned.table) and types:
-            self._stand_in(snapshot, planned.table, dict(types))
-        self._made[snapshot.name] = types
-        self._audits(snapshot, planned.table, types, late=False)
+            self._add_stand_in(snapshot, planned.table, dict(types))
+        self._columns[snapshot.name] = types
+        self._analyze_audits(snapshot, planned.table, types, late=False)
 
-    def look_at_late_audits(self, planned: PlannedModel) -> None:
-        """Analyze the audits that `AuditOrder` runs after other tables are filled."""
+    def analyze_late_audits(self, planned: PlannedModel) -> None:
         snapshot = self.plan.snapshot_of(planned)
-        if snapshot.name in self._made:
-            self._audits(snapshot, planned.table, self._made[snapshot.name], late=True)
+        if snapshot.name in self._columns:
+            self._analyze_audits(snapshot, planned.table, self._columns[snapshot.name], late=True)
 
-    def _unknown(self, names: Iterable[ModelName]) -> str | None:
-        """Return the reason why a model with these parents cannot be analyzed, or None."""
+    def _why_not_analyzed(self, names: Iterable[ModelName]) -> str | None:
         for parent in names:
             if self.mistakes.get(parent):
                 return f"it reads {parent}, which has an error"
@@ -171,25 +164,24 @@ class _Analyser:
             if entry.table_id is None:
                 if parent in self.left_out:
                     return f"it reads {parent}, which was not analyzed"
-                why = self._unknown(self.plan.snapshots[entry.snapshot_id].parents)
+                why = self._why_not_analyzed(self.plan.snapshots[entry.snapshot_id].parents)
                 if why is not None:
                     return why
             elif not self.tables[entry.table_id].created and entry.table_id not in self._stand_ins:
                 return f"it reads {parent}, whose column types are unknown"
         return None
 
-    def _query(self, snapshot: Snapshot) -> Columns | None:
-        """Analyze a model's query and the casts that its fill adds."""
+    def _analyze_query(self, snapshot: Snapshot) -> Columns | None:
         engine = self.handles.engine()
-        sql, before = self._rendered(snapshot)
+        sql, before = self._render_query(snapshot)
         try:
             found = engine.analyze(sql, before)
         except ExecutionError as error:
-            self._add(snapshot, error)
+            self._add_mistake(snapshot, error)
             return None
         problem = _shape_problem(snapshot, sql, found)
         if problem is not None:
-            self._add(snapshot, problem)
+            self._add_mistake(snapshot, problem)
             return None
         declared = {c.name.lower(): c.type for c in snapshot.model.columns if c.type}
         if declared:
@@ -204,11 +196,11 @@ class _Analyser:
             except ExecutionError as error:
                 column = column_of_cast(error.place.words) if error.place else None
                 error.place = QueryPlace(sql, None, column=column) if column else None
-                self._add(snapshot, error)
+                self._add_mistake(snapshot, error)
                 return None
         return found
 
-    def _audits(
+    def _analyze_audits(
         self,
         snapshot: Snapshot,
         table: PhysicalTable | None,
@@ -232,12 +224,12 @@ class _Analyser:
         try:
             meaning_of(model.kind).audited_rows(model.kind, rows, slot, time_type)
         except ExecutionError as error:
-            self._add(snapshot, error)
+            self._add_mistake(snapshot, error)
             return
         for audit in model.audits:
             if self.order.is_late(model.name, audit.reads) is not late:
                 continue
-            why = self._unknown(audit.reads)
+            why = self._why_not_analyzed(audit.reads)
             if why is not None:
                 self.left_out.setdefault(model.name, f"its audit {audit.label}: {why}")
                 continue
@@ -248,12 +240,13 @@ class _Analyser:
                 continue  # It has types that SQLGlot does not support.
             except ExecutionError as error:
                 error.place = None  # The place is in the audit's text, not the model's.
-                self._add(snapshot, error, audit)
+                self._add_mistake(snapshot, error, audit)
 
-    def _stand_in(self, snapshot: Snapshot, table: PhysicalTable, types: Mapping[str, str]) -> None:
-        """Replace a table, which does not exist yet, by a query that returns no rows."""
+    def _add_stand_in(
+        self, snapshot: Snapshot, table: PhysicalTable, types: Mapping[str, str]
+    ) -> None:
         # If several models share the table, the query has the columns of all of them.
-        known = self._types.setdefault(table.id, {})
+        known = self._column_types.setdefault(table.id, {})
         known |= {physical: types[name] for name, physical in column_map(snapshot, table)}
         made = ", ".join(f"CAST(NULL AS {type_}) AS {quote(name)}" for name, type_ in known.items())
         self._stand_ins[table.id] = f"(SELECT {made} WHERE false)"
@@ -261,8 +254,7 @@ class _Analyser:
     def _exists(self, table: PhysicalTable) -> bool:
         return self.tables[table.id].created
 
-    def _rendered(self, snapshot: Snapshot) -> tuple[str, tuple[str, ...]]:
-        """Render a query, and the statements before it."""
+    def _render_query(self, snapshot: Snapshot) -> tuple[str, tuple[str, ...]]:
         # These statements affect only the session.
         resolver, catalog = self._resolver(), self.handles.settings.catalog
         now = self.plan.created_at
@@ -283,7 +275,7 @@ class _Analyser:
             mode=self.handles.settings.virtual_environment_mode,
         )
 
-    def _add(self, snapshot: Snapshot, error: VdeError, audit: Audit | None = None) -> None:
+    def _add_mistake(self, snapshot: Snapshot, error: VdeError, audit: Audit | None = None) -> None:
         what = f"{snapshot.name}: " + (f"audit {audit.label}: " if audit else "")
         message = error.message.removeprefix("the query failed: ")
         message = message.removeprefix(f"{snapshot.name}: ")
@@ -298,7 +290,6 @@ class _Analyser:
 
 
 def _shape_problem(snapshot: Snapshot, sql: str, found: Columns) -> VdeError | None:
-    """Return the reason why a query's result cannot be the model's table or view."""
     names = Counter(name.lower() for name, _ in found)
     twice = [name for name, number in names.items() if number > 1]
     if twice:
@@ -324,8 +315,7 @@ def _shape_problem(snapshot: Snapshot, sql: str, found: Columns) -> VdeError | N
     return None
 
 
-def _types(snapshot: Snapshot, found: Columns | None) -> Columns | None:
-    """Return the types of a model's columns, or None if a type is unknown."""
+def _column_types(snapshot: Snapshot, found: Columns | None) -> Columns | None:
     known = {name.lower(): type_ for name, type_ in found or ()}
     added = {column.name: column.type for column in snapshot.model.kind.added_columns}
     out = []

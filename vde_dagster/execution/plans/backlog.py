@@ -6,16 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vde_dagster.errors import VdeError
-from vde_dagster.execution.apply.skipping import Skipping, States, input_states
+from vde_dagster.execution.apply.skipping import SkipDecisions, States, input_states
 from vde_dagster.execution.changes.changed_keys import (
     ComputesAllError,
-    Earlier,
-    earlier_reads,
-    keys_changed,
+    LastRead,
+    find_changed_rows,
+    read_last_inputs,
     table_name,
 )
 from vde_dagster.execution.changes.refresh_choice import RefreshChoice, project_costs
-from vde_dagster.execution.plan_tasks import PlanTasks, Written
+from vde_dagster.execution.plan_tasks import PlanTasks, WrittenTables
 from vde_dagster.lakehouse.metadata.commit_summaries import commit_line, growth_between
 from vde_dagster.planning.changes.backlog import Backlog, TableBacklog
 from vde_dagster.planning.changes.refresh import Refresh
@@ -35,16 +35,18 @@ if TYPE_CHECKING:
 
 
 def with_backlogs(handles: Handles, plan: Plan, state: WarehouseState) -> Plan:
-    """Add the unread changes of inputs to each model of a plan whose fills read changes."""
+    """Add the unread changes of input tables to each model of a plan that reads changes."""
     read_by_changes = {
         model.name: model.table
         for model in plan.models
-        if model.table is not None and model.table.intervals and _goes_by_changes(plan, model)
+        if model.table is not None
+        and model.table.intervals
+        and _refreshes_from_changes(plan, model)
     }
     if not read_by_changes:
         return plan
     costs = project_costs(handles, plan)
-    tasks = PlanTasks(plan, plan.resolver(), Written(), handles, costs=costs)
+    tasks = PlanTasks(plan, plan.resolver(), WrittenTables(), handles, costs=costs)
     last = handles.store.fills.latest(table.id for table in read_by_changes.values())
     filled = {one.table.id for one in plan.builds if one.table is not None and one.skips is None}
 
@@ -55,7 +57,7 @@ def with_backlogs(handles: Handles, plan: Plan, state: WarehouseState) -> Plan:
         snapshot, definition = plan.snapshot_of(model), state.snapshots.get(table.snapshot_id)
         filler = choose_filler(table, snapshot, definition, plan.target) or snapshot
         try:
-            found = _backlog(tasks, filler, table, last[table.id], filled)
+            found = _find_backlog(tasks, filler, table, last[table.id], filled)
         except (VdeError, OSError):
             return model  # `vde fsck` or the fill reports unreadable tables.
         if model.restate and found is not None:
@@ -65,31 +67,30 @@ def with_backlogs(handles: Handles, plan: Plan, state: WarehouseState) -> Plan:
     return replace(plan, models=tuple(map(with_backlog, plan.models)))
 
 
-def _goes_by_changes(plan: Plan, model: PlannedModel) -> bool:
+def _refreshes_from_changes(plan: Plan, model: PlannedModel) -> bool:
     snapshot = plan.snapshots.get(model.snapshot_id or "")
     return snapshot is not None and meaning_of(snapshot.model.kind).refreshes(snapshot.model)
 
 
-def _backlog(
+def _find_backlog(
     tasks: PlanTasks, filler: Snapshot, table: PhysicalTable, last: FillRecord, filled: set[str]
 ) -> Backlog | None:
-    """Return a model's backlog, or None if no input has changed or will change."""
     reads = tasks.tables_read(filler)
-    why_all, earlier = "", dict[str, Earlier]()
+    why_all, earlier = "", dict[str, LastRead]()
     seen: States = {}
     try:
-        seen = Skipping(tasks).inputs_of_definition(filler, table)
+        seen = SkipDecisions(tasks).inputs_of_definition(filler, table)
     except ComputesAllError as why:
         why_all = str(why)
     now = input_states(tasks.handles.lakehouse, reads, seen)
     try:
-        earlier = earlier_reads(tasks, reads, seen) if seen else {}
+        earlier = read_last_inputs(tasks, reads, seen) if seen else {}
     except ComputesAllError as why:
         why_all = str(why)
     moved = [
         _table_backlog(tasks, read, earlier.get(read.key), now.get(read.key), read.key in filled)
         for read in reads
-        if read.key in filled or _moved(earlier.get(read.key), now.get(read.key))
+        if read.key in filled or _has_changed(earlier.get(read.key), now.get(read.key))
     ]
     if not moved:
         return None
@@ -99,7 +100,7 @@ def _backlog(
         choice = RefreshChoice(tasks, filler, table, reads, now)
         try:
             refresh = choice.compute_small_inputs() or choice.from_changes(
-                keys_changed(tasks, filler, reads, seen, now), earlier
+                find_changed_rows(tasks, filler, reads, seen, now), earlier
             )
         except ComputesAllError as why:
             why_all = str(why)
@@ -108,14 +109,14 @@ def _backlog(
     return Backlog(last.recorded_at, tuple(moved), why_all, refresh)
 
 
-def _moved(was: Earlier | None, now: InputState | None) -> bool:
+def _has_changed(was: LastRead | None, now: InputState | None) -> bool:
     return was is None or now is None or was.has_changed(now)
 
 
 def _table_backlog(
     tasks: PlanTasks,
     read: TableRead,
-    was: Earlier | None,
+    was: LastRead | None,
     now: InputState | None,
     filled_first: bool,
 ) -> TableBacklog:

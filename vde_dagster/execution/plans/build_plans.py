@@ -12,21 +12,21 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.times import utc
 from vde_dagster.errors import ProjectError
 from vde_dagster.execution.apply.batches import with_batches
-from vde_dagster.execution.apply.early_fills import without_early
+from vde_dagster.execution.apply.early_fills import remove_early_ranges
 from vde_dagster.execution.plans.due_work import (
     environment_tables,
     with_auto_restatement,
     with_outdated,
 )
 from vde_dagster.execution.plans.finish_plan import (
-    change_in_a_word,
-    damages,
-    doubts,
+    damage_warnings,
+    name_change,
+    project_warnings,
     readable_id,
     with_statements,
 )
 from vde_dagster.execution.plans.gather_state import gather_state, related_models, stored_builder
-from vde_dagster.execution.plans.keepers import with_kept
+from vde_dagster.execution.plans.keepers import add_kept_texts
 from vde_dagster.execution.plans.signals import SignalContext, signal_caller
 from vde_dagster.execution.published_version import named_environment
 from vde_dagster.lakehouse.metadata.table_metadata import columns_of
@@ -68,12 +68,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlanBuilder:
-    """Builds plans of a project and of its environments, without storing them."""
+    """Builds plans without storing them: plans of files, runs, and restatements."""
 
     handles: Handles
 
     def make_part(self, models: Mapping[ModelName, Model], environment: str) -> Plan:
-        """Plan some models with their ancestors only, without storing the plan."""
+        """Build a plan of some models and their ancestors, without storing it."""
         options = PlanOptions(skip_backfill=True, remove_models=True)
         return self.plan_files(environment, options, models, save=False, part=True)
 
@@ -86,7 +86,7 @@ class PlanBuilder:
         save: bool,
         part: bool = False,
     ) -> Plan:
-        """Plan some or all models of the project's files."""
+        """Build a plan of all or some models of the project's files."""
         handles, store = self.handles, self.handles.store
         if not part:
             store.project.require_own()
@@ -128,9 +128,9 @@ class PlanBuilder:
             *config_warnings(handles.settings),
             *handles.project.warnings,
             *grammar_warnings(),
-            *(() if part else doubts(handles)),
+            *(() if part else project_warnings(handles)),
         )
-        said = (*map(str, (*about, *warnings)), *damages(state, environment))
+        messages = (*map(str, (*about, *warnings)), *damage_warnings(state, environment))
 
         def real_types(table: PhysicalTable) -> dict[str, str]:
             return columns_of(handles.lakehouse.table_metadata(table.ref), None)
@@ -140,7 +140,7 @@ class PlanBuilder:
         if may_change_in_place(snapshots, state, options):
             # Hashes of readers depend on the real types of production's reused tables.
             snapshots = handles.snapshots_of(models, None, [], revise=resolved.revise)
-            said = (*said, *warnings_in_place(resolved.findings))
+            messages = (*messages, *warnings_in_place(resolved.findings))
             state = gather(snapshots)
         snapshots = state.keep_published(snapshots)
         kept = state.target.kept if state.target is not None else {}
@@ -149,16 +149,16 @@ class PlanBuilder:
             plan = with_statements(handles, plan)
             # A plan of some models does not include other parts of the files.
             whole = not part and not options.select
-            return with_kept(handles, plan, kept) if whole else replace(plan, kept=dict(kept))
+            return add_kept_texts(handles, plan, kept) if whole else replace(plan, kept=dict(kept))
 
-        return self._make(
+        return self._make_plan(
             environment,
             snapshots,
             state,
             options,
             with_settings,
             resolved=resolved,
-            warnings=said,
+            warnings=messages,
             save=save,
         )
 
@@ -171,7 +171,7 @@ class PlanBuilder:
         ticks: bool = False,
         of: Sequence[str] = (),
     ) -> Plan:
-        """Plan the due intervals of an environment.
+        """Build a plan of the due intervals of an environment's published models.
 
         Args:
             ticks: Whether the plan is a scheduled run, which includes automatic restatements.
@@ -195,14 +195,14 @@ class PlanBuilder:
         )
 
         def with_published(plan: Plan) -> Plan:
-            said = store.statements.around_runs(environment)
-            plan = replace(plan, statements=said, kept=current.kept)
+            messages = store.statements.around_runs(environment)
+            plan = replace(plan, statements=messages, kept=current.kept)
             return with_auto_restatement(handles, plan, save=save) if ticks else plan
 
-        return self._make(environment, snapshots, state, options, with_published, save=save)
+        return self._make_plan(environment, snapshots, state, options, with_published, save=save)
 
     def restate(self, environment: str, options: PlanOptions) -> Plan:
-        """Plan a restatement of an environment's published models."""
+        """Build a plan that fills filled intervals of an environment's published models again."""
         handles = self.handles
         run = self.plan_published(environment, replace(options, full=True), save=False)
         require_same_ranges(run, environment_tables(handles, environment))
@@ -213,7 +213,7 @@ class PlanBuilder:
         plan = with_batches(handles, with_outdated(handles, plan))
         return replace(plan, id=readable_id(plan, f"restates_{next(iter(plan.restates), '')}"))
 
-    def _make(
+    def _make_plan(
         self,
         environment: str,
         snapshots: dict[ModelName, Snapshot],
@@ -225,15 +225,10 @@ class PlanBuilder:
         resolved: ForwardOnly | None = None,
         warnings: tuple[str, ...] = (),
     ) -> Plan:
-        """Create a plan from snapshots.
-
-        Args:
-            resolved: Set for a plan of files; None for a run.
-        """
         handles, settings = self.handles, self.handles.settings
         kind = PlanKind.RUN if resolved is None else PlanKind.PLAN
         now = utc(options.now) if options.now else handles.store.database.clock.now()
-        state, early = without_early(handles, state, save=save)
+        state, early = remove_early_ranges(handles, state, save=save)
         alone = [name for name, one in snapshots.items() if not one.model.kind.is_read]
         if alone and kind is PlanKind.RUN:
             audited = handles.store.audits.audited_until(environment, alone)
@@ -276,7 +271,7 @@ class PlanBuilder:
             plan = with_batches(handles, plan)
         if kind is PlanKind.PLAN and not options.remove_models:
             require_confirmed_removals(plan, state, settings.max_removed)
-        plan = replace(plan, id=readable_id(plan, change_in_a_word(plan, state)))
+        plan = replace(plan, id=readable_id(plan, name_change(plan, state)))
         if options.no_gaps:
             require_no_gaps(plan, state.target, state.tables)
         return plan
@@ -288,12 +283,12 @@ def select_models(
     models: Mapping[ModelName, Model],
     patterns: Sequence[str],
 ) -> dict[ModelName, Model]:
-    """Return the project with only the selected models changed.
+    """Take the selected models from the files, and all other models as they are published.
 
     Raises:
         UsageError: A pattern selects nothing.
     """
-    # A model that is not selected keeps its published definition in the environment, or for a new
+    # A model that is not selected keeps its published definition in the environment, or, for a new
     # environment, its definition in production. A model that is not published there is left out,
     # unless a selected model reads it.
     store = handles.store

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Missing ranges of models, and the environment whose run will compute them.
+    """Ranges of models that are not filled, and the environments whose runs will fill them.
 
     Args:
         by_environment: Missing ranges (UTC) by model.
@@ -67,7 +67,7 @@ class Missing:
         }
 
     def sentence(self) -> str:
-        """Describe the missing work, with its command."""
+        """Describe the missing intervals and unread changes, with the command to compute them."""
         parts = []
         for environment, models in self.by_environment.items():
             intervals = sum(self.units[name] for name in models)
@@ -82,7 +82,7 @@ class Missing:
 
 
 def pending_work(handles: Handles, plan: Plan, *, ignore_cron: bool = False) -> Missing:
-    """Return the work that a plan without changes leaves undone.
+    """Return the due intervals and unread changes of an environment that a plan leaves undone.
 
     Args:
         ignore_cron: Whether complete intervals are due before the cron has ticked.
@@ -108,7 +108,7 @@ def pending_work(handles: Handles, plan: Plan, *, ignore_cron: bool = False) -> 
 
 
 def environment_tables(handles: Handles, environment: str) -> dict[ModelName, PhysicalTable]:
-    """Return the tables of an environment, by model."""
+    """Return the physical tables of an environment, by model."""
     current = handles.store.environments.get(environment)
     if current is None:
         return {}
@@ -121,7 +121,7 @@ def environment_tables(handles: Handles, environment: str) -> dict[ModelName, Ph
 
 
 def with_outdated(handles: Handles, plan: Plan) -> Plan:
-    """Add to a plan the tables, in all environments, that its restatement makes outdated."""
+    """Add the tables of all environments that a plan's restatement makes outdated."""
     if not plan.restates:
         return plan
     found = handles.store.outdated.find(RestatedRanges.by(plan), plan.snapshots)
@@ -129,7 +129,7 @@ def with_outdated(handles: Handles, plan: Plan) -> Plan:
 
 
 def find_changeable_environment(handles: Handles, snapshot_id: str) -> Environment:
-    """Return an environment that contains a snapshot and is not frozen.
+    """Return an environment that contains a snapshot and is not frozen, preferably production.
 
     Raises:
         UsageError: No such environment exists.
@@ -147,7 +147,7 @@ def find_changeable_environment(handles: Handles, snapshot_id: str) -> Environme
 
 
 def with_auto_restatement(handles: Handles, plan: Plan, *, save: bool) -> Plan:
-    """Add due automatic restatements of models to a run of production.
+    """Add due automatic restatements (`auto_restatement_cron`) to a run of production.
 
     Args:
         save: Whether to record the restatements.
@@ -156,7 +156,7 @@ def with_auto_restatement(handles: Handles, plan: Plan, *, save: bool) -> Plan:
     # run, even if the cron ticks again meanwhile.
     if plan.environment != PRODUCTION:
         return plan
-    ticks = _ticks(handles, plan)
+    ticks = _due_ticks(handles, plan)
     if not ticks:
         return plan
     store = handles.store
@@ -174,8 +174,7 @@ def with_auto_restatement(handles: Handles, plan: Plan, *, save: bool) -> Plan:
     return with_outdated(handles, restated_plan(restate(plan, wanted, frozenset(), beside=True)))
 
 
-def _ticks(handles: Handles, plan: Plan) -> dict[str, tuple[ModelName, RestatementTick]]:
-    """Return, by table, the latest tick of each model with automatic restatements."""
+def _due_ticks(handles: Handles, plan: Plan) -> dict[str, tuple[ModelName, RestatementTick]]:
     found: dict[str, tuple[ModelName, RestatementTick]] = {}
     for model in plan.models:
         if model.table is None or model.snapshot_id is None or model.table.id in found:

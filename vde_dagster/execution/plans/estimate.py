@@ -35,7 +35,7 @@ HALF_LIFE = 3
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Estimated quantity: minimum, expected value, and maximum."""
+    """Estimated seconds, rows, bytes or price: minimum, expected value, and maximum."""
 
     low: float
     expected: float
@@ -45,7 +45,7 @@ class Spread:
         return Spread(self.low + other.low, self.expected + other.expected, self.high + other.high)
 
     def text(self, written: Callable[[float], str], unit: str = "") -> str:
-        """Format the estimate."""
+        """Format the estimate, as `120 s (90 to 200)`."""
         low, expected, high = map(written, (self.low, self.expected, self.high))
         return f"{expected}{unit}" if low == high else f"{expected}{unit} ({low} to {high})"
 
@@ -63,9 +63,7 @@ NOTHING = Spread(0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class ModelEstimate:
-    """Estimated cost of computing a model.
-
-    Figures that no fill provides are None.
+    """Estimated cost of computing a model. Figures that no fill provides are None.
 
     Args:
         seconds: Wall-clock seconds.
@@ -84,7 +82,7 @@ class ModelEstimate:
     bytes_read: Spread | None = None
 
     def price(self, prices: CostSettings) -> Spread:
-        """Return the price of the computation."""
+        """Compute the price of the estimated work."""
 
         def at(end: Literal["low", "expected", "high"]) -> float:
             parts = (self.seconds, self.task_seconds, self.bytes, self.bytes_read)
@@ -95,14 +93,17 @@ class ModelEstimate:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        return {**{name: _json(getattr(self, name)) for name in QUANTITIES}, "fills": self.fills}
+        return {
+            **{name: _spread_json(getattr(self, name)) for name in QUANTITIES},
+            "fills": self.fills,
+        }
 
 
 QUANTITIES = ("seconds", "task_seconds", "rows", "bytes", "bytes_read")
 """Names of the estimated quantities, which are fields of a fill's record."""
 
 
-def _json(spread: Spread | None) -> dict[str, float] | None:
+def _spread_json(spread: Spread | None) -> dict[str, float] | None:
     return spread.to_json() if spread else None
 
 
@@ -155,8 +156,8 @@ class Estimate:
         """Return the documented JSON form."""
         money = self.money
         return {
-            **{name: _json(getattr(self, name)) for name in QUANTITIES},
-            "money": _json(money),
+            **{name: _spread_json(getattr(self, name)) for name in QUANTITIES},
+            "money": _spread_json(money),
             "currency": self.prices.currency if money else None,
             "unknown": list(map(str, self.unknown)),
             "models": {str(name): one.to_json() for name, one in self.models.items()},
@@ -165,15 +166,15 @@ class Estimate:
     def sentence(self) -> str:
         """Describe the estimate in a sentence."""
         known = self.models.values()
-        parts = [self.seconds.text(_whole, " s") + " of work"]
+        parts = [self.seconds.text(_format_number, " s") + " of work"]
         if tasks := self.task_seconds:
-            parts.append(tasks.text(_whole, " s") + " of tasks")
+            parts.append(tasks.text(_format_number, " s") + " of tasks")
         if any(one.rows for one in known):
-            parts.append(self.rows.text(_whole) + " rows")
+            parts.append(self.rows.text(_format_number) + " rows")
         if any(one.bytes for one in known):
-            parts.append(self.bytes.text(_size) + " written")
+            parts.append(self.bytes.text(_format_size) + " written")
         if read := self.bytes_read:
-            parts.append(read.text(_size) + " read")
+            parts.append(read.text(_format_size) + " read")
         if money := self.money:
             parts.append(money.text(self.prices.text))
         fills = sum(one.fills for one in known)
@@ -183,31 +184,31 @@ class Estimate:
         return f"{text}; unknown for {listed(self.unknown)}, never computed before"
 
 
-def _whole(value: float) -> str:
+def _format_number(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def _size(value: float) -> str:
+def _format_size(value: float) -> str:
     return size(round(value))
 
 
 def estimate_plan(handles: Handles, plan: Plan) -> Estimate:
-    """Estimate the work of a plan from earlier fills."""
+    """Estimate the seconds, rows and bytes of a plan's work from earlier fills of its tables."""
     # The estimate is based on the fills of each table, or for a new table, on the fills of the
     # model's earlier table in the environment or in production. Fills of the plan itself do not
     # count, so that the estimate is the same after the apply. It is cached for the next caller.
-    last, key = _LAST.get(handles), (plan.id, plan.base_version, handles.settings.cost)
+    last, key = _CACHED.get(handles), (plan.id, plan.base_version, handles.settings.cost)
     if last is None or last[:2] != (key, plan.models):
-        last = _LAST[handles] = (key, plan.models, _estimated(handles, plan))
+        last = _CACHED[handles] = (key, plan.models, _make_estimate(handles, plan))
     return last[2]
 
 
-_LAST: WeakKeyDictionary[Handles, tuple[object, tuple[PlannedModel, ...], Estimate]] = (
+_CACHED: WeakKeyDictionary[Handles, tuple[object, tuple[PlannedModel, ...], Estimate]] = (
     WeakKeyDictionary()
 )
 
 
-def _estimated(handles: Handles, plan: Plan) -> Estimate:
+def _make_estimate(handles: Handles, plan: Plan) -> Estimate:
     store = handles.store
     shown = store.versions.at(plan.environment, plan.base_version)
     shown = shown or store.environments.get(PRODUCTION)
@@ -259,7 +260,7 @@ def _sum(parts: Iterable[Spread | None]) -> Spread | None:
 def estimate_fill(
     fills: Sequence[FillRecord], wanted: Interval, *, by_range: bool
 ) -> ModelEstimate | None:
-    """Estimate one fill by earlier fills, or return None if none of them computed rows.
+    """Estimate the cost of one fill from earlier fills; return None if none of them computed rows.
 
     Args:
         fills: Fills of the table, or of its predecessor, newest first. Skipped fills are ignored.
@@ -269,23 +270,22 @@ def estimate_fill(
     computed = [one for one in fills if one.facts.skipped is None and one.seconds is not None]
     if not computed:
         return None
-    length = _length(wanted) if by_range else 1.0
+    length = _seconds(wanted) if by_range else 1.0
 
     def spread(quantity: str) -> Spread | None:
         known = [
-            (_length(one.interval) if by_range else 1.0, float(found))
+            (_seconds(one.interval) if by_range else 1.0, float(found))
             for one in computed
             if (found := getattr(one, quantity)) is not None
         ]
-        return _spread(known, length) if known else None
+        return _estimate_quantity(known, length) if known else None
 
     return ModelEstimate(**{name: spread(name) for name in QUANTITIES}, fills=len(computed))
 
 
-def _spread(known: Sequence[tuple[float, float]], length: float) -> Spread:
-    """Estimate a quantity for a length of time from (length, quantity) pairs, newest first."""
+def _estimate_quantity(known: Sequence[tuple[float, float]], length: float) -> Spread:
     weights = [0.5 ** (age / HALF_LIFE) for age in range(len(known))]
-    line = _line(known, weights)
+    line = _fit_line(known, weights)
     expected = line(length)
     shares = [
         (value / line(one), weight)
@@ -296,11 +296,12 @@ def _spread(known: Sequence[tuple[float, float]], length: float) -> Spread:
     # With few fills, the next value is more often outside of their range.
     wider = 1 + 1 / len(known)
     # The median, because a single fill that waited for others says little.
-    return Spread(expected * low / wider, expected * _middle(shares), expected * high * wider)
+    return Spread(
+        expected * low / wider, expected * _weighted_median(shares), expected * high * wider
+    )
 
 
-def _middle(shares: Sequence[tuple[float, float]]) -> float:
-    """Return the weighted median."""
+def _weighted_median(shares: Sequence[tuple[float, float]]) -> float:
     half, so_far = sum(weight for _, weight in shares) / 2, 0.0
     for share, weight in sorted(shares):
         so_far += weight
@@ -309,7 +310,7 @@ def _middle(shares: Sequence[tuple[float, float]]) -> float:
     return max(shares)[0]
 
 
-def _line(
+def _fit_line(
     known: Sequence[tuple[float, float]], weights: Sequence[float]
 ) -> Callable[[float], float]:
     def average(value: Callable[[float, float], float]) -> float:
@@ -331,14 +332,14 @@ def _line(
     return lambda length: start + slope * length
 
 
-def _length(interval: Interval) -> float:
+def _seconds(interval: Interval) -> float:
     return (interval.end - interval.start).total_seconds()
 
 
 def past_estimates(
     fills: Sequence[FillRecord], *, by_range: bool
 ) -> Iterator[tuple[FillRecord, ModelEstimate]]:
-    """Yield fills (newest first), each with the estimate from the fills before it."""
+    """Yield each fill, newest first, with the estimate that the fills before it give."""
     for place, fill in enumerate(fills):
         if fill.facts.skipped is not None or fill.seconds is None:
             continue

@@ -29,17 +29,16 @@ if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
 
 
-def doubts(handles: Handles) -> tuple[str, ...]:
-    """Return warnings for a plan of files.
+def project_warnings(handles: Handles) -> tuple[str, ...]:
+    """Warn if the state may belong to another project, or if it is empty but the warehouse is not.
 
     Raises:
         UsageError: The state belongs to another project.
     """
-    return (*_other_name(handles), *_new_beside_old(handles))
+    return (*_warn_of_other_name(handles), *_warn_of_empty_state(handles))
 
 
-def _other_name(handles: Handles) -> Iterator[str]:
-    """Warn about a shared state that was written from a folder with another name."""
+def _warn_of_other_name(handles: Handles) -> Iterator[str]:
     owner, own = handles.store.project.require_own(), handles.settings.identity
     if owner is None or handles.settings.state_url is None or not own.may_be_other(owner):
         return
@@ -50,8 +49,7 @@ def _other_name(handles: Handles) -> Iterator[str]:
     )
 
 
-def _new_beside_old(handles: Handles) -> Iterator[str]:
-    """Warn about an empty state if the warehouse has tables."""
+def _warn_of_empty_state(handles: Handles) -> Iterator[str]:
     if not handles.store.project.is_new():
         return
     found: list[str] = []
@@ -71,22 +69,22 @@ def _new_beside_old(handles: Handles) -> Iterator[str]:
 
 
 def require_engine_for(plan: Plan, handles: Handles, tests: PlanTests | None) -> None:
-    """Check that an engine is available if applying a plan needs one.
+    """Check that Spark is available if an apply of the plan needs Spark.
 
     Raises:
-        NoSparkError: No engine is available.
+        NoSparkError: Spark is not available.
     """
     if (
-        any(map(_works, plan.models))
+        any(map(_needs_spark, plan.models))
         or plan.statements
-        or _unknown_views(plan, handles)
-        or (tests is not None and tests.need_an_engine(plan))
+        or _has_unanalyzed_views(plan, handles)
+        or (tests is not None and tests.needs_spark(plan))
     ):
         handles.require_engine()
 
 
-def require_pointers(handles: Handles, plan: Plan) -> None:
-    """Check that the login may publish if a plan writes a preview of a production table.
+def require_right_to_preview(handles: Handles, plan: Plan) -> None:
+    """Check that the login may publish if the plan writes a branch of one of production's tables.
 
     Raises:
         NotAllowedError: The login lacks the right to publish; nothing was changed.
@@ -95,7 +93,7 @@ def require_pointers(handles: Handles, plan: Plan) -> None:
     previews = {
         model.table.preview.of: model
         for model in plan.models
-        if model.table is not None and model.table.preview is not None and _works(model)
+        if model.table is not None and model.table.preview is not None and _needs_spark(model)
     }
     if not previews:
         return
@@ -107,15 +105,14 @@ def require_pointers(handles: Handles, plan: Plan) -> None:
         handles.store.rights.require("publish", what)
 
 
-def _works(model: PlannedModel) -> bool:
-    """Check whether an engine processes a model."""
+def _needs_spark(model: PlannedModel) -> bool:
     computes = model.builds and not model.records_only and model.skips is None
     new = model.table is not None and not model.table.created and model.snapshot_id is not None
     return computes or new or model.audits or model.layout or model.deploys
 
 
-def _unknown_views(plan: Plan, handles: Handles) -> bool:
-    """Check whether the plan publishes a query whose types were never analyzed."""
+def _has_unanalyzed_views(plan: Plan, handles: Handles) -> bool:
+    """Check whether the plan publishes views whose column types Spark has not analyzed yet."""
     shown = {
         entry.snapshot_id
         for entry in plan.entries.values()
@@ -126,8 +123,8 @@ def _unknown_views(plan: Plan, handles: Handles) -> bool:
     return bool(shown) and len(handles.store.snapshots.view_types(shown)) < len(shown)
 
 
-def damages(state: WarehouseState, environment: str) -> Iterator[str]:
-    """Return the warnings on damaged definitions and their repair."""
+def damage_warnings(state: WarehouseState, environment: str) -> Iterator[str]:
+    """Yield warnings on damaged definitions in the state store, and on their repair."""
     for name in state.mended:
         yield (f"the stored definition of {name} was damaged; it is restored from its file")
     for name in state.left_out:
@@ -138,7 +135,7 @@ def damages(state: WarehouseState, environment: str) -> Iterator[str]:
 
 
 def with_statements(handles: Handles, plan: Plan) -> Plan:
-    """Add the statements `before_all` and `after_all` of the settings and the sources."""
+    """Add the `before_all` and `after_all` statements of the settings to a plan."""
     settings = handles.settings
     before = handles.store.statements.around_runs(plan.environment)
     made = NO_STATEMENTS
@@ -178,7 +175,6 @@ def with_statements(handles: Handles, plan: Plan) -> Plan:
 def _check_operators(
     statements: Iterable[str], dialect: str, plan: Plan, trusted: frozenset[str]
 ) -> None:
-    """Raise a ProjectError for operators of another dialect whose result may differ on Spark."""
     if dialect in SPARKS:
         return
     from vde_dagster.semantics.checks.operands import Origin
@@ -201,7 +197,9 @@ _DIGITS = string.digits + string.ascii_lowercase
 
 
 def readable_id(plan: Plan, change: str) -> str:
-    """Make an id for a plan from its environment, creation day (UTC), change, and a random part."""
+    """Create a plan's id such as `prod-29Nov-orders-x7k2p9` from environment, day (UTC)
+    and change.
+    """
     # The id is also used in names of branches and files, so it has only letters, digits, `-` and
     # `_`. The environment's name and the change are cut to fit.
     tail = "".join(secrets.choice(_DIGITS) for _ in range(_RANDOM_LENGTH))
@@ -213,8 +211,8 @@ def readable_id(plan: Plan, change: str) -> str:
     return "-".join(part for part in (head, when, word, tail) if part)
 
 
-def change_in_a_word(plan: Plan, state: WarehouseState) -> str:
-    """Return a plan's subject, as in `orders_with_total`, `orders_and_3_more`, `new` or `run`."""
+def name_change(plan: Plan, state: WarehouseState) -> str:
+    """Name a plan's change for its id: `orders_with_total`, `orders_and_3_more`, `new` or `run`."""
     if plan.kind is not PlanKind.PLAN:
         return str(plan.kind.value)
     edited = [model for model in plan.models if model.change in (Change.MODIFIED, Change.REMOVED)]

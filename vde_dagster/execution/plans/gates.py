@@ -26,12 +26,12 @@ GATES: Seam[Gate] = Seam("gates")
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """Gates of a project, evaluated for plans."""
+    """Checks plans against the rules of a project's plug-ins before they are applied."""
 
     handles: Handles
 
     def objections(self, plan: Plan) -> list[Objection]:
-        """Evaluate the gates for a plan that is not empty.
+        """Collect the objections of all gates to a plan; an empty plan has none.
 
         Raises:
             VdeError: A gate cannot decide.
@@ -47,7 +47,7 @@ class Gates:
         return found
 
     def current_objections(self, plan: Plan, *, approved: bool = False) -> list[Objection]:
-        """Evaluate the project's gates for a plan that another user may have written.
+        """Collect the objections of all gates to a plan that another user may have written.
 
         Args:
             approved: Whether a person has read the plan.
@@ -63,7 +63,7 @@ class Gates:
         return []
 
     def stored_objections(self, plan: Plan) -> Sequence[Objection]:
-        """Return a plan's stored objections, or evaluate the gates if none were stored.
+        """Return the objections stored with a plan; collect them if none were stored.
 
         Raises:
             VdeError: A gate cannot decide.
@@ -88,18 +88,20 @@ class Gates:
             return False
         found = self.current_objections(plan, approved=approved_by is not None)
         refused = [one for one in found if one.level == "refuse"]
-        asked = [one for one in found if one.level == "ask" and not _approves(approved_by, one)]
+        asked = [
+            one for one in found if one.level == "ask" and not _is_approved_by(approved_by, one)
+        ]
         if (refused or asked) and self.handles.store.plans.record(plan.id) is not None:
-            said = [one.to_json() for one in refused or asked]
-            self.handles.store.outbox.add("held", [{"plan": plan.id, "objections": said}])
+            objections = [one.to_json() for one in refused or asked]
+            self.handles.store.outbox.add("held", [{"plan": plan.id, "objections": objections}])
         if refused:
-            raise _closed(plan, refused, "change the project to meet the rules, and plan again")
+            raise _refusal(plan, refused, "change the project to meet the rules, and plan again")
         if asked:
             to = (
                 ", ".join(dict.fromkeys(name for one in asked for name in one.approvers))
                 or "whoever"
             )
-            raise _closed(
+            raise _refusal(
                 plan,
                 asked,
                 f"{to} can approve it: review it, then run vde apply {plan.environment} --plan "
@@ -108,11 +110,11 @@ class Gates:
         return True
 
 
-def _approves(who: str | None, objection: Objection) -> bool:
+def _is_approved_by(who: str | None, objection: Objection) -> bool:
     names = [name.casefold() for name in objection.approvers]
     return who is not None and (not names or who.casefold() in names)
 
 
-def _closed(plan: Plan, found: Sequence[Objection], hint: str) -> UsageError:
+def _refusal(plan: Plan, found: Sequence[Objection], hint: str) -> UsageError:
     reasons = "; ".join(f"{one.rule}: {one.message}" for one in found)
     return UsageError(f"plan {plan.id} was not applied because of rules: {reasons}", hint=hint)

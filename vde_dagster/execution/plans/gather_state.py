@@ -33,7 +33,7 @@ def gather_state(
     among: Collection[ModelName] | None = None,
     current: Environment | None = None,
 ) -> WarehouseState:
-    """Read an environment, production, and every table that may serve the target.
+    """Read an environment, production, and all tables that may serve the models of a plan.
 
     Args:
         snapshots: The target's snapshots; the environment's own by default.
@@ -49,9 +49,9 @@ def gather_state(
     def read(target: Environment | None, production: Environment | None) -> WarehouseState:
         if snapshots is None:
             return complete_state(store, target, production, ())
-        return _readable_state(store, target, production, snapshots)
+        return _read_repaired_state(store, target, production, snapshots)
 
-    part = _part(read, target, production, among) if among is not None else None
+    part = _read_part(read, target, production, among) if among is not None else None
     state = part or read(target, production)
     state, changed = rehash_definitions(state, CANONICALISER, build)
     kept = {table.id: table for table in changed if not store.tables.rehash(table)}
@@ -61,7 +61,7 @@ def gather_state(
         state = replace(state, tables={**state.tables, **stored})
     if snapshots is None:
         return state
-    state = with_pinned(store, state, snapshots)
+    state = add_physical_versions(store, state, snapshots)
     return replace(
         state,
         view_types=_view_types(store, state, snapshots),
@@ -70,18 +70,16 @@ def gather_state(
 
 
 def stored_builder(handles: Handles) -> Build:
-    """Return the function that recomputes hashes of stored definitions."""
+    """Return a function that rebuilds snapshots from stored definitions, with current hashes."""
     return lambda models, revise: handles.snapshots_of(models, revise=revise)
 
 
-def _part(
+def _read_part(
     read: Callable[[Environment | None, Environment | None], WarehouseState],
     target: Environment | None,
     production: Environment | None,
     among: Collection[ModelName],
 ) -> WarehouseState | None:
-    """Read the state of some models, or return None if an earlier canonicalizer hashed it."""
-
     # All tables of production stay guarded, because any of them may serve one of these models.
     def part(environment: Environment | None) -> Environment | None:
         if environment is None:
@@ -96,12 +94,11 @@ def _part(
     return replace(state, guarded=state.guarded | shown)
 
 
-def with_pinned(
+def add_physical_versions(
     store: StateStore, state: WarehouseState, snapshots: Mapping[ModelName, Snapshot]
 ) -> WarehouseState:
-    """Add the tables that the property `physical_version` of models names.
-
-    Only tables that production does not show are added.
+    """Add the tables that models name in the property `physical_version`, unless production shows
+    them.
     """
     pinned: dict[ModelName, str] = {}
     tables, read = dict(state.tables), dict(state.snapshots)
@@ -125,7 +122,7 @@ def with_pinned(
 def find_previews(
     store: StateStore, snapshots: Mapping[ModelName, Snapshot]
 ) -> dict[ModelName, tuple[PreviewedDefinition, ...]]:
-    """Read the previews of a project's models that can change in place."""
+    """Return the development branches of production's tables, by model that can change in place."""
     changing = {name for name, one in snapshots.items() if one.model.kind.changes_in_place}
     if not changing:
         return {}
@@ -144,13 +141,12 @@ def find_previews(
     return found
 
 
-def _readable_state(
+def _read_repaired_state(
     store: StateStore,
     target: Environment | None,
     production: Environment | None,
     snapshots: Mapping[ModelName, Snapshot],
 ) -> WarehouseState:
-    """Read an environment and production, and repair damaged definitions of the target."""
     # If `snapshots` has a definition with the id of a damaged one, it is written again. Otherwise,
     # the model is planned as changed.
     shown = WarehouseState(target, production).published_ids
@@ -165,7 +161,6 @@ def _readable_state(
 def _view_types(
     store: StateStore, state: WarehouseState, snapshots: Mapping[ModelName, Snapshot]
 ) -> ViewTypes:
-    """Read the columns of views that change, as Spark analyzed them before and after the change."""
     entries = state.base.entries if state.base else {}
     # By the stored id; a rehashed snapshot has another id.
     wanted: dict[str, str] = {}
@@ -186,7 +181,7 @@ def complete_state(
     snapshots: Iterable[Snapshot],
     unreadable: set[str] | None = None,
 ) -> WarehouseState:
-    """Add the snapshots and tables that environments and a target refer to.
+    """Read the snapshots and tables that environments and a plan's target refer to.
 
     Args:
         snapshots: The target's snapshots.
@@ -227,13 +222,14 @@ def complete_state(
     return WarehouseState(target, production, read, tables)
 
 
-def resolve_against_production(
+def reuse_production_tables(
     handles: Handles,
     models: Mapping[ModelName, Model],
     snapshots: dict[ModelName, Snapshot],
 ) -> dict[ModelName, Snapshot]:
-    """Reuse production's tables for models that change in place."""
-    # Problems are not reported here. The plan reports them.
+    """Let models that change in place reuse production's tables, as a plan does, without its
+    warnings.
+    """
     if not any(snapshot.model.kind.changes_in_place for snapshot in snapshots.values()):
         return snapshots
     production = handles.store.environments.get(PRODUCTION)
@@ -254,7 +250,7 @@ def resolve_against_production(
         handles.store.tables.load(sorted({e.table_id for e in entries.values() if e.table_id})),
         previews=find_previews(handles.store, snapshots),
     )
-    state = with_pinned(handles.store, state, snapshots)
+    state = add_physical_versions(handles.store, state, snapshots)
     if not may_change_in_place(snapshots, state, NOTHING_SAID):
         return snapshots
     resolved = ForwardOnly(state, NOTHING_SAID)
@@ -264,7 +260,9 @@ def resolve_against_production(
 def related_models(
     store: StateStore, environment: Environment, names: Iterable[ModelName]
 ) -> frozenset[ModelName]:
-    """Return the given models, all their ancestors, and the models that share a table with them."""
+    """Return some models, all their ancestors, and all models that share a table with one
+    of them.
+    """
     entries = environment.entries
     twins: dict[str, list[ModelName]] = {}
     for name, entry in entries.items():

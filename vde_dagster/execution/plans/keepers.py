@@ -22,14 +22,12 @@ class Keeper:
     Args:
         text: Returns the stored text: empty for nothing, None to keep the environment's text. Equal
             files must give equal texts.
-        readers: Returns the readers of models that the stored text declares, or None without a
-            text.
-        what: Kind of the readers.
+        readers: Returns the exposures that the stored text declares, or None without a text.
+        what: Kind of the exposures. Exposures of this kind from the project's files are replaced.
     """
 
     text: Callable[[Handles], str | None]
     readers: Callable[[Handles, Environment], Sequence[Exposure] | None]
-    # Readers of this kind from the project's files are replaced.
     what: str
 
 
@@ -39,7 +37,7 @@ KEEPERS: Seam[Keeper] = Seam("keepers")
 def find_readers(
     handles: Handles, environment: Environment, of_files: Sequence[Exposure]
 ) -> tuple[Exposure, ...]:
-    """Return the exposures that read an environment's models.
+    """Return the exposures that read an environment's models, from files and from stored texts.
 
     Raises:
         ProjectError: A stored text can no longer be read.
@@ -53,8 +51,8 @@ def find_readers(
     return readers
 
 
-def with_kept(handles: Handles, plan: Plan, kept: Mapping[str, str]) -> Plan:
-    """Add to a plan the project files that plug-ins store with its environment.
+def add_kept_texts(handles: Handles, plan: Plan, kept: Mapping[str, str]) -> Plan:
+    """Add to a plan the texts of the project files that plug-ins store with its environment.
 
     Args:
         kept: Current texts of the environment, by plug-in.
@@ -62,8 +60,8 @@ def with_kept(handles: Handles, plan: Plan, kept: Mapping[str, str]) -> Plan:
     Raises:
         ProjectError: A plug-in cannot read its files.
     """
-    said = {name: KEEPERS.require(name).text(handles) for name in KEEPERS.names()}
-    found = {name: kept.get(name, "") if text is None else text for name, text in said.items()}
+    texts = {name: KEEPERS.require(name).text(handles) for name in KEEPERS.names()}
+    found = {name: kept.get(name, "") if text is None else text for name, text in texts.items()}
     # Texts of absent plug-ins stay.
     made = {name: text for name, text in {**kept, **found}.items() if text}
     names = sorted({*made, *kept})

@@ -49,7 +49,7 @@ _MOST_FILLS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """Plans of a project and of its environments: created, tested, and rejected."""
+    """Creates, tests, estimates and rejects plans of a project's environments."""
 
     handles: Handles
 
@@ -62,7 +62,7 @@ class Plans:
         author: str | None = None,
         once: bool = False,
         at_once: bool = False,
-        **said: Any,
+        **fields: Any,
     ) -> Plan:
         """Plan the project's files for an environment.
 
@@ -73,7 +73,7 @@ class Plans:
             once: Whether to return an equal proposal that already waits, instead of a second one.
             at_once: Whether the caller applies the plan immediately. If that needs Spark and Spark
                 is unavailable, the plan is not stored.
-            said: Single fields of `PlanOptions`, instead of `options`.
+            fields: Single fields of `PlanOptions`, instead of `options`.
 
         Raises:
             ProjectError: The project has an error.
@@ -83,11 +83,11 @@ class Plans:
             NoSparkError: The plan is to be applied immediately, but Spark is unavailable.
         """
         named, environment = environment, environment_name(environment)
-        options = replace(options, **said)
-        save = self._may(environment, save=save, at_once=at_once)
+        options = replace(options, **fields)
+        save = self._can_store(environment, save=save, at_once=at_once)
         if author is not None:
             self.handles.store.rights.require("plan", "propose a plan")
-        branch = "" if options.restate else self._branch(named, environment)
+        branch = "" if options.restate else self._require_same_branch(named, environment)
         if options.restate:
             plan = PlanBuilder(self.handles).restate(environment, options)
         else:
@@ -100,7 +100,8 @@ class Plans:
         return self._store(plan, save=save, at_once=at_once, once=once)
 
     def proposed(self, plan: Plan, author: str | None = None) -> Plan:
-        """Return a plan of the project's files as a proposal, which needs an approval.
+        """Turn a plan of the project's files into a proposal, which must be approved before it is
+        applied.
 
         Args:
             author: The author of the proposal; the system user by default.
@@ -108,14 +109,7 @@ class Plans:
         proposal = Proposal(self.handles.project.files_hash, author or current_user())
         return replace(plan, proposal=proposal)
 
-    def _branch(self, named: str, environment: str) -> str:
-        """Return the Git branch that a name refers to.
-
-        The result is empty if the name is not a branch.
-
-        Raises:
-            UsageError: The environment belongs to another branch.
-        """
+    def _require_same_branch(self, named: str, environment: str) -> str:
         branch = branch_name(named)
         known = (
             None if environment == PRODUCTION else self.handles.store.plans.git_branch(environment)
@@ -139,28 +133,28 @@ class Plans:
         save: bool = True,
         at_once: bool = False,
         of: Sequence[str] = (),
-        **said: Any,
+        **fields: Any,
     ) -> Plan:
-        """Plan a run: the due intervals of an environment with its published definitions.
+        """Plan a run: fill the due intervals of an environment with its published definitions.
 
         Args:
-            options: Time and selection. `save`, `at_once` and `said` are as in `make`.
+            options: Time and selection. `save`, `at_once` and `fields` are as in `make`.
             of: Patterns of models to restrict the plan to. A restricted plan is not stored.
 
         Raises:
             UsageError: The environment does not exist.
         """
         environment, save = environment_name(environment), save and not of
-        options = replace(options, **said)
-        save = self._may(environment, save=save, at_once=at_once)
+        options = replace(options, **fields)
+        save = self._can_store(environment, save=save, at_once=at_once)
         builder = PlanBuilder(self.handles)
         plan = builder.plan_published(environment, options, save=save, ticks=True, of=of)
         return self._store(plan, save=save, at_once=at_once)
 
     def backfill(self, snapshot_id: str, intervals: IntervalSet, *, restate: bool = False) -> Plan:
-        """Plan to fill ranges of the table of a stored snapshot, and store the plan.
+        """Plan to fill ranges of one snapshot's table, and store the plan.
 
-        The plan is for the environment that contains the snapshot, production first.
+        The plan is for an environment that contains the snapshot, preferably production.
 
         Args:
             intervals: The ranges (UTC), widened to whole units.
@@ -213,7 +207,7 @@ class Plans:
         return store.plans.reject(plan_id, name if verified else unverified(name), why)
 
     def test(self, plan: Plan) -> list[UnitTestFinished]:
-        """Run the unit tests of a plan.
+        """Run the unit tests of a plan's models, and return their results.
 
         Raises:
             StoreError: There is a test to run, but Spark is unavailable.
@@ -227,19 +221,19 @@ class Plans:
         return ended
 
     def breaks_to_accept(self, plan: Plan) -> tuple[ContractBreak, ...]:
-        """Return a plan's breaking changes that require confirmation."""
+        """Return a plan's breaking changes that a person must confirm."""
         name = plan.environment
         asks = name == PRODUCTION or self.handles.settings.is_protected(name)
         return plan.breaks if asks and plan.base_version else ()
 
     @property
     def gates(self) -> Gates:
-        """Gates of the project, evaluated for plans."""
+        """Rules of plug-ins that plans must meet."""
         return Gates(self.handles)
 
     @property
     def files(self) -> PlanFiles:
-        """Operations on plans in files."""
+        """Reads and writes plans as files."""
         from vde_dagster.execution.plans.plan_file import PlanFiles
 
         return PlanFiles(self.handles)
@@ -257,7 +251,7 @@ class Plans:
         return describe_break(part)
 
     def proven(self, plan: Plan) -> Plan:
-        """Return a plan with all fields derived again from its content; see `ProvenPlan`."""
+        """Derive all fields of a plan again from its definitions and tables; see `ProvenPlan`."""
         from vde_dagster.execution.plans.proven_plan import proven
 
         return proven(self.handles, plan)
@@ -272,7 +266,7 @@ class Plans:
         return dict(self.handles.store.snapshots.load(ids)) if ids else {}
 
     def estimate(self, plan: Plan) -> Estimate:
-        """Estimate the work of a plan; see `estimate_plan`."""
+        """Estimate the seconds, rows and bytes of a plan's work; see `estimate_plan`."""
         from vde_dagster.execution.plans.estimate import estimate_plan
 
         return estimate_plan(self.handles, plan)
@@ -280,7 +274,9 @@ class Plans:
     def past_estimates(
         self, since: datetime, until: datetime
     ) -> Iterator[tuple[Snapshot, FillRecord, ModelEstimate]]:
-        """Yield the fills recorded in a half-open range (UTC) with the estimates of that time."""
+        """Yield the fills of a half-open range of time (UTC), each with the estimate made before
+        it.
+        """
         # Each estimate is computed again, from the fills of the same table recorded before.
         from vde_dagster.execution.plans.estimate import MOST, past_estimates
 
@@ -294,13 +290,7 @@ class Plans:
                     if fill.recorded_at >= since:
                         yield snapshot, fill, estimate
 
-    def _may(self, environment: str, *, save: bool, at_once: bool) -> bool:
-        """Check whether a plan can be stored.
-
-        Raises:
-            NotAllowedError: The plan is for an immediate apply, and the login lacks the right to
-                apply.
-        """
+    def _can_store(self, environment: str, *, save: bool, at_once: bool) -> bool:
         # A login without the right to plan can only view the plan.
         rights = self.handles.store.rights
         if at_once:
@@ -308,11 +298,6 @@ class Plans:
         return save and rights.has("plan")
 
     def _store(self, plan: Plan, *, save: bool, at_once: bool = False, once: bool = False) -> Plan:
-        """Store a non-empty plan, if requested and if it can be applied.
-
-        Returns:
-            The stored plan.
-        """
         if save or at_once:
             plan = replace(plan, objections=tuple(self.gates.objections(plan)))
         if at_once and not plan.is_empty:

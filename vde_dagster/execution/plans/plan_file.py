@@ -23,7 +23,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.plugins import Seam
 from vde_dagster.base.texts import and_more
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.plans.plan_spelling import file_bytes, parse_json, require_spelling
+from vde_dagster.execution.plans.plan_spelling import file_bytes, parse_json, require_canonical_form
 from vde_dagster.execution.plans.proven_plan import is_applied, proven
 from vde_dagster.planning.intervals.interval import iso
 from vde_dagster.planning.plan.plan import Plan, PlanKind
@@ -45,17 +45,19 @@ MAX_BYTES = 500_000_000
 
 
 class Attachment(Protocol):
-    """Value that a plug-in attaches to plans, in their files and in the state."""
+    """Plug-in that attaches values, such as signatures, to plans in files and in the state."""
 
     def take(self, handles: Handles, document: Mapping[str, Any], value: Any) -> None:
-        """Store an attachment from a file, after the file was verified against this state.
+        """Check the value in a plan's file, and store it in the state.
+
+        The file itself was verified before.
 
         Raises:
             UsageError: The attachment is invalid; nothing is stored.
         """
 
     def descriptions(self, handles: Handles, plan_ids: Sequence[str]) -> Mapping[str, str]:
-        """Return, for each plan id, a text for the history that describes the plan's attachment."""
+        """Describe the stored values of plans for the history, by plan id."""
 
 
 ATTACHMENTS: Seam[Attachment] = Seam("attachments")
@@ -77,7 +79,7 @@ class PlanFile:
 
 @dataclass(frozen=True, slots=True)
 class PlanFiles:
-    """Files of a project's plans: written, read, and opened to be applied."""
+    """Reads and writes plans as files, and checks files before they are applied."""
 
     handles: Handles
 
@@ -87,12 +89,9 @@ class PlanFiles:
         return Path(text) if "." in text or "/" in text or os.sep in text else None
 
     def document(self, plan: Plan) -> dict[str, Any]:
-        """Return a stored plan as JSON values, without attachments.
-
-        The plan must have been read from the store.
-        """
+        """Convert a plan from the state store to JSON values, without attachments."""
         # A plan in memory may have other hashes of definitions.
-        return plan_document(plan, _identity(self.handles))
+        return plan_document(plan, _project_identity(self.handles))
 
     def save(self, plan_id: str, path: Path) -> None:
         """Write a stored plan to a file.
@@ -145,31 +144,33 @@ class PlanFiles:
         try:
             content = parse_json(data)
         except (ValueError, RecursionError) as error:
-            raise _not_a_plan(path, f"it is not valid JSON ({error})") from error
+            raise _not_a_plan_error(path, f"it is not valid JSON ({error})") from error
         if not isinstance(content, dict) or content.get("form") != FORM:
-            raise _not_a_plan(path, f"its format is not {FORM}")
-        require_spelling(path, data, content)
+            raise _not_a_plan_error(path, f"its format is not {FORM}")
+        require_canonical_form(path, data, content)
         attached = content.pop(ATTACHED, None)
         if not isinstance(attached, dict):
-            raise _not_a_plan(path, f"it has no '{ATTACHED}'")
+            raise _not_a_plan_error(path, f"it has no '{ATTACHED}'")
         if unknown := sorted(name for name in attached if ATTACHMENTS.find(name) is None):
-            raise _not_a_plan(path, f"no plug-in here reads its part '{ATTACHED}.{unknown[0]}'")
+            raise _not_a_plan_error(
+                path, f"no plug-in here reads its part '{ATTACHED}.{unknown[0]}'"
+            )
         try:
             plan = _decode_plan(content)
             made = plan_document(plan, content["project"])
         except Exception as error:  # A changed byte can cause any error while decoding.
-            raise _changed(
+            raise _changed_file_error(
                 path, content, [f"its stored values cannot be read ({error})"]
             ) from error
         if plan.kind is PlanKind.RUN:
-            raise _not_a_plan(path, "it is a run, which cannot be in a file")
+            raise _not_a_plan_error(path, "it is a run, which cannot be in a file")
         # Compare bytes, because 1, 1.0 and true are equal in Python.
         if canonical_json(made) != canonical_json(content):
-            raise _changed(path, content, list(_differences(content, made)))
+            raise _changed_file_error(path, content, list(_differences(content, made)))
         return PlanFile(plan, made, attached)
 
     def open(self, path: Path) -> Plan:
-        """Read a plan's file to apply it here, and store its attachments.
+        """Read and verify a plan's file, store its attachments, and return the plan for an apply.
 
         Raises:
             UsageError: The file is invalid, see `read`; the file is for another project or state;
@@ -188,7 +189,7 @@ class PlanFiles:
         return found.plan
 
     def attached_to(self, plan_ids: Sequence[str]) -> dict[str, str]:
-        """Return descriptions of plans' attachments, by plan id."""
+        """Describe the attachments of plans, such as signatures, by plan id."""
         descriptions: dict[str, str] = {}
         for name in self.handles.settings.plugins:
             part = ATTACHMENTS.find(name)
@@ -199,14 +200,14 @@ class PlanFiles:
 
 
 def plan_document(plan: Plan, project: Mapping[str, str]) -> dict[str, Any]:
-    """Return a plan as JSON values.
+    """Convert a plan and its definitions to JSON values.
 
     Args:
         project: The project's `id` or `name`.
     """
     stored = to_bytes(StoredPlan(replace(plan, snapshots={}), tuple(plan.snapshots)))
     definitions = {
-        key: _definition(snapshot, content_bytes(snapshot))
+        key: _definition_json(snapshot, content_bytes(snapshot))
         for key, snapshot in plan.snapshots.items()
     }
     shown = {str(model): key for model, key in _current_definitions(plan).items()}
@@ -232,26 +233,21 @@ def plan_document(plan: Plan, project: Mapping[str, str]) -> dict[str, Any]:
     return {**plain, "hash": hashlib.sha256(canonical_json(plain)).hexdigest()}
 
 
-def _identity(handles: Handles) -> dict[str, str]:
-    """Return the project's id, or its name if it has no id."""
+def _project_identity(handles: Handles) -> dict[str, str]:
     own = handles.settings.identity
     return {"id": own.id} if own.id else {"name": own.name if own.named else ""}
 
 
 def _require_state(handles: Handles, found: PlanFile) -> None:
-    """Check that a plan from a file is for this state.
-
-    Raises:
-        UsageError: The plan was rejected, or it is for another state; the message lists the
-            differences.
-    """
     plan = found.plan
     record = handles.store.plans.record(plan.id)
     if record is not None and record.status == "rejected":
         raise UsageError(f"plan {plan.id} was {record.message}", hint="plan again")
-    differences = [] if found.document["project"] == _identity(handles) else [_OTHER_PROJECT]
+    differences = (
+        [] if found.document["project"] == _project_identity(handles) else [_OTHER_PROJECT]
+    )
     if record is not None:
-        stored = plan_document(handles.store.plans.load(plan.id), _identity(handles))
+        stored = plan_document(handles.store.plans.load(plan.id), _project_identity(handles))
         differences += [f"the stored plan {one}" for one in _differences(found.document, stored)]
     else:
         handles.store.snapshots.load(plan.snapshots)  # The ids prove the state's content.
@@ -271,7 +267,6 @@ _OTHER_PROJECT = "it belongs to another project (by the setting id, or name)"
 
 
 def _state_differences(handles: Handles, plan: Plan) -> Iterator[str]:
-    """Yield the differences between this state and the plan's state."""
     # Later runs do not count, because they publish the same definitions, with more rows.
     store, name = handles.store, plan.environment
     current = store.environments.get(name)
@@ -298,7 +293,6 @@ def _state_differences(handles: Handles, plan: Plan) -> Iterator[str]:
 
 
 def _seed_differences(handles: Handles, plan: Plan) -> Iterator[str]:
-    """Yield seeds to fill whose rows differ in this clone."""
     # Plans do not contain rows of seeds.
     for model in plan.computed:
         kind = plan.snapshot_of(model).model.kind
@@ -310,26 +304,24 @@ def _seed_differences(handles: Handles, plan: Plan) -> Iterator[str]:
 
 
 def _current_definitions(plan: Plan) -> dict[ModelName, str]:
-    """Return the id of the definition that the environment has of each model in a plan."""
     # The plan of a new environment is compared with production.
     if not plan.base_version:
         return {}
     return {m.name: m.previous_snapshot_id for m in plan.models if m.previous_snapshot_id}
 
 
-def _definition(snapshot: Snapshot, data: bytes) -> dict[str, Any]:
+def _definition_json(snapshot: Snapshot, data: bytes) -> dict[str, Any]:
     return {
         "model": str(snapshot.name),
         "file": snapshot.model.location.path.as_posix(),
         "text": snapshot.model.source,
-        "runs": _runs(snapshot),
+        "runs": _executed_texts(snapshot),
         "hash": hashlib.sha256(data).hexdigest(),
         "stored": b64encode(data).decode(),
     }
 
 
-def _runs(snapshot: Snapshot) -> list[str]:
-    """Return all texts that a definition executes."""
+def _executed_texts(snapshot: Snapshot) -> list[str]:
     # The file of the model may not contain all of them.
     model = snapshot.model
     code = [] if model.python is None else [text for _, text in sorted(model.python.files.items())]
@@ -350,7 +342,6 @@ def _decode_plan(content: Mapping[str, Any]) -> Plan:
 
 
 def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
-    """Yield a text for each place where two JSON values differ."""
     # The text for a definition contains the model's name instead of the path.
     if isinstance(one, dict) and isinstance(other, dict):
         for key in sorted(one.keys() | other.keys()):
@@ -373,13 +364,15 @@ def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
         yield f"differs in {path}"
 
 
-def _not_a_plan(path: Path, why: str) -> UsageError:
+def _not_a_plan_error(path: Path, why: str) -> UsageError:
     return UsageError(
         f"{path} is not a plan: {why}", hint="to write a plan file, run: vde plan ENV --save FILE"
     )
 
 
-def _changed(path: Path, content: Mapping[str, Any], differences: Sequence[str]) -> UsageError:
+def _changed_file_error(
+    path: Path, content: Mapping[str, Any], differences: Sequence[str]
+) -> UsageError:
     descriptions = "; ".join(differences[:MOST_DIFFERENCES]) or "differs in hash"
     more = and_more(len(differences), MOST_DIFFERENCES)
     by = content.get("made_by")

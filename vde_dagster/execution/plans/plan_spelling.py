@@ -21,13 +21,13 @@ _MOST_DIGITS = 19
 
 
 def file_bytes(content: Mapping[str, Any]) -> bytes:
-    """Write a plan file's content in canonical form, see docs/signed_plans.md."""
+    """Encode a plan file's content as canonical JSON, see docs/signed_plans.md."""
     text = json.dumps(content, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
     return text.encode("utf-8", "surrogatepass")
 
 
 def parse_json(data: bytes) -> Any:
-    """Parse JSON strictly.
+    """Parse JSON; refuse duplicate keys and numbers that other parsers may round.
 
     Raises:
         ValueError: The bytes are not JSON in UTF-8, a key occurs twice in an object, or a number is
@@ -36,15 +36,15 @@ def parse_json(data: bytes) -> Any:
     """
     return json.loads(
         data.decode("utf-8", "surrogatepass"),
-        object_pairs_hook=_once,
-        parse_int=_whole,
-        parse_float=_finite,
-        parse_constant=_finite,
+        object_pairs_hook=_refuse_duplicates,
+        parse_int=_parse_integer,
+        parse_float=_parse_finite,
+        parse_constant=_parse_finite,
     )
 
 
-def require_spelling(path: Path, data: bytes, content: Mapping[str, Any]) -> None:
-    """Check that a plan's file is in the canonical form that `file_bytes` writes.
+def require_canonical_form(path: Path, data: bytes, content: Mapping[str, Any]) -> None:
+    """Check that a plan's file has exactly the bytes that `file_bytes` writes.
 
     Raises:
         UsageError: The file differs; the message has the first line that differs.
@@ -62,7 +62,7 @@ def require_spelling(path: Path, data: bytes, content: Mapping[str, Any]) -> Non
     )
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -71,13 +71,13 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _whole(text: str) -> int:
+def _parse_integer(text: str) -> int:
     if len(text.lstrip("-")) > _MOST_DIGITS:
         raise ValueError(f"the number {text[:30]} does not fit 64 bits")
     return int(text)
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"{text[:30]} is not a finite number")

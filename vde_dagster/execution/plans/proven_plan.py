@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
 
 _MOST = 5
-_WEIGHT = (
+_CATEGORIES_BY_SEVERITY = (
     *(Category.METADATA, Category.REUSE, Category.NON_BREAKING),
     *(Category.FORWARD_ONLY, Category.AFFECTED, Category.BREAKING),
 )
@@ -53,18 +53,20 @@ _WEIGHT = (
 
 @dataclass(frozen=True, slots=True)
 class ProvenPlan(Plan):
-    """Plan whose fields were derived again from its content."""
+    """Plan whose kind, changes, views and breaks were derived again from its definitions and
+    tables.
+    """
 
     written: Plan | None = None
 
     @property
     def as_written(self) -> Plan:
-        """The plan with its original fields."""
+        """The plan as it was stored or read from a file."""
         return self.written or self
 
 
 def require_proven(handles: Handles, plan: Plan) -> None:
-    """Check that a plan's kind, tables and work follow from its content.
+    """Check that a plan's kind, tables and ranges follow from its definitions and from the state.
 
     Raises:
         UsageError: A field differs, as listed; nothing was changed.
@@ -76,10 +78,10 @@ def require_proven(handles: Handles, plan: Plan) -> None:
     handles.store.plans.require_open(plan.id)
     if plan.is_empty:
         return
-    current = _current(handles, plan)
+    current = _require_current(handles, plan)
     if current is not None:
         require_changeable(current.name, current.frozen)
-    found = [*_inconsistent(plan, current), *_tables(handles, plan, current)]
+    found = [*_find_contradictions(plan, current), *_find_wrong_tables(handles, plan, current)]
     kind = derive_kind(handles, plan, current)
     if kind is not plan.kind:
         found.append(f"it is declared as a {plan.kind.value}, but is a {kind.value}")
@@ -88,13 +90,13 @@ def require_proven(handles: Handles, plan: Plan) -> None:
     found += (
         f"it would mark readers of {name} as outdated, but does not compute {name}"
         for name in plan.restates
-        if not _restated(plan, name)
+        if not _may_change_rows(plan, name)
     )
-    _require(plan, found)
+    _require_none(plan, found)
 
 
 def proven(handles: Handles, plan: Plan) -> Plan:
-    """Return a plan with all fields derived again from its content, for gates.
+    """Derive all fields of a plan again from its definitions and tables, for gates.
 
     Raises:
         UsageError: The plan hides a change or a break, or its definitions have other versions.
@@ -103,8 +105,8 @@ def proven(handles: Handles, plan: Plan) -> Plan:
     require_proven(handles, plan)
     if plan.is_empty:
         return plan
-    current = _current(handles, plan)
-    snapshots = _built(handles, plan)
+    current = _require_current(handles, plan)
+    snapshots = _rebuild_snapshots(handles, plan)
     build = stored_builder(handles)
     state = gather_state(handles.store, plan.environment, snapshots, build, None, current)
     if state.base is None:
@@ -128,8 +130,8 @@ def proven(handles: Handles, plan: Plan) -> Plan:
     if plan.base_version:
         # Types of views found by Spark since then may add breaks.
         certain = compare_models(request, snapshots, tables, replace(state, view_types={}))
-        _require(plan, list(_hidden(given, derived, certain)))
-    models = [_merged(given.get(name), one, plan.kind) for name, one in derived.items()]
+        _require_none(plan, list(_find_hidden_changes(given, derived, certain)))
+    models = [_merge_models(given.get(name), one, plan.kind) for name, one in derived.items()]
     kept = state.target.kept if state.target is not None else {}
     names = sorted({*plan.kept, *kept})
     around = handles.store.statements.around_runs(plan.environment)
@@ -150,19 +152,19 @@ def proven(handles: Handles, plan: Plan) -> Plan:
 
 
 def derive_kind(handles: Handles, plan: Plan, current: Environment | None) -> PlanKind:
-    """Derive a plan's kind from its content."""
+    """Determine whether a plan is a plan of files, a run or a restatement, from its content."""
     # A run has the environment's definitions, statements and stored files, and fills due intervals.
     # A restatement additionally refills filled intervals.
-    if current is None or not _shows_the_same(handles, plan, current):
+    if current is None or not _has_same_definitions(handles, plan, current):
         return PlanKind.PLAN
     if any(model.deploys or model.records_only for model in plan.models):
         return PlanKind.PLAN
-    if plan.kind is PlanKind.RESTATEMENT or _refills(handles, plan):
+    if plan.kind is PlanKind.RESTATEMENT or _refills_filled_ranges(handles, plan):
         return PlanKind.RESTATEMENT
     return plan.kind
 
 
-def _shows_the_same(handles: Handles, plan: Plan, current: Environment) -> bool:
+def _has_same_definitions(handles: Handles, plan: Plan, current: Environment) -> bool:
     around = handles.store.statements.around_runs(plan.environment)
     if plan.statements != around or plan.kept != current.kept:
         return False
@@ -178,11 +180,10 @@ def _shows_the_same(handles: Handles, plan: Plan, current: Environment) -> bool:
     return all(planned[name] in (key, state.snapshots[key].id) for name, key in shown.items())
 
 
-def _refills(handles: Handles, plan: Plan) -> bool:
-    """Check whether a plan without changed definitions refills ranges that are not due."""
+def _refills_filled_ranges(handles: Handles, plan: Plan) -> bool:
     if plan.kind is not PlanKind.RUN:
         return bool(plan.restates) or any(model.restate for model in plan.models)
-    again = _filled(handles, plan)
+    again = _refilled_ranges(handles, plan)
     if not again and not plan.restates and not any(model.restate for model in plan.models):
         return False
     # Ranges of lookback, automatic restatements, unfinished units and early fills are due in a new
@@ -201,8 +202,7 @@ def _refills(handles: Handles, plan: Plan) -> bool:
     return True
 
 
-def _filled(handles: Handles, plan: Plan) -> dict[ModelName, IntervalSet]:
-    """Return the filled ranges that a plan fills again, by model."""
+def _refilled_ranges(handles: Handles, plan: Plan) -> dict[ModelName, IntervalSet]:
     store = handles.store
     works = {
         model.table.id: model
@@ -228,8 +228,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Pattern of plan ids, which are used in names of branches and files."""
 
 
-def _inconsistent(plan: Plan, current: Environment | None) -> Iterator[str]:
-    """Yield contradictions between parts of a plan, and invalid names."""
+def _find_contradictions(plan: Plan, current: Environment | None) -> Iterator[str]:
     if not _ID.fullmatch(plan.id):
         yield f"its id '{plan.id[:64]}' is invalid"
     if environment_name(plan.environment) != plan.environment:
@@ -257,8 +256,7 @@ def _inconsistent(plan: Plan, current: Environment | None) -> Iterator[str]:
             yield f"it lists {model.name}, but does not publish it"
 
 
-def _tables(handles: Handles, plan: Plan, current: Environment | None) -> Iterator[str]:
-    """Yield the tables of a plan that differ from the state, or do not serve their models."""
+def _find_wrong_tables(handles: Handles, plan: Plan, current: Environment | None) -> Iterator[str]:
     known = handles.store.tables.load(list(plan.tables))
     production = handles.store.environments.get(PRODUCTION)
     shown = {
@@ -274,12 +272,12 @@ def _tables(handles: Handles, plan: Plan, current: Environment | None) -> Iterat
         there = known.get(table.id)
         if there is not None and (
             (there.ref, there.preview, there.mixed) != (table.ref, table.preview, table.mixed)
-            and not _is_deployed(there, table)
+            and not _differs_only_in_place(there, table)
         ):
             yield f"the table of {model.name} differs from the state: {there.ref}"
         elif there is None and table.created:
             raise not_live(table.id)
-        elif there is None and not _is_designed(table, snapshot, plan):
+        elif there is None and not _is_as_planned(table, snapshot, plan):
             yield f"the new table of {model.name} does not match its definition"
         elif there is not None and (model.name, snapshot.id, table.id) not in shown:
             served = replace(table, fill_version=there.fill_version, mixed=there.mixed)
@@ -292,16 +290,12 @@ def _tables(handles: Handles, plan: Plan, current: Environment | None) -> Iterat
                 yield f"the table {there.ref} does not hold the rows of {model.name}"
 
 
-def _is_deployed(there: PhysicalTable, table: PhysicalTable) -> bool:
-    """Return whether a stored table equals a plan's table, except for a change in place.
-
-    Such a change may have been published after the plan was created.
-    """
+def _differs_only_in_place(there: PhysicalTable, table: PhysicalTable) -> bool:
+    # A change in place may have been published after the plan was created.
     return (there.ref, there.preview) == (table.ref, table.preview) and there.mixed
 
 
-def _is_designed(table: PhysicalTable, snapshot: Snapshot, plan: Plan) -> bool:
-    """Return whether a table in a plan equals the table that the planner would create."""
+def _is_as_planned(table: PhysicalTable, snapshot: Snapshot, plan: Plan) -> bool:
     sharing = {m.snapshot_id for m in plan.models if m.table is not None and m.table.id == table.id}
     for key in sharing:
         other = plan.snapshots.get(key or "")
@@ -322,7 +316,7 @@ def _is_designed(table: PhysicalTable, snapshot: Snapshot, plan: Plan) -> bool:
     return False
 
 
-def _restated(plan: Plan, name: ModelName) -> bool:
+def _may_change_rows(plan: Plan, name: ModelName) -> bool:
     """Return whether the plan's work may change the rows of a model."""
     entry = plan.entries.get(name)
     if entry is None:
@@ -332,12 +326,7 @@ def _restated(plan: Plan, name: ModelName) -> bool:
     return any(m.builds for m in plan.models if m.table and m.table.id == entry.table_id)
 
 
-def _built(handles: Handles, plan: Plan) -> dict[ModelName, Snapshot]:
-    """Build the snapshots of a plan's definitions again, and compare them with the plan's.
-
-    Raises:
-        UsageError: A definition has other versions, columns or lineage than the plan's.
-    """
+def _rebuild_snapshots(handles: Handles, plan: Plan) -> dict[ModelName, Snapshot]:
     target = plan.target
     extend = any(snapshot.forward is not None for snapshot in target.values())
     try:
@@ -347,14 +336,15 @@ def _built(handles: Handles, plan: Plan) -> dict[ModelName, Snapshot]:
             catalog_columns=lambda name: (),
         )
     except ProjectError as error:
-        _require(plan, [f"a definition is not valid: {error.message}"])
+        _require_none(plan, [f"a definition is not valid: {error.message}"])
         raise
     differ = [
         f"{name} has another {part} according to its definition"
         for name, snapshot in target.items()
-        if snapshot.canonicaliser == CANONICALISER and (part := _differs(snapshot, built[name]))
+        if snapshot.canonicaliser == CANONICALISER
+        and (part := _first_difference(snapshot, built[name]))
     ]
-    _require(plan, differ)
+    _require_none(plan, differ)
     return {
         name: replace(one, id=target[name].id)
         if target[name].canonicaliser == CANONICALISER
@@ -369,8 +359,7 @@ _COMPARED = (
 )
 
 
-def _differs(snapshot: Snapshot, built: Snapshot) -> str | None:
-    """Return the first field of a stored snapshot that its definition does not imply, or None."""
+def _first_difference(snapshot: Snapshot, built: Snapshot) -> str | None:
     # Its stored id is the hash of its bytes, which reading has checked. A package that writes more
     # fields gives the same content another id, so ids are computed again before they are compared.
     snapshot = with_content_id(snapshot)
@@ -378,28 +367,23 @@ def _differs(snapshot: Snapshot, built: Snapshot) -> str | None:
     return next(differ, None)
 
 
-def _hidden(
+def _find_hidden_changes(
     given: Mapping[ModelName, PlannedModel],
     derived: Mapping[ModelName, PlannedModel],
     certain: Mapping[ModelName, PlannedModel],
 ) -> Iterator[str]:
-    """Yield the changes and breaks that a plan hides.
-
-    Args:
-        certain: Models derived without the stored types of views.
-    """
     # The types of views may have been stored after the plan was created.
     for name, model in derived.items():
-        told = given.get(name)
-        if told is None:
+        given_model = given.get(name)
+        if given_model is None:
             yield f"it does not list that {name} is {model.change.value}"
             continue
-        if told.change is not model.change:
-            yield f"{name} is declared {told.change.value}, but is {model.change.value}"
-        elif _weight(told.category) < _weight(model.category):
-            what = (one.value if one else "none" for one in (told.category, model.category))
+        if given_model.change is not model.change:
+            yield f"{name} is declared {given_model.change.value}, but is {model.change.value}"
+        elif _severity(given_model.category) < _severity(model.category):
+            what = (one.value if one else "none" for one in (given_model.category, model.category))
             yield f"the change of {name} is declared {next(what)}, but is {next(what)}"
-        known = {(one.column, one.was, one.becomes) for one in told.breaks}
+        known = {(one.column, one.was, one.becomes) for one in given_model.breaks}
         sure = {(one.column, one.was, one.becomes) for one in certain[name].breaks}
         for one in model.breaks:
             if (one.column, one.was, one.becomes) in sure - known:
@@ -408,12 +392,13 @@ def _hidden(
         yield f"it lists {name}, which no environment contains"
 
 
-def _weight(category: Category | None) -> int:
-    return -1 if category is None else _WEIGHT.index(category)
+def _severity(category: Category | None) -> int:
+    return -1 if category is None else _CATEGORIES_BY_SEVERITY.index(category)
 
 
-def _merged(given: PlannedModel | None, derived: PlannedModel, kind: PlanKind) -> PlannedModel:
-    """Return `given` with the facts of `derived`."""
+def _merge_models(
+    given: PlannedModel | None, derived: PlannedModel, kind: PlanKind
+) -> PlannedModel:
     # The reasons and breaks of both are kept.
     if given is None:
         return derived
@@ -431,12 +416,7 @@ def _merged(given: PlannedModel | None, derived: PlannedModel, kind: PlanKind) -
     )
 
 
-def _current(handles: Handles, plan: Plan) -> Environment | None:
-    """Return a plan's environment.
-
-    Raises:
-        ConflictError: The environment has changed since the plan was created.
-    """
+def _require_current(handles: Handles, plan: Plan) -> Environment | None:
     store, name = handles.store, plan.environment
     current = store.environments.get(name)
     if store.versions.current_base(name, plan.base_version) is None:
@@ -445,17 +425,17 @@ def _current(handles: Handles, plan: Plan) -> Environment | None:
 
 
 def is_applied(handles: Handles, plan: Plan) -> bool:
-    """Check whether a plan was applied before."""
-    # If so, nothing is left to prove or to do.
+    """Check whether a plan was applied before, so that nothing is left to do."""
     record = handles.store.plans.record(plan.id)
     return record is not None and record.status == "applied"
 
 
-def _require(plan: Plan, found: list[str]) -> None:
+def _require_none(plan: Plan, found: list[str]) -> None:
     if found:
-        told = "; ".join(found[:_MOST])
+        contradictions = "; ".join(found[:_MOST])
         raise UsageError(
-            f"plan {plan.id} was not applied, because its fields contradict its content: {told}"
+            f"plan {plan.id} was not applied, because its fields contradict its content: "
+            f"{contradictions}"
             f"{and_more(len(found), _MOST)}",
             hint=f"check `vde log` for its origin, and plan again: vde plan {plan.environment}",
         )

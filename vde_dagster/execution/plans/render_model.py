@@ -20,13 +20,13 @@ from vde_dagster.project.selection import find_model
 if TYPE_CHECKING:
     from vde_dagster.execution.changes.show_refresh import TableRefresh
     from vde_dagster.execution.handles import Handles
-    from vde_dagster.execution.project_files.write_descriptions import Written
+    from vde_dagster.execution.project_files.write_descriptions import AddedDescriptions
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.project.model import Exposure, Model
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
+class EvaluatedRows:
     """Rows that a model's query returns for a range.
 
     Args:
@@ -43,12 +43,14 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Renders and runs models of the project files over the tables that a plan would use."""
+    """Renders and runs the queries of a project's models over the tables that a plan would use."""
 
     handles: Handles
 
-    def write_descriptions(self) -> Written:
-        """Add empty entries for undescribed columns and models; see `write_descriptions`."""
+    def write_descriptions(self) -> AddedDescriptions:
+        """Add empty descriptions of models and columns to the project's files; see
+        `write_descriptions`.
+        """
         from vde_dagster.execution.project_files.write_descriptions import write_descriptions
 
         return write_descriptions(self.handles)
@@ -56,7 +58,7 @@ class Models:
     def mistakes_in_readers(
         self, readers: Iterable[Exposure], snapshots: Mapping[ModelName, Snapshot]
     ) -> list[ProjectError]:
-        """Return an error for each column that a reader names and its model certainly lacks."""
+        """Return an error for each column that an exposure reads and its model does not have."""
         from vde_dagster.planning.environments.contracts import find_reader_mistakes
 
         return list(find_reader_mistakes(readers, snapshots, []))
@@ -80,9 +82,9 @@ class Models:
         definition = self._find(model)
         is_audit = not definition.kind.is_read
         if definition.query is None and not is_audit:
-            raise _no_sql(definition)
-        snapshot, _, resolver = self._planned(definition.name, environment)
-        interval, now = self._times(snapshot, start, end)
+            raise _no_sql_error(definition)
+        snapshot, _, resolver = self._plan_model(definition.name, environment)
+        interval, now = self._range_and_now(snapshot, start, end)
         catalog = self.handles.settings.catalog
         if is_audit:
             return ";\n".join(
@@ -92,7 +94,8 @@ class Models:
         return render_query(definition, resolver, catalog, interval, now)
 
     def refresh(self, model: str, environment: str = PRODUCTION) -> list[TableRefresh]:
-        """Return how a model refreshes after changes of each table that it reads.
+        """Build, for each input table of a model, the query for the rows to refresh after it
+        changes.
 
         Raises:
             UsageError: The model does not exist or does not refresh from changes, or a parent has
@@ -100,7 +103,7 @@ class Models:
         """
         from vde_dagster.execution.changes.show_refresh import show_refresh
 
-        snapshot, snapshots, resolver = self._planned(self._find(model).name, environment)
+        snapshot, snapshots, resolver = self._plan_model(self._find(model).name, environment)
         self._require_tables(snapshot, resolver, environment)
         return show_refresh(self.handles, snapshot, snapshots, resolver)
 
@@ -112,7 +115,7 @@ class Models:
         end: datetime | None = None,
         limit: int = 100,
         query: str | None = None,
-    ) -> Evaluated:
+    ) -> EvaluatedRows:
         """Run a model's query or code over an environment's tables, without writing anything.
 
         Args:
@@ -129,10 +132,10 @@ class Models:
         definition, engine = self._find(model), self.handles.engine
         name = definition.name
         if definition.query is None and definition.python is None:
-            raise _no_sql(definition)
-        snapshot, _, resolver = self._planned(name, environment)
+            raise _no_sql_error(definition)
+        snapshot, _, resolver = self._plan_model(name, environment)
         self._require_tables(snapshot, resolver, environment)
-        interval, now = self._times(snapshot, start, end)
+        interval, now = self._range_and_now(snapshot, start, end)
         catalog = self.handles.settings.catalog
         if definition.query is not None:
             part = definition if query is None else replace(definition, query=query)
@@ -146,7 +149,7 @@ class Models:
             }
             columns, rows = engine().run_python(snapshot, sources, interval, now)
         left_out = len(definition.pre_statements)
-        return Evaluated(name, interval, tuple(columns), rows[:limit], left_out)
+        return EvaluatedRows(name, interval, tuple(columns), rows[:limit], left_out)
 
     def _find(self, model: str) -> Model:
         models = self.handles.project.models
@@ -154,13 +157,13 @@ class Models:
 
     @staticmethod
     def _require_tables(snapshot: Snapshot, resolver: Resolver, environment: str) -> None:
-        for parent in _without_table(snapshot, resolver):
+        for parent in _missing_tables(snapshot, resolver):
             raise UsageError(
                 f"{snapshot.name} reads {parent}, whose current definition has no table yet",
                 hint=f"to compute it, run: vde apply {environment} --select {parent}",
             )
 
-    def _planned(
+    def _plan_model(
         self, name: ModelName, environment: str
     ) -> tuple[Snapshot, Mapping[ModelName, Snapshot], Resolver]:
         models = self.handles.project.models
@@ -169,7 +172,7 @@ class Models:
         plan = PlanBuilder(self.handles).make_part(part, environment_name(environment))
         return plan.target[name], plan.target, plan.resolver()
 
-    def _times(
+    def _range_and_now(
         self, snapshot: Snapshot, start: datetime | None, end: datetime | None
     ) -> tuple[Interval, datetime]:
         now = self.handles.store.database.clock.now()
@@ -177,20 +180,16 @@ class Models:
         return Interval(start or slot.start, end or slot.end), now
 
 
-def _without_table(snapshot: Snapshot, resolver: Resolver) -> Iterator[ModelName]:
-    """Yield the models that a query reads and whose tables do not exist yet.
-
-    If the query reads a view, the models that the view reads are included.
-    """
+def _missing_tables(snapshot: Snapshot, resolver: Resolver) -> Iterator[ModelName]:
     for parent in snapshot.parents:
         binding = resolver.resolve(parent)
         if binding.table is not None and not binding.table.created:
             yield parent
         elif binding.table is None and binding.external is None:
-            yield from _without_table(binding.snapshot, resolver)
+            yield from _missing_tables(binding.snapshot, resolver)
 
 
-def _no_sql(model: Model) -> UsageError:
+def _no_sql_error(model: Model) -> UsageError:
     what = "in Python" if model.python else ""
     return UsageError(
         f"{model.name} has no SQL: it is a {model.kind.name} model {what}".rstrip(),

@@ -33,9 +33,11 @@ Pair = tuple[datetime, datetime]
 
 @dataclass(frozen=True, slots=True)
 class Batch(Sequence[Pair]):
-    """Intervals of a range of whole units (UTC)."""
+    """Sequence of the intervals in a range (UTC), which a model's signal receives.
 
-    # They are created on access, because there may be millions.
+    Intervals are created when they are accessed, because there may be millions.
+    """
+
     unit: IntervalUnit
     interval: Interval
 
@@ -60,7 +62,7 @@ class Batch(Sequence[Pair]):
 def signal_caller(
     environment: str, now: datetime, context: Callable[[ModelName], object] = lambda name: None
 ) -> Ready:
-    """Return the function that calls the signals of models for a plan.
+    """Return a function that asks a model's signals which missing intervals are ready to be filled.
 
     Args:
         context: Creates the argument `context` of a model's signals.
@@ -76,13 +78,13 @@ def signal_caller(
             "context": context(snapshot.name),
         }
         for signal in snapshot.model.signals:
-            missing = _passing(signal, snapshot, missing, values)
+            missing = _ready_intervals(signal, snapshot, missing, values)
         return missing
 
     return ready
 
 
-def _passing(
+def _ready_intervals(
     signal: Signal, snapshot: Snapshot, missing: IntervalSet, values: dict[str, Any]
 ) -> IntervalSet:
     from vde_dagster.project.python.files import run_source
@@ -93,11 +95,11 @@ def _passing(
         arguments = {**_accepted_values(function, values), **dict(signal.arguments)}
         for interval in missing:
             batch = Batch(snapshot.cadence.unit, interval)
-            answer = function(batch, **arguments)
-            if isinstance(answer, bool):
-                found = IntervalSet((interval,)) if answer else IntervalSet()
+            result = function(batch, **arguments)
+            if isinstance(result, bool):
+                found = IntervalSet((interval,)) if result else IntervalSet()
             else:
-                ranges = IntervalSet.of(Interval(utc(start), utc(end)) for start, end in answer)
+                ranges = IntervalSet.of(Interval(utc(start), utc(end)) for start, end in result)
                 batch_range = IntervalSet((interval,))
                 found = snapshot.cadence.whole(ranges & batch_range, batch_range)
             out = out | found
@@ -112,7 +114,6 @@ def _passing(
 
 
 def _accepted_values(function: Callable[..., Any], values: dict[str, Any]) -> dict[str, Any]:
-    """Return only the values that a function has parameters for."""
     parameters = inspect.signature(function).parameters.values()
     if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
         return values
@@ -121,7 +122,7 @@ def _accepted_values(function: Callable[..., Any], values: dict[str, Any]) -> di
 
 @dataclass(frozen=True, slots=True)
 class SignalContext:
-    """Argument `context` of signals."""
+    """Argument `context` of signals; it reads published models."""
 
     # Spark starts only when a signal reads rows. Models refer to the environment at the time of
     # planning, or to production if the environment does not exist yet.
@@ -132,8 +133,7 @@ class SignalContext:
 
     @property
     def engine_adapter(self) -> SignalContext:
-        """This object, as SQLMesh's signals expect it."""
-        # SQLMesh's signals call `context.engine_adapter.fetchdf`.
+        """This object: SQLMesh's signals call `context.engine_adapter.fetchdf`."""
         return self
 
     @property
@@ -143,8 +143,7 @@ class SignalContext:
 
     @property
     def spark(self) -> SparkSession:
-        """Spark session for signals."""
-        # Models never see changes to this session.
+        """Spark session for signals; models do not see its changes."""
         return self.handles.engine().guest_session
 
     def var(self, name: str, default: Any = None) -> Any:
@@ -182,22 +181,22 @@ class SignalContext:
         """
         import pandas as pd
 
-        names, rows = self._rows(query)
+        names, rows = self._run_query(query)
         return pd.DataFrame(rows, columns=names)
 
     def fetchall(self, query: str) -> list[tuple[Any, ...]]:
         """Run a query over models and tables, and return its rows as tuples."""
-        return self._rows(query)[1]
+        return self._run_query(query)[1]
 
     def fetchone(self, query: str) -> tuple[Any, ...] | None:
         """Run a query over models and tables, and return its first row, or None."""
-        return next(iter(self._rows(query, 1)[1]), None)
+        return next(iter(self._run_query(query, 1)[1]), None)
 
     def _published_environment(self) -> str | None:
         exists = self.handles.store.environments.exists
         return next((name for name in (self.environment, PRODUCTION) if exists(name)), None)
 
-    def _rows(self, query: str, limit: int | None = None) -> tuple[list[str], list[Any]]:
+    def _run_query(self, query: str, limit: int | None = None) -> tuple[list[str], list[Any]]:
         shown = self._published_environment()
         if shown is None:  # Nothing is published yet, so all names refer to tables.
             columns, rows = self.handles.engine().query(query, limit)

@@ -24,7 +24,7 @@ Columns = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """Declared tables.
+    """Result of declaring external tables in `external_models.yaml`.
 
     Args:
         added: Newly declared tables, with their columns.
@@ -45,7 +45,7 @@ class Declared:
 
 
 def declare_tables(handles: Handles, *, dry_run: bool = False) -> Declared:
-    """Add undeclared external tables of models to `external_models.yaml`.
+    """Add the undeclared tables that models read to `external_models.yaml`, with their columns.
 
     Raises:
         ProjectError: The file is not a list that can be extended.
@@ -66,11 +66,11 @@ def declare_tables(handles: Handles, *, dry_run: bool = False) -> Declared:
     file = "external_models.yml"
     file = file if (handles.root / file).is_file() else FILE
     if added and not dry_run:
-        _add(handles.root, file, added)
+        _append_entries(handles.root, file, added)
     return Declared(file, added, tuple(absent))
 
 
-def _add(root: Path, file: str, added: Mapping[ModelName, Columns]) -> None:
+def _append_entries(root: Path, file: str, added: Mapping[ModelName, Columns]) -> None:
     import yaml
 
     path = root / file

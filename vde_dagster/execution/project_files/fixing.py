@@ -35,14 +35,15 @@ Texts = Callable[[str], str]
 
 
 def fix_edits(fix: Fix, place: SourceLocation | None, text: Texts) -> dict[str, list[Edit]] | None:
-    """Return a fix's edits for an error at a place, by path.
+    """Return the edits of files that a fix makes, by path.
 
-    None means that a file lacks the text to replace.
+    Returns:
+        The edits, or None if a file lacks the text to replace.
     """
     found: defaultdict[str, list[Edit]] = defaultdict(list)
     for one in fix.edits:
         at = one.at or place
-        stretch = _stretch(text(at.path.as_posix()), one, at) if at is not None else None
+        stretch = _find_replaced_text(text(at.path.as_posix()), one, at) if at is not None else None
         if at is None or stretch is None:
             return None
         found[at.path.as_posix()].append(Edit(*stretch, one.new))
@@ -53,8 +54,7 @@ _QUALIFIER = r"(?:(?:\w+|`[^`\n]*`)\s*\.\s*)*@?[`'\"]?"
 """Characters that may precede a name at the place of an error."""
 
 
-def _stretch(text: str, one: Replacement, at: SourceLocation) -> tuple[int, int] | None:
-    """Find the text that a fix replaces."""
+def _find_replaced_text(text: str, one: Replacement, at: SourceLocation) -> tuple[int, int] | None:
     # If the place has no column, the text must occur exactly once in its line.
     start, end = SourceText(at.path, text).stretch(at)
     if not one.old:
@@ -69,7 +69,7 @@ def _stretch(text: str, one: Replacement, at: SourceLocation) -> tuple[int, int]
 
 
 @dataclass(slots=True)
-class Mended:
+class FixResult:
     """Result of fixing a project's files.
 
     Args:
@@ -83,28 +83,30 @@ class Mended:
     left: list[tuple[SourceLocation, Fix]] = field(default_factory=list)
 
 
-def mend(
+def fix_project(
     handles: Handles, rules: Collection[str] = (), among: Collection[ModelName] | None = None
-) -> Mended:
-    """Apply the unambiguous fixes of errors and violations.
+) -> FixResult:
+    """Fix all errors and linter violations of a project that have exactly one safe fix.
 
     Args:
         rules: Rules of the linter, instead of those in the settings.
         among: Models whose violations count; all by default.
     """
-    mended = Mended()
+    mended = FixResult()
     for _ in range(MOST_ROUNDS):
-        project, snapshots, mistakes = _read(handles, mended.texts)
-        said: list[ProjectError | Problem] = list(mistakes)
+        project, snapshots, mistakes = _load_project(handles, mended.texts)
+        mistakes_and_findings: list[ProjectError | Problem] = list(mistakes)
         if not mistakes:
-            said += [one.problem for one in Linter(project, rules).findings(snapshots, among)]
+            mistakes_and_findings += [
+                one.problem for one in Linter(project, rules).findings(snapshots, among)
+            ]
         chosen = [
             (one.location, one.fixes[0])
-            for one in said
+            for one in mistakes_and_findings
             if one.location is not None and len(one.fixes) == 1 and one.fixes[0].sure
         ]
         chosen = [one for one in dict.fromkeys(chosen) if one not in mended.left]
-        if not _take(handles, mended, chosen, mistakes):
+        if not _apply_fixes(handles, mended, chosen, mistakes):
             break
     for path, text in mended.texts.items():
         with replacing(handles.root / path) as file:
@@ -114,10 +116,9 @@ def mend(
     return mended
 
 
-def _read(
+def _load_project(
     handles: Handles, texts: Mapping[str, str]
 ) -> tuple[Project, Mapping[ModelName, Snapshot], tuple[ProjectError, ...]]:
-    """Load the project with changed texts, and return it with its snapshots or its errors."""
     parsed = ParsedQueries()
     instead = {path: text.encode() for path, text in texts.items()}
     project = load_project(handles.root, strict=False, parsed=parsed, instead=instead)
@@ -134,9 +135,9 @@ def _read(
         return project, {}, error.mistakes
 
 
-def _take(
+def _apply_fixes(
     handles: Handles,
-    mended: Mended,
+    mended: FixResult,
     chosen: list[tuple[SourceLocation, Fix]],
     before: Iterable[ProjectError],
 ) -> bool:
@@ -144,15 +145,15 @@ def _take(
     known = {_identity(mistake) for mistake in before}
 
     def is_right(texts: Mapping[str, str]) -> bool:
-        return all(_identity(one) in known for one in _read(handles, texts)[2])
+        return all(_identity(one) in known for one in _load_project(handles, texts)[2])
 
-    texts, done = _edited(handles, mended.texts, chosen)
+    texts, done = _apply_edits(handles, mended.texts, chosen)
     if not done:
         return False
     if not is_right(texts):
         texts, kept = dict(mended.texts), list[tuple[SourceLocation, Fix]]()
         for one in done:
-            tried, took = _edited(handles, mended.texts, [*kept, one])
+            tried, took = _apply_edits(handles, mended.texts, [*kept, one])
             if len(took) > len(kept) and is_right(tried):
                 texts, kept = tried, took
             else:
@@ -164,16 +165,13 @@ def _take(
 
 
 def _identity(mistake: ProjectError) -> tuple[str, str]:
-    """Return an error's identity, regardless of its place in the file."""
     path = mistake.location.path.as_posix() if mistake.location is not None else ""
     return path, mistake.message
 
 
-def _edited(
+def _apply_edits(
     handles: Handles, texts: Mapping[str, str], chosen: Iterable[tuple[SourceLocation, Fix]]
 ) -> tuple[dict[str, str], list[tuple[SourceLocation, Fix]]]:
-    """Return texts with fixes applied, and these fixes."""
-
     # A fix that overlaps an earlier one is left out.
     def text(path: str) -> str:
         if path in texts:

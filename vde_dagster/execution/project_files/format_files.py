@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Formatted:
-    """Result of formatting: new texts by path, and skipped files with reasons."""
+class FormatResult:
+    """Result of formatting SQL files: new texts by path, and skipped files with reasons."""
 
     looked_at: int
     texts: dict[str, str] = field(default_factory=dict)
@@ -34,8 +34,8 @@ class Formatted:
         return sorted(self.texts)
 
 
-def format_files(handles: Handles, chosen: Sequence[str], *, check: bool) -> Formatted:
-    """Format files of models and audits.
+def format_files(handles: Handles, chosen: Sequence[str], *, check: bool) -> FormatResult:
+    """Format the SQL files of models and audits, unless that would change a model's version.
 
     Args:
         chosen: Files, or patterns of models; all files if empty.
@@ -45,11 +45,11 @@ def format_files(handles: Handles, chosen: Sequence[str], *, check: bool) -> For
         UsageError: A pattern matches nothing.
         ProjectError: The project has an error, so that versions cannot be compared.
     """
-    paths = _paths(handles, chosen)
-    done = Formatted(len(paths))
+    paths = _select_files(handles, chosen)
+    done = FormatResult(len(paths))
     spare: dict[str, str] = {}
     for path in paths:
-        _lay_out(handles, path, done, spare)
+        _format_file(handles, path, done, spare)
     if done.texts:
         _skip_changed_meaning(handles, done, spare)
     for path, text in {} if check else done.texts.items():
@@ -58,18 +58,20 @@ def format_files(handles: Handles, chosen: Sequence[str], *, check: bool) -> For
     return done
 
 
-def lay_out_query(sql: str, settings: Settings) -> str:
-    """Return formatted Spark SQL with unchanged words, or the input if it cannot be formatted."""
+def format_query(sql: str, settings: Settings) -> str:
+    """Format a Spark SQL query without changing its words; return it unchanged if that is
+    impossible.
+    """
     spark = replace(settings, dialect="spark", model_defaults={})
     try:
-        made = format_text(Path("query.sql"), sql, spark, _as_written(settings))
+        made = format_text(Path("query.sql"), sql, spark, _keep_case(settings))
     except ProjectError:
         return sql
     return (made or sql).rstrip()
 
 
-def laid_out(path: Path, text: str, settings: Settings) -> str | None:
-    """Return a file's formatted text, or None if the file is skipped.
+def format_file_text(path: Path, text: str, settings: Settings) -> str | None:
+    """Format the text of a SQL file; return None if the file is not formatted.
 
     Raises:
         ProjectError: The file is invalid.
@@ -77,17 +79,17 @@ def laid_out(path: Path, text: str, settings: Settings) -> str | None:
     return format_text(path, text, settings, settings.format)
 
 
-def _as_written(settings: Settings) -> LayoutOptions:
+def _keep_case(settings: Settings) -> LayoutOptions:
     return replace(settings.format, keywords=False, normalize_functions="")
 
 
-def _paths(handles: Handles, chosen: Sequence[str]) -> list[str]:
+def _select_files(handles: Handles, chosen: Sequence[str]) -> list[str]:
     every = find_files(handles.settings).sql
     if not chosen:
         return list(every)
     known, paths, patterns = set(every), set[str](), list[str]()
     for one in chosen:
-        path = _relative(one, handles.root)
+        path = _relative_path(one, handles.root)
         if path in known:
             paths.add(path)
         elif one.endswith(".sql"):
@@ -104,12 +106,7 @@ def _paths(handles: Handles, chosen: Sequence[str]) -> list[str]:
     return sorted(paths)
 
 
-def _relative(path: str, root: Path) -> str:
-    """Return the path of a file relative to the root.
-
-    Args:
-        path: The path, relative to the root or to the current folder.
-    """
+def _relative_path(path: str, root: Path) -> str:
     for folder in (root, Path.cwd()):
         full = (folder / path).resolve()
         if full.is_file() and full.is_relative_to(root):
@@ -117,32 +114,23 @@ def _relative(path: str, root: Path) -> str:
     return path
 
 
-def _lay_out(handles: Handles, path: str, done: Formatted, spare: dict[str, str]) -> None:
-    """Format one file.
-
-    Args:
-        spare: Receives a form of the text that keeps the case of keywords and functions.
-    """
+def _format_file(handles: Handles, path: str, done: FormatResult, spare: dict[str, str]) -> None:
+    # `spare` receives a form of the text that keeps the case of keywords and functions.
     settings = handles.settings
     content = (handles.root / path).read_bytes()
     try:
         text = decoded(Path(path), content)
-        made = laid_out(Path(path), text, settings)
+        made = format_file_text(Path(path), text, settings)
         if made is None or made.encode() == content:
             return
         done.texts[path] = made
-        spare[path] = format_text(Path(path), text, settings, _as_written(settings)) or made
+        spare[path] = format_text(Path(path), text, settings, _keep_case(settings)) or made
     except ProjectError as error:
         done.left_alone.append(error)
         done.texts.pop(path, None)
 
 
-def _skip_changed_meaning(handles: Handles, done: Formatted, spare: Mapping[str, str]) -> None:
-    """Undo formatting that would change a model.
-
-    The file gets the text in `spare`. If this text would also change the model, the file is
-    skipped.
-    """
+def _skip_changed_meaning(handles: Handles, done: FormatResult, spare: Mapping[str, str]) -> None:
     before = handles.snapshots()
     while done.texts:
         wrong = _changed_files(handles, before, done.texts)
@@ -160,18 +148,21 @@ def _skip_changed_meaning(handles: Handles, done: Formatted, spare: Mapping[str,
 def _changed_files(
     handles: Handles, before: Mapping[ModelName, Snapshot], texts: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the files that would change a model's meaning, with reasons."""
     contents = {path: text.encode() for path, text in texts.items()}
     try:
         project = load_project(handles.root, instead=contents)
         after = handles.snapshots_of(project.models, warnings=[])
     except ProjectError as error:
-        return _blamed(error, texts)
+        return _reasons_by_file(error, texts)
     wrong: dict[str, str] = {}
     others: set[ModelName] = set()
     for name in (*before, *(name for name in after if name not in before)):
         one, other = before.get(name), after.get(name)
-        if one is not None and other is not None and _meaning(one) == _meaning(other):
+        if (
+            one is not None
+            and other is not None
+            and _meaning_of_snapshot(one) == _meaning_of_snapshot(other)
+        ):
             continue
         others.add(name)
         of = one or other
@@ -183,7 +174,7 @@ def _changed_files(
     return wrong
 
 
-def _blamed(error: ProjectError, texts: Mapping[str, str]) -> dict[str, str]:
+def _reasons_by_file(error: ProjectError, texts: Mapping[str, str]) -> dict[str, str]:
     found = {
         mistake.location.path.as_posix(): f"it would not load after formatting: {mistake.message}"
         for mistake in error.mistakes
@@ -199,7 +190,7 @@ def _without_models(before: Mapping[ModelName, Snapshot], texts: Mapping[str, st
     return [path for path in texts if path not in of_models] or list(texts)
 
 
-def _meaning(snapshot: Snapshot) -> tuple[Any, ...]:
+def _meaning_of_snapshot(snapshot: Snapshot) -> tuple[Any, ...]:
     """Return everything in a snapshot except the text of its file."""
     model = replace(snapshot.model, source="", query=None, location=_NOWHERE)
     own = snapshot.meaning, snapshot.definition_hash, snapshot.layout_hash

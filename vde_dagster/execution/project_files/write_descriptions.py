@@ -34,17 +34,18 @@ HEAD = "# Models and columns, listed by `vde docs write`; texts and comments are
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """Description of a removed `schema.model` or `schema.model.column`."""
+    """Description of a removed model (`schema.model`) or column. vde never deletes it from the
+    file.
+    """
 
-    # vde never deletes such descriptions.
     name: str
     text: str
     location: SourceLocation
 
 
 @dataclass(slots=True)
-class Written:
-    """Additions to files of descriptions.
+class AddedDescriptions:
+    """Entries that were added to `docs.yml` files.
 
     Args:
         files: New contents of changed files, by path.
@@ -57,8 +58,8 @@ class Written:
     orphans: list[Orphan] = field(default_factory=list)
 
 
-def write_descriptions(handles: Handles) -> Written:
-    """Add empty entries for undescribed columns and models of a project to its `docs.yml` files.
+def write_descriptions(handles: Handles) -> AddedDescriptions:
+    """Add empty entries for undescribed models and columns to the project's `docs.yml` files.
 
     Raises:
         UsageError: The models belong to another tool.
@@ -70,22 +71,22 @@ def write_descriptions(handles: Handles) -> Written:
             "this project belongs to another tool, which has its own descriptions",
             hint="write descriptions where that tool reads them, in dbt's schema.yml",
         )
-    made = written_descriptions(project.settings, project.names, handles.snapshots())
+    made = add_descriptions(project.settings, project.names, handles.snapshots())
     for path, text in made.files.items():
         with replacing(project.root / path, shared=True) as file:
             file.write(text.encode())
     return made
 
 
-def written_descriptions(
+def add_descriptions(
     settings: Settings, names: TableNames, snapshots: Mapping[ModelName, Snapshot]
-) -> Written:
-    """Return files of descriptions with empty entries for all objects without a description.
+) -> AddedDescriptions:
+    """Return the texts of `docs.yml` files with empty entries for undescribed models and columns.
 
     Raises:
         ProjectError: A file cannot be read, or its form does not allow another line.
     """
-    made = Written()
+    made = AddedDescriptions()
     texts: dict[str, str] = {}
     known: dict[ModelName, tuple[str, Described]] = {}
     for path in find_files(settings).docs:
@@ -93,14 +94,14 @@ def written_descriptions(
             texts[path] = file.read()
         for one in read_descriptions(load_yaml(Path(path), texts[path]), names):
             known.setdefault(one.model, (path, one))
-            made.orphans += _orphans(one, snapshots.get(one.model))
+            made.orphans += _find_orphans(one, snapshots.get(one.model))
     wanted: dict[str, dict[ModelName, tuple[bool, list[str]]]] = {}
     for name, snapshot in snapshots.items():
         model = snapshot.model
         if model.kind.is_external or not model.kind.is_shown or not _is_own(model, settings):
             continue
         where = known.get(name)
-        path = _beside(model.location.path, texts) if where is None else where[0]
+        path = _descriptions_file(model.location.path, texts) if where is None else where[0]
         have = set() if where is None else {column.lower() for column in where[1].columns}
         columns = [
             column.name
@@ -112,28 +113,30 @@ def written_descriptions(
         if columns or itself:
             wanted.setdefault(path, {})[name] = (itself, columns)
     for path, models in sorted(wanted.items()):
-        made.files[path] = _with_places(path, texts.get(path, HEAD), names, models)
+        made.files[path] = _add_entries(path, texts.get(path, HEAD), names, models)
         made.added[path] = [
-            told
+            described
             for name, (itself, columns) in models.items()
-            for told in (*([str(name)] if itself else ()), *(f"{name}.{one}" for one in columns))
+            for described in (
+                *([str(name)] if itself else ()),
+                *(f"{name}.{one}" for one in columns),
+            )
         ]
     return made
 
 
 def _is_own(model: Model, settings: Settings) -> bool:
-    """Return whether a model comes from the folder of models, and not from another tool."""
     path = model.location.path
     return path is not None and path.as_posix().startswith(settings.models_dir.strip("/") + "/")
 
 
-def _beside(model: Path, there: Mapping[str, str]) -> str:
+def _descriptions_file(model: Path, there: Mapping[str, str]) -> str:
     folder = PurePosixPath(model.as_posix()).parent
     found = (str(folder / name) for name in DOCS)
     return next((path for path in found if path in there), str(folder / DOCS[0]))
 
 
-def _orphans(one: Described, snapshot: Snapshot | None) -> Iterator[Orphan]:
+def _find_orphans(one: Described, snapshot: Snapshot | None) -> Iterator[Orphan]:
     if snapshot is None:
         yield Orphan(str(one.model), one.description or "", one.location)
         have: set[str] = set()
@@ -146,10 +149,9 @@ def _orphans(one: Described, snapshot: Snapshot | None) -> Iterator[Orphan]:
             yield Orphan(f"{one.model}.{name}", text, one.places[name])
 
 
-def _with_places(
+def _add_entries(
     path: str, text: str, names: TableNames, models: Mapping[ModelName, tuple[bool, Sequence[str]]]
 ) -> str:
-    """Return a file's text, with an empty entry added for each given model and column."""
     document = load_yaml(Path(path), text)
     end = "\r\n" if "\r\n" in text else "\n"
     lines = text.splitlines()
@@ -158,44 +160,46 @@ def _with_places(
     for name, (itself, columns) in sorted(models.items(), key=lambda item: str(item[0])):
         key = keys.get(name)
         if key is not None:
-            added.append(_columns_added(document, lines, key, columns))
+            added.append(_new_column_lines(document, lines, key, columns))
             continue
-        entry = [f"{_word(str(name))}:"]
+        entry = [f"{_yaml_key(str(name))}:"]
         entry += ["  description:"] if itself else []
-        entry += _columns(columns, 2) if columns else []
+        entry += _column_lines(columns, 2) if columns else []
         last = len(lines)
         added.append((last, ["", *entry] if last else entry))
     added.sort(key=lambda one: one[0])
     for at, new in reversed(added):  # Later lines first, so that earlier numbers stay valid.
         lines[at:at] = new
     made = end.join(lines) + end
-    _check(document, Path(path), made, names, models)
+    _check_result(document, Path(path), made, names, models)
     return made
 
 
-def _columns(columns: Sequence[str], indent: int) -> list[str]:
-    return [f"{' ' * indent}columns:", *(f"{' ' * (indent + 2)}{_word(one)}:" for one in columns)]
+def _column_lines(columns: Sequence[str], indent: int) -> list[str]:
+    return [
+        f"{' ' * indent}columns:",
+        *(f"{' ' * (indent + 2)}{_yaml_key(one)}:" for one in columns),
+    ]
 
 
-def _columns_added(
+def _new_column_lines(
     document: YamlDocument, lines: list[str], key: str, columns: Sequence[str]
 ) -> tuple[int, list[str]]:
-    """Return new column lines for a model's entry, and the line after which they belong."""
     entry = document.value[key] or {}
     start = document.lines[key,] - 1
     inner = _indent(lines[document.lines[key, next(iter(entry))] - 1]) if entry else 2
     if "columns" not in entry:
-        return _end(lines, start), _columns(columns, inner)
+        return _block_end(lines, start), _column_lines(columns, inner)
     at = document.lines[key, "columns"] - 1
-    told: dict[str, Any] = entry["columns"] or {}
+    described: dict[str, Any] = entry["columns"] or {}
     deep = inner + 2
-    if told:
-        at = max(document.lines[key, "columns", one] - 1 for one in told)
+    if described:
+        at = max(document.lines[key, "columns", one] - 1 for one in described)
         deep = _indent(lines[at])
-    return _end(lines, at), [f"{' ' * deep}{_word(one)}:" for one in columns]
+    return _block_end(lines, at), [f"{' ' * deep}{_yaml_key(one)}:" for one in columns]
 
 
-def _end(lines: Sequence[str], start: int) -> int:
+def _block_end(lines: Sequence[str], start: int) -> int:
     """Return the number of lines up to the end of the block that begins in a line."""
     deep = _indent(lines[start])
     end = start + 1
@@ -211,20 +215,18 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
-def _word(name: str) -> str:
-    """Return a name as a YAML key, quoted if necessary."""
+def _yaml_key(name: str) -> str:
     plain = re.fullmatch(r"[\w.]+", name) and yaml.safe_load(name) == name
     return name if plain else "'" + name.replace("'", "''") + "'"
 
 
-def _check(
+def _check_result(
     before: YamlDocument,
     path: Path,
     made: str,
     names: TableNames,
     models: Mapping[ModelName, tuple[bool, Sequence[str]]],
 ) -> None:
-    """Check that a new text has the old content and the new entries."""
     # The check fails for a mapping in braces (`{a: x}`), because no line can be added to it.
     was = {one.model: one for one in read_descriptions(before, names)}
     try:
@@ -232,11 +234,11 @@ def _check(
     except ProjectError:
         now = {}
     for name in (*was, *models):
-        told, new = was.get(name), now.get(name)
-        columns = dict(told.columns) if told else {}
+        described, new = was.get(name), now.get(name)
+        columns = dict(described.columns) if described else {}
         columns |= dict.fromkeys(models[name][1], "") if name in models else {}
-        said = told.description if told else None
-        if new is None or (new.columns, new.description) != (columns, said):
+        description = described.description if described else None
+        if new is None or (new.columns, new.description) != (columns, description):
             key = next((key for key in before.value or {} if names.read(str(key)) == name), None)
             raise before.error(
                 () if key is None else (key,),

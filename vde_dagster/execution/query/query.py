@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from vde_dagster.execution.handles import Handles
-    from vde_dagster.execution.query.read_rows import ShownRows
+    from vde_dagster.execution.query.read_rows import TableRows
 
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """Result of a query.
+    """Rows of a query of an environment.
 
     Args:
         columns: (name, Spark SQL type) in order.
@@ -59,8 +59,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(Generic[T]):
-    """An engine's result of a query.
+class VersionedResult(Generic[T]):
+    """Result of a query, with the version of the environment that it read.
 
     Args:
         shown: Version of the environment that the query has read.
@@ -73,13 +73,12 @@ class Answer(Generic[T]):
 
 
 def _external_tables(handles: Handles, version: Environment) -> dict[ModelName, ExternalTable]:
-    """Return the external tables that an environment's models read."""
     ids = [entry.snapshot_id for entry in version.entries.values() if entry.table_id is None]
     models = (one.model for one in handles.store.snapshots.load(ids).values())
     return {model.name: external_table(model) for model in models if model.kind.is_external}
 
 
-_OF_FILES = re.compile(
+_FILE_ERRORS = re.compile(
     r"NotFound|No such file|does not exist|Parquet|Avro|ORC|footer|EOF|end of|"
     r"corrupt|Failed to (open|read)|RuntimeIO|Cannot parse|JsonParse|metadata",
     re.IGNORECASE,
@@ -89,7 +88,7 @@ _OF_FILES = re.compile(
 def is_file_error(error: BaseException) -> bool:
     """Check whether a missing or damaged file may have caused an error."""
     cause: BaseException | None = error
-    while cause is not None and not _OF_FILES.search(str(cause)):
+    while cause is not None and not _FILE_ERRORS.search(str(cause)):
         cause = cause.__cause__
     return cause is not None
 
@@ -99,7 +98,7 @@ ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """Queries of environments and versions, and reads of models without an engine."""
+    """Runs queries of environments on Spark, and reads models without Spark."""
 
     handles: Handles
 
@@ -112,7 +111,7 @@ class Queries:
         raw: bool = False,
         at: str | None = None,
     ) -> QueryResult:
-        """Run a query of an environment's views, or of an earlier version's models.
+        """Run a query on Spark whose model names refer to an environment's views or to a version.
 
         Args:
             environment: The environment. `prod@41` and `prod@2026-11-01T06:00` refer to a version
@@ -126,44 +125,41 @@ class Queries:
             UsageError: The environment does not exist, the query is invalid or does more than read
                 models, or the version's data is unknown or gone.
         """
-        answer = self._ask(
+        result = self._run_query(
             environment, sql, at, raw, lambda query: self.handles.engine().query(query, limit)
         )
-        columns, rows = answer.value
-        shown = answer.shown
+        columns, rows = result.value
+        shown = result.shown
         return QueryResult(
-            tuple(columns), tuple(rows), shown.publication_id, shown.version, answer.read_live
+            tuple(columns), tuple(rows), shown.publication_id, shown.version, result.read_live
         )
 
-    def run_arrow(self, environment: str, sql: str, limit: int | None = None) -> Answer[pa.Table]:
-        """Run a query like `run`, but return an Arrow table with instants in UTC.
-
-        Raises the same errors as `run`.
-        """
+    def run_arrow(
+        self, environment: str, sql: str, limit: int | None = None
+    ) -> VersionedResult[pa.Table]:
+        """Run a query like `run`, and return an Arrow table with instants in UTC."""
         engine = self.handles.engine
-        return self._ask(
+        return self._run_query(
             environment, sql, None, False, lambda query: engine().query_arrow(query, limit)
         )
 
     def render(self, environment: str, sql: str, at: str | None = None) -> str:
-        """Return a query as Spark would get it from `run`.
+        """Return the Spark SQL that `run` would execute for a query, without running it."""
+        return self._run_query(environment, sql, at, False, lambda query: query).value
 
-        Raises the errors of `run`, but starts no engine.
-        """
-        return self._ask(environment, sql, at, False, lambda query: query).value
-
-    def _ask(
-        self, environment: str, sql: str, at: str | None, raw: bool, ask: Callable[[str], T]
-    ) -> Answer[T]:
+    def _run_query(
+        self, environment: str, sql: str, at: str | None, raw: bool, run_sql: Callable[[str], T]
+    ) -> VersionedResult[T]:
         version = published_version(self.handles.store, environment, at)
         if version is not None:
-            return self._query_version(version, sql, raw, ask)
-        return self._query_views(environment_name(environment), sql, raw, ask)
+            return self._query_version(version, sql, raw, run_sql)
+        return self._query_views(environment_name(environment), sql, raw, run_sql)
 
     def run_on_tables(
         self, sql: str, tables: Collection[ModelName], limit: int | None = None
     ) -> tuple[Sequence[tuple[str, str]], Sequence[Sequence[Any]]]:
-        """Run a query that reads tables and views of the catalog in their current state.
+        """Run a query of tables and views of the catalog in their current state, without an
+        environment.
 
         Args:
             tables: Names that the query may read.
@@ -185,7 +181,9 @@ class Queries:
         def relation(name: ModelName) -> str:
             return f"SELECT * FROM {quote(catalog, *name)}"
 
-        return self.handles.engine().query(_rendered(sql, relation, names, raw=False), limit)
+        return self.handles.engine().query(
+            _render_for_spark(sql, relation, names, raw=False), limit
+        )
 
     def read(
         self,
@@ -197,7 +195,7 @@ class Queries:
         order_by: Sequence[str] = (),
         limit: int | None = None,
     ) -> pa.Table:
-        """Read a published model into memory, without an engine; see `read_rows`.
+        """Read the rows of a published model into memory, without Spark; see `read_rows`.
 
         Raises:
             UsageError: The environment, version, model or column does not exist, the condition does
@@ -211,8 +209,8 @@ class Queries:
         return read.rows
 
     @contextmanager
-    def open_rows(self, version: Environment, model: ModelName) -> Iterator[ShownRows]:
-        """Open the pinned rows of a model in a version, for reading in the block.
+    def open_rows(self, version: Environment, model: ModelName) -> Iterator[TableRows]:
+        """Open the rows that a model has in a version of an environment, to read them in the block.
 
         Raises:
             UsageError: The version does not contain the model, the model has no table, or the
@@ -225,25 +223,24 @@ class Queries:
 
     @staticmethod
     def python_rows(rows: pa.Table) -> list[dict[str, Any]]:
-        """Return the rows of an Arrow table with Python's values, by column."""
+        """Convert an Arrow table to a list of dictionaries, one per row."""
         from vde_dagster.lakehouse.rows.row_values import python_rows
 
         return python_rows(rows)
 
     def _query_views(
-        self, environment: str, sql: str, raw: bool, ask: Callable[[str], T]
-    ) -> Answer[T]:
-        """Run a query over an environment's views."""
+        self, environment: str, sql: str, raw: bool, run_sql: Callable[[str], T]
+    ) -> VersionedResult[T]:
         # Spark loads a query's views one by one, so a publication can happen in between. The
         # publication's id is compared before and after, and the query runs again if it has changed.
         for _ in range(ATTEMPTS):
             version = named_environment(self.handles, environment)
             if not self.handles.lakehouse.catalog.form.keeps_pointers:
-                return self._query_version(version, sql, raw, ask)
-            answer = self._query_version(version, sql, raw, ask, views=True)
+                return self._query_version(version, sql, raw, run_sql)
+            result = self._query_version(version, sql, raw, run_sql, views=True)
             after = self.handles.store.environments.get(environment)
             if after is not None and after.publication_id == version.publication_id:
-                return answer
+                return result
         raise ConflictError(
             f"environment '{environment}' was published {ATTEMPTS} times while the query ran",
             hint="query again",
@@ -254,14 +251,10 @@ class Queries:
         version: Environment,
         sql: str,
         raw: bool,
-        ask: Callable[[str], T],
+        run_sql: Callable[[str], T],
         *,
         views: bool = False,
-    ) -> Answer[T]:
-        """Run a query over the pinned tables of a version.
-
-        If `views`, the query reads the environment's views instead.
-        """
+    ) -> VersionedResult[T]:
         from vde_dagster.execution.changes.reading import expand_changes
         from vde_dagster.execution.query.query_rules import check_query
 
@@ -300,16 +293,15 @@ class Queries:
             shown = handles.lakehouse.published_views(version.name) if views else ()
             return {*(table.ref for table in tables.values()), *shown}
 
-        rendered = _rendered(sql, find_relation, names, raw)
+        rendered = _render_for_spark(sql, find_relation, names, raw)
         with handles.lakehouse.naming_damage(may_have_failed):
-            value = ask(rendered)
-        return Answer(value, version, tuple(sorted(map(str, reader.live))))
+            value = run_sql(rendered)
+        return VersionedResult(value, version, tuple(sorted(map(str, reader.live))))
 
 
-def _rendered(
+def _render_for_spark(
     sql: str, find_relation: Callable[[ModelName], str | None], names: TableNames, raw: bool
 ) -> str:
-    """Return a query as Spark receives it."""
     # A text that SQLGlot cannot parse is refused.
     from vde_dagster.execution.query.query_rules import refuse_substitution
 

@@ -15,9 +15,9 @@ from vde_dagster.base.names import ModelName, quote
 from vde_dagster.base.texts import closest
 from vde_dagster.errors import UsageError
 from vde_dagster.project.table_names import TableNames
-from vde_dagster.sql.scanner import SourceText, too_deep
+from vde_dagster.sql.scanner import SourceText, find_too_deep
 from vde_dagster.sql.templates import find_jinja
-from vde_dagster.sql.trees import QUERY_WORDS, untranslated
+from vde_dagster.sql.trees import QUERY_WORDS, plain_dialect
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -61,7 +61,7 @@ _RAW = "or, on your own machine, add --raw"
 
 
 def check_query(sql: str, known: Collection[ModelName], names: TableNames) -> None:
-    """Refuse a query that does more than read an environment's models and external tables.
+    """Refuse a query that does more than read an environment's models and their external tables.
 
     Raises:
         UsageError: The text is not a query, or reads or calls something else.
@@ -74,7 +74,7 @@ def check_query(sql: str, known: Collection[ModelName], names: TableNames) -> No
     source = SourceText(Path("query"), sql)
     if find_jinja(source) is not None:
         raise UsageError("Jinja is not supported in a query", hint="write it in Spark SQL")
-    if too_deep(source) is not None:
+    if find_too_deep(source) is not None:
         raise UsageError("the query is nested too deeply", hint="write it with fewer brackets")
     try:
         _check_tokens(sql)
@@ -91,7 +91,7 @@ def check_query(sql: str, known: Collection[ModelName], names: TableNames) -> No
 
 
 def refuse_substitution(sql: str) -> None:
-    """Refuse SQL with a variable such as `${env:HOME}`."""
+    """Refuse SQL that contains a variable such as `${env:HOME}`."""
     # Spark replaces variables before it parses the SQL, also in strings.
     if "${" in sql:
         raise UsageError(
@@ -103,7 +103,7 @@ def refuse_substitution(sql: str) -> None:
 def _check_tokens(sql: str) -> None:
     from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
-    tokens = untranslated("spark").tokenize(sql)
+    tokens = plain_dialect("spark").tokenize(sql)
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens.pop()
     if not tokens:
@@ -125,7 +125,7 @@ def _check_tokens(sql: str) -> None:
 def _check_tree(tree: exp.Expr, known: Collection[ModelName], names: TableNames) -> None:
     from sqlglot import exp
 
-    from vde_dagster.sql.tables import tables_read
+    from vde_dagster.sql.tables import find_tables_read
 
     if not isinstance(tree, exp.Query | exp.Values):
         raise _not_a_query(f"it is a statement, {type(tree).__name__.upper()}")
@@ -142,14 +142,14 @@ def _check_tree(tree: exp.Expr, known: Collection[ModelName], names: TableNames)
     for node in tree.find_all(exp.Table, exp.Lateral, exp.TableFromRows):
         if not isinstance(node.this, exp.Identifier | exp.Query):
             _check_table_function(node)
-    for table in tables_read(tree):
+    for table in find_tables_read(tree):
         _check_table([part.name for part in table.parts], known, names)
 
 
 def _check_table_function(node: exp.Expr) -> None:
-    from vde_dagster.sql.reading import name_of_call
+    from vde_dagster.sql.reading import call_name
 
-    name = name_of_call(node.this)
+    name = call_name(node.this)
     qualified = bool(node.args.get("db") or node.args.get("catalog"))
     if name not in TABLE_FUNCTIONS or qualified:
         shown = f"from {name}(…)" if name else node.sql(dialect="spark")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import find_column
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.pinned_reads import not_pinned
+from vde_dagster.execution.pinned_reads import not_pinned_error
 from vde_dagster.execution.published_version import (
     named_environment,
     published_version,
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownRows:
-    """Rows of a model in one state of its table.
+class TableRows:
+    """Rows of a model's table at one Iceberg snapshot.
 
     Args:
-        table: The state as a separate table, with the model's columns.
-        once: Columns of `table` by column of the model with the same values.
+        table: The table at this snapshot, with the model's column names.
+        table_columns: Columns of `table` by column of the model with the same values.
         types: Spark SQL types of the table's columns.
     """
 
     table: Table
-    once: Mapping[str, str]
+    table_columns: Mapping[str, str]
     types: Mapping[str, str]
 
     @property
@@ -53,21 +53,30 @@ class ShownRows:
         import pyarrow as pa
 
         own = self.table.schema().as_arrow()
-        return pa.schema([pa.field(name, own.field(once).type) for name, once in self.once.items()])
+        return pa.schema(
+            [
+                pa.field(name, own.field(table_columns).type)
+                for name, table_columns in self.table_columns.items()
+            ]
+        )
 
-    def files_shared_with(self, other: ShownRows) -> frozenset[FileState]:
-        """Return the files that both states have with the same rows."""
+    def files_shared_with(self, other: TableRows) -> frozenset[FileState]:
+        """Return the data files that contain the same rows at both Iceberg snapshots."""
         from vde_dagster.lakehouse.rows.scan import file_states
 
         one, two = self.table, other.table
-        if one.name() != two.name() or self.once != other.once or one.schema() != two.schema():
+        if (
+            one.name() != two.name()
+            or self.table_columns != other.table_columns
+            or one.schema() != two.schema()
+        ):
             return frozenset()
         return file_states(one) & file_states(two)
 
     def batches(
         self, columns: Sequence[str] = (), without: Set[FileState] = frozenset()
     ) -> Iterator[pa.Table]:
-        """Read the rows in the order of the files, in batches.
+        """Read the rows in batches, in the order of the files.
 
         Args:
             columns: Names in the model; all by default.
@@ -77,11 +86,13 @@ class ShownRows:
 
         from vde_dagster.lakehouse.rows.scan import narrowed, scan_rows
 
-        selected = list(columns or self.once)
-        wanted = list(dict.fromkeys(self.once[one] for one in selected))
+        selected = list(columns or self.table_columns)
+        wanted = list(dict.fromkeys(self.table_columns[one] for one in selected))
         schema = narrowed(self.table.schema().as_arrow(), wanted)
         for rows in scan_rows(self.table, schema, (), AlwaysTrue(), without):
-            yield rows.select([self.once[one] for one in selected]).rename_columns(selected)
+            yield rows.select([self.table_columns[one] for one in selected]).rename_columns(
+                selected
+            )
 
 
 State = tuple[int | None, int | None]
@@ -90,7 +101,7 @@ State = tuple[int | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class ModelRows:
-    """Rows of a model.
+    """Rows that were read from a model.
 
     Args:
         columns: (name, Spark SQL type) in order.
@@ -103,10 +114,7 @@ class ModelRows:
 
 
 def rows_as_tuples(table: pa.Table) -> list[tuple[Any, ...]]:
-    """Return rows as Python values.
-
-    A TIMESTAMP is a datetime in UTC, and a map is a dictionary.
-    """
+    """Convert an Arrow table to tuples of Python values. A TIMESTAMP is a datetime in UTC."""
     from vde_dagster.lakehouse.rows.row_values import python_values
 
     return list(zip(*map(python_values, table.columns), strict=True))
@@ -123,7 +131,7 @@ def read_rows(
     limit: int | None = None,
     at: str | None = None,
 ) -> ModelRows:
-    """Read rows of a model that has a table.
+    """Read rows of a model's table with PyIceberg, without Spark.
 
     Args:
         environment: The environment. `prod@41` and `prod@2026-11-01T06:00` refer to a version.
@@ -150,7 +158,7 @@ def read_rows(
 def open_reading(
     handles: Handles, version: Environment, name: ModelName, *, pinned: bool
 ) -> Iterator[_Reading]:
-    """Open a model's rows in a version for a block.
+    """Open a model's table in a version of an environment, to read it in the block.
 
     Args:
         pinned: Whether to read the version's pinned state.
@@ -166,19 +174,23 @@ def open_reading(
     table = handles.store.tables.get(entry.table_id)
     with handles.lakehouse.naming_damage(lambda _: [table.ref]):
         metadata = handles.lakehouse.table_metadata(table.ref)
-        state = _pinned(handles, version, entry) if pinned else _shown(metadata, entry, table)
+        state = (
+            _pinned_state(handles, version, entry)
+            if pinned
+            else _current_state(metadata, entry, table)
+        )
         yield _Reading(handles, name, snapshot, table, metadata, state)
 
 
-def _pinned(handles: Handles, version: Environment, entry: Entry) -> State:
+def _pinned_state(handles: Handles, version: Environment, entry: Entry) -> State:
     assert entry.table_id is not None
     pin = handles.store.pins.at(version.name, version.version).get(entry.table_id)
     if pin is None:
-        raise not_pinned(entry.name, version)
+        raise not_pinned_error(entry.name, version)
     return pin.snapshot_id, pin.schema_id
 
 
-def _shown(metadata: dict[str, Any], entry: Entry, table: PhysicalTable) -> State:
+def _current_state(metadata: dict[str, Any], entry: Entry, table: PhysicalTable) -> State:
     if entry.held is not None:
         return entry.held.snapshot_id, entry.held.schema_id
     return head_of(metadata, table.branch), None
@@ -186,8 +198,6 @@ def _shown(metadata: dict[str, Any], entry: Entry, table: PhysicalTable) -> Stat
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """State of a model's table, whose rows are read under the names of the model's columns."""
-
     # Columns with equal values share a column of the table, and are read once.
     handles: Handles
     name: ModelName
@@ -204,7 +214,6 @@ class _Reading:
         order_by: Sequence[str],
         limit: int | None,
     ) -> ModelRows:
-        """Read the requested rows."""
         import pyarrow as pa
         from pyiceberg.expressions import AlwaysTrue
 
@@ -212,17 +221,26 @@ class _Reading:
         from vde_dagster.lakehouse.rows.scan import narrowed, scan_rows
 
         opened = self.to_rows()
-        found, once = opened.table, opened.once
-        selected = [find_column(self.name, column, once) for column in columns] or list(once)
-        tests = [self._test(where, found.schema(), once)] if where is not None else []
+        found, table_columns = opened.table, opened.table_columns
+        selected = [find_column(self.name, column, table_columns) for column in columns] or list(
+            table_columns
+        )
+        tests = (
+            [self._bind_condition(where, found.schema(), table_columns)]
+            if where is not None
+            else []
+        )
         keys = [
             SortKey(
-                once[find_column(self.name, text.removeprefix("-"), once)], text.startswith("-")
+                table_columns[find_column(self.name, text.removeprefix("-"), table_columns)],
+                text.startswith("-"),
             )
             for text in order_by
         ]
         wanted = list(
-            dict.fromkeys([*(once[one] for one in selected), *(key.column for key in keys)])
+            dict.fromkeys(
+                [*(table_columns[one] for one in selected), *(key.column for key in keys)]
+            )
         )
         schema = narrowed(found.schema().as_arrow(), wanted)
         require_sortable(keys, schema)
@@ -234,25 +252,24 @@ class _Reading:
             if keys:  # Sort once, not batch by batch.
                 rows = first_rows([rows], schema, keys, rows.num_rows, None)
         return ModelRows(
-            tuple((column, opened.types[once[column]]) for column in selected),
-            rows.select([once[column] for column in selected]).rename_columns(selected),
+            tuple((column, opened.types[table_columns[column]]) for column in selected),
+            rows.select([table_columns[column] for column in selected]).rename_columns(selected),
             version,
         )
 
-    def to_rows(self) -> ShownRows:
-        """Return the rows as a table with the model's column names."""
+    def to_rows(self) -> TableRows:
         table = as_pinned(self.table, self.metadata, self.state[1])
         physical = dict(column_map(self.snapshot, table))
         read: dict[str, str] = {}
         for column, own in physical.items():
             read.setdefault(own, column)
         fields = nested_columns(self.snapshot, table)
-        metadata = self._metadata([(column, own) for own, column in read.items()], fields)
-        once = {column: read[own] for column, own in physical.items()}
+        metadata = self._pinned_metadata([(column, own) for own, column in read.items()], fields)
+        table_columns = {column: read[own] for column, own in physical.items()}
         found = self.handles.lakehouse.table_from_metadata(metadata, self.table.ref)
-        return ShownRows(found, once, columns_of(metadata, None))
+        return TableRows(found, table_columns, columns_of(metadata, None))
 
-    def _metadata(
+    def _pinned_metadata(
         self, columns: list[tuple[str, str]], fields: Mapping[str, ShownFields]
     ) -> dict[str, Any]:
         uuid = str(self.metadata["table-uuid"])
@@ -264,10 +281,10 @@ class _Reading:
             )
         return found
 
-    def _test(self, where: str, schema: Any, once: Mapping[str, str]) -> RowTest:
+    def _bind_condition(self, where: str, schema: Any, table_columns: Mapping[str, str]) -> RowTest:
         from vde_dagster.lakehouse.rows.bind_filter import bind_filter
         from vde_dagster.lakehouse.rows.row_filters import parse_filter, with_columns
 
-        doubled = {one.lower(): read for one, read in once.items() if one != read}
-        condition = with_columns(parse_filter(where), doubled)
+        sources = {one.lower(): read for one, read in table_columns.items() if one != read}
+        condition = with_columns(parse_filter(where), sources)
         return bind_filter(condition, schema, "the condition")

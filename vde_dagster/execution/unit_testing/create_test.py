@@ -28,8 +28,8 @@ Table = tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Unit test to create.
+class NewTest:
+    """Options for creating a unit test.
 
     Args:
         queries: Queries for rows of parents, by parent. Other parents get their first rows.
@@ -52,8 +52,8 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Created:
-    """Test that was written, with the number of rows of each parent and of its output."""
+class CreatedTest:
+    """Unit test that was written to a file, with the numbers of its input and output rows."""
 
     name: str
     path: str
@@ -61,8 +61,9 @@ class Created:
     outputs: int
 
 
-def create_test(handles: Handles, wanted: Wanted) -> Created:
-    """Write a passing test of a model.
+def create_test(handles: Handles, wanted: NewTest) -> CreatedTest:
+    """Write a unit test with rows of an environment as inputs and the model's result as expected
+    rows.
 
     Raises:
         UsageError: The model or environment does not exist, the file exists, a value cannot be
@@ -82,13 +83,13 @@ def create_test(handles: Handles, wanted: Wanted) -> Created:
     if wanted.variables:
         body["vars"] = dict(wanted.variables)
     body["inputs"] = {
-        str(parent): {"columns": dict(columns), "rows": _rows(columns, rows)}
+        str(parent): {"columns": dict(columns), "rows": _row_dicts(columns, rows)}
         for parent, (columns, rows) in tables.items()
     }
     body["outputs"] = {"query": []}
-    test = _read(handles, path, name, body)
-    body["outputs"] = _outputs(handles, test, wanted)
-    test = _read(handles, path, name, body)
+    test = _load_test(handles, path, name, body)
+    body["outputs"] = _run_model(handles, test, wanted)
+    test = _load_test(handles, path, name, body)
     result = run_test(test, handles.snapshots(), handles.engine())
     if not result.passed:
         raise UsageError(
@@ -97,12 +98,12 @@ def create_test(handles: Handles, wanted: Wanted) -> Created:
             hint="if it depends on the time, add --var execution_time=2024-01-01",
         )
     with replacing(handles.root / path) as file:
-        file.write(_text(name, body).encode())
+        file.write(_test_yaml(name, body).encode())
     counts = {str(parent): len(rows) for parent, (_, rows) in tables.items()}
-    return Created(name, path.as_posix(), counts, len(body["outputs"]["query"]))
+    return CreatedTest(name, path.as_posix(), counts, len(body["outputs"]["query"]))
 
 
-def _rows_of_parents(handles: Handles, model: ModelName, wanted: Wanted) -> dict[ModelName, Table]:
+def _rows_of_parents(handles: Handles, model: ModelName, wanted: NewTest) -> dict[ModelName, Table]:
     parents = handles.project.models[model].depends_on
     default = handles.settings.default_namespace
     queries = {ModelName.parse(name, default): sql for name, sql in wanted.queries.items()}
@@ -123,7 +124,7 @@ def _rows_of_parents(handles: Handles, model: ModelName, wanted: Wanted) -> dict
     return tables
 
 
-def _rows(
+def _row_dicts(
     columns: Sequence[tuple[str, str]], rows: Sequence[tuple[Any, ...]]
 ) -> list[dict[str, Any]]:
     names = [name for name, _ in columns]
@@ -133,15 +134,15 @@ def _rows(
     ]
 
 
-def _outputs(handles: Handles, test: UnitTest, wanted: Wanted) -> dict[str, Any]:
+def _run_model(handles: Handles, test: UnitTest, wanted: NewTest) -> dict[str, Any]:
     snapshots, engine = handles.snapshots(), handles.engine()
     parts = cte_names(test, snapshots) if wanted.include_ctes else ()
-    found = {part: _rows(*result_rows(test, snapshots, engine, part)) for part in parts}
-    query = _rows(*result_rows(test, snapshots, engine))
+    found = {part: _row_dicts(*result_rows(test, snapshots, engine, part)) for part in parts}
+    query = _row_dicts(*result_rows(test, snapshots, engine))
     return {"ctes": found, "query": query} if found else {"query": query}
 
 
-def _read(handles: Handles, path: Path, name: str, body: Mapping[str, Any]) -> UnitTest:
+def _load_test(handles: Handles, path: Path, name: str, body: Mapping[str, Any]) -> UnitTest:
     """Load a test before its file exists."""
 
     # Its model is expanded for the test's variables.
@@ -150,11 +151,11 @@ def _read(handles: Handles, path: Path, name: str, body: Mapping[str, Any]) -> U
 
     settings, project = handles.settings, handles.project
     scope = MacroScope({}, {}, settings.dialect, settings={}, names=project.names)
-    [test] = load_unit_tests(path, _text(name, body), project.names, scope, no_file)
+    [test] = load_unit_tests(path, _test_yaml(name, body), project.names, scope, no_file)
     return with_variables(test, handles.root, project.models)
 
 
-def _text(name: str, body: Mapping[str, Any]) -> str:
+def _test_yaml(name: str, body: Mapping[str, Any]) -> str:
     import yaml
 
     return str(yaml.safe_dump({name: body}, sort_keys=False, allow_unicode=True, width=100))
@@ -182,17 +183,17 @@ def yaml_value(value: Any, column: str) -> Any:
         try:
             return bytes(value).decode()
         except UnicodeDecodeError:
-            raise _cannot(column, "bytes that are not text") from None
+            raise _not_writable(column, "bytes that are not text") from None
     if hasattr(value, "asDict"):
         value = value.asDict()
     if isinstance(value, dict):
         return {key: yaml_value(item, column) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [yaml_value(item, column) for item in value]
-    raise _cannot(column, f"values of Python's type {type(value).__name__}")
+    raise _not_writable(column, f"values of Python's type {type(value).__name__}")
 
 
-def _cannot(column: str, what: str) -> UsageError:
+def _not_writable(column: str, what: str) -> UsageError:
     return UsageError(
         f"the column '{column}' has {what}, which a test cannot write",
         hint="exclude the column with --query 'parent=SELECT …', or write the test by hand",

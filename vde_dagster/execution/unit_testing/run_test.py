@@ -31,9 +31,7 @@ def select_tests(
     patterns: Sequence[str],
     changed: Changed | None = None,
 ) -> list[UnitTest]:
-    """Return the tests that match patterns, in order.
-
-    Without patterns, all tests match.
+    """Return the unit tests that match one of the patterns, or all tests without patterns.
 
     Args:
         patterns: Names of tests, and patterns of models, see `project.selection`.
@@ -76,7 +74,9 @@ class TestResult:
 
     @property
     def summary(self) -> str:
-        """Short description of the failure."""
+        """Error, or numbers of missing and unexpected rows, such as `rows missing: 1, unexpected:
+        0`.
+        """
         if self.error is not None:
             return shortened(self.error.partition("\n")[0], LONGEST_SUMMARY)
         missing = sum(len(found.missing) for _, found in self.differences)
@@ -87,7 +87,9 @@ class TestResult:
 def run_test(
     test: UnitTest, snapshots: Mapping[ModelName, Snapshot], engine: SparkEngine
 ) -> TestResult:
-    """Run a test on Spark."""
+    """Run a model's query on a unit test's input rows, and compare its result with the expected
+    rows.
+    """
     snapshot = check_test(test, snapshots)
     differences: list[tuple[str, RowDifference]] = []
     try:
@@ -96,7 +98,7 @@ def run_test(
             if part is not None and snapshot.model.python is not None:
                 continue
             columns, rows = result_rows(test, snapshots, engine, part)
-            differences.append((part or "query", _difference(expected, columns, rows, engine)))
+            differences.append((part or "query", _compare_result(expected, columns, rows, engine)))
     except ExecutionError as error:
         return TestResult(test, error=error.message)
     return TestResult(test, tuple((part, found) for part, found in differences if found))
@@ -108,10 +110,13 @@ def result_rows(
     engine: SparkEngine,
     part: str | None = None,
 ) -> tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]:
-    """Return the columns, with types, and rows that a test's model returns for its inputs.
+    """Run a model's query on a unit test's input rows.
 
     Args:
         part: A common table expression of the query, or None for the whole query.
+
+    Returns:
+        (name, Spark SQL type) of the columns, and the rows.
 
     Raises:
         ProjectError: The query has no such expression.
@@ -121,27 +126,30 @@ def result_rows(
     if test.tested is not None:
         snapshot = replace(snapshot, model=test.tested)
     sources = {
-        parent: as_query(table, _types(snapshots.get(parent))) for parent, table in test.inputs
+        parent: table_query(table, _column_types(snapshots.get(parent)))
+        for parent, table in test.inputs
     }
     if snapshot.model.reads_itself and snapshot.columns:
-        nothing_yet = as_query(TestTable((), ()), _types(snapshot))
+        nothing_yet = table_query(TestTable((), ()), _column_types(snapshot))
         sources.setdefault(test.model, nothing_yet)
     if snapshot.model.python is not None:
         return _run_python(test, snapshot, sources, engine)
-    return engine.query(_query(test, snapshot.model, sources, part))
+    return engine.query(_render_test_query(test, snapshot.model, sources, part))
 
 
 def cte_names(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> tuple[str, ...]:
     """Return the names of the common table expressions of a test's model, in order."""
     model = test.tested or snapshots[test.model].model
-    return _ctes(model.query) if model.query else ()
+    return _cte_names(model.query) if model.query else ()
 
 
-def _types(snapshot: Snapshot | None) -> dict[str, str | None]:
+def _column_types(snapshot: Snapshot | None) -> dict[str, str | None]:
     return {column.name: column.type for column in snapshot.columns} if snapshot else {}
 
 
-def _query(test: UnitTest, model: Model, sources: Mapping[ModelName, str], part: str | None) -> str:
+def _render_test_query(
+    test: UnitTest, model: Model, sources: Mapping[ModelName, str], part: str | None
+) -> str:
     from vde_dagster.planning.rendering.render import replace_tables
     from vde_dagster.project.macros.variables import substitute_time_variables, time_variable_values
 
@@ -149,7 +157,7 @@ def _query(test: UnitTest, model: Model, sources: Mapping[ModelName, str], part:
     sql = replace_tables(model.query, sources.get)
     if part is not None:
         sql = _select_cte(test, sql, part)
-    interval, now = _times(test)
+    interval, now = _test_times(test)
     values = time_variable_values(interval.start, interval.end, now)
     sql = substitute_time_variables(sql, values)
     return sql if test.execution_time is None else with_frozen_time(sql, now)
@@ -159,7 +167,7 @@ def _select_cte(test: UnitTest, sql: str, name: str) -> str:
     from vde_dagster.sql.outline import with_clause
 
     clause = with_clause(sql)
-    if clause is None or name not in _ctes(sql):
+    if clause is None or name not in _cte_names(sql):
         raise ProjectError(
             f"the test '{test.name}' expects rows of '{name}', which {test.model} does not define",
             hint="name a common table expression of the query",
@@ -168,14 +176,14 @@ def _select_cte(test: UnitTest, sql: str, name: str) -> str:
     return f"{clause} SELECT * FROM {quote(name)}"
 
 
-def _ctes(sql: str) -> tuple[str, ...]:
+def _cte_names(sql: str) -> tuple[str, ...]:
     from vde_dagster.sql.reading import read_query
 
     with_ = read_query(sql).tree.args.get("with_")
     return tuple(cte.alias for cte in with_.expressions) if with_ is not None else ()
 
 
-def _times(test: UnitTest) -> tuple[Interval, datetime]:
+def _test_times(test: UnitTest) -> tuple[Interval, datetime]:
     start = test.start or EPOCH
     end = test.end or (start + timedelta(days=1) if test.start else NEVER)
     return Interval(start, end), test.execution_time or end
@@ -186,19 +194,18 @@ def _run_python(
 ) -> tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]:
     from vde_dagster.planning.rendering.render import render_statements
 
-    interval, now = _times(test)
+    interval, now = _test_times(test)
     statements = tuple(filter(Model.is_for_session, snapshot.model.pre_statements))
     before = render_statements(statements, sources.get, "this_model", interval, now)
     return engine.run_python(snapshot, sources, interval, now, before)
 
 
-def _difference(
+def _compare_result(
     expected: TestTable,
     columns: Sequence[tuple[str, str]],
     rows: Sequence[tuple[Any, ...]],
     engine: SparkEngine,
 ) -> RowDifference:
-    """Compare rows after Spark has cast the expected rows to the model's types."""
     from vde_dagster.sql.casts import cast_by_name
 
     types = {name.lower(): type_ for name, type_ in columns}
@@ -223,7 +230,7 @@ def _difference(
             expected.columns, expected.rows, tuple((c, types[c.lower()]) for c in expected.columns)
         )
         rest = {name: type_ for name, type_ in columns if name.lower() not in mentioned}
-        query = as_query(ordered, rest if not partial else {})
+        query = table_query(ordered, rest if not partial else {})
         listed = ", ".join(quote(name) for name in names)
         _, wanted = engine.query(f"SELECT {listed} FROM ({query}) AS expected")
     positions = [[name.lower() for name, _ in columns].index(name.lower()) for name in names]
@@ -247,7 +254,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class RowDifference:
-    """Difference between two multisets of rows: missing and unexpected rows."""
+    """Rows that a unit test expects but the model does not return, and the other way round."""
 
     columns: tuple[str, ...]
     missing: tuple[Row, ...]
@@ -260,17 +267,17 @@ class RowDifference:
 def compare_rows(
     columns: Sequence[str], expected: Iterable[Row], actual: Iterable[Row]
 ) -> RowDifference:
-    """Compare rows in any order, including their number of occurrences."""
-    wanted = [(_key(row), row) for row in expected]
-    found = [(_key(row), row) for row in actual]
+    """Compare expected with actual rows. Their order does not count, but duplicates do."""
+    wanted = [(_comparable_text(row), row) for row in expected]
+    found = [(_comparable_text(row), row) for row in actual]
     return RowDifference(
         tuple(columns),
-        _left_over(wanted, Counter(key for key, _ in found)),
-        _left_over(found, Counter(key for key, _ in wanted)),
+        _subtract_rows(wanted, Counter(key for key, _ in found)),
+        _subtract_rows(found, Counter(key for key, _ in wanted)),
     )
 
 
-def _left_over(rows: list[tuple[str, Row]], others: Counter[str]) -> tuple[Row, ...]:
+def _subtract_rows(rows: list[tuple[str, Row]], others: Counter[str]) -> tuple[Row, ...]:
     left = []
     for key, row in rows:
         if others[key]:
@@ -280,7 +287,7 @@ def _left_over(rows: list[tuple[str, Row]], others: Counter[str]) -> tuple[Row, 
     return tuple(left)
 
 
-def _key(value: Any) -> str:
+def _comparable_text(value: Any) -> str:
     """Write a value so that equal values have equal texts, including nested values."""
     if isinstance(value, float):
         if math.isnan(value):
@@ -289,33 +296,35 @@ def _key(value: Any) -> str:
     if isinstance(value, Decimal):
         return str(value.normalize()) if value else "0"
     if isinstance(value, dict):
-        items = sorted((_key(key), _key(item)) for key, item in value.items())
+        items = sorted(
+            (_comparable_text(key), _comparable_text(item)) for key, item in value.items()
+        )
         return f"{{{items}}}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(_key(item) for item in value)}]"
+        return f"[{', '.join(_comparable_text(item) for item in value)}]"
     return f"{type(value).__name__}:{value!r}"
 
 
 _WITHOUT_BRACKETS = ("current_date", "current_timestamp", "localtimestamp")
-_CALLED = (*_WITHOUT_BRACKETS, "now", "curdate", "unix_timestamp")
+_TIME_FUNCTIONS = (*_WITHOUT_BRACKETS, "now", "curdate", "unix_timestamp")
 
 
 def with_frozen_time(sql: str, now: datetime) -> str:
-    """Replace functions for the current time, such as CURRENT_DATE or `now()`, by an instant.
+    """Replace CURRENT_DATE, `now()` and similar functions in a query by a fixed instant.
 
     Args:
         now: The instant (UTC).
     """
     lowered = sql.lower()
-    if not any(word in lowered for word in _CALLED):
+    if not any(word in lowered for word in _TIME_FUNCTIONS):
         return sql
-    values = _values(now.astimezone(timezone.utc))
+    values = _time_literals(now.astimezone(timezone.utc))
     tokens = list(scan(SourceText(Path("query"), sql)))
     pieces: list[str] = []
     done = 0
     for index, token in enumerate(tokens):
         word = token.text.lower()
-        if token.kind != "word" or word not in _CALLED:
+        if token.kind != "word" or word not in _TIME_FUNCTIONS:
             continue
         before = tokens[index - 1].text.upper() if index else ""
         behind = [one.text for one in tokens[index + 1 : index + 3]]
@@ -329,7 +338,7 @@ def with_frozen_time(sql: str, now: datetime) -> str:
     return "".join([*pieces, sql[done:]])
 
 
-def _values(now: datetime) -> dict[str, str]:
+def _time_literals(now: datetime) -> dict[str, str]:
     day = f"DATE '{now.date().isoformat()}'"
     wall = now.replace(tzinfo=None).isoformat(sep=" ")
     instant = f"TIMESTAMP '{wall}+00:00'"
@@ -343,8 +352,8 @@ def _values(now: datetime) -> dict[str, str]:
     }
 
 
-def as_query(table: TestTable, types: Mapping[str, str | None]) -> str:
-    """Write a test's table as a Spark SQL query that returns its rows.
+def table_query(table: TestTable, types: Mapping[str, str | None]) -> str:
+    """Build a Spark SQL query that returns the rows of a unit test's table.
 
     Args:
         types: Spark SQL types of all columns of the query. Types declared in the test take
@@ -371,15 +380,12 @@ def as_query(table: TestTable, types: Mapping[str, str | None]) -> str:
 
 
 def literal(value: Any, type_: str | None) -> str:
-    """Write a YAML value as Spark SQL, cast to a type if given.
-
-    Times without zone are UTC.
-    """
-    text = _untyped(value, type_)
+    """Write a YAML value as a Spark SQL expression, cast to a type if given. Times are in UTC."""
+    text = _untyped_literal(value, type_)
     return f"CAST({text} AS {type_})" if type_ and not isinstance(value, Mapping) else text
 
 
-def _untyped(value: Any, type_: str | None) -> str:
+def _untyped_literal(value: Any, type_: str | None) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -395,12 +401,14 @@ def _untyped(value: Any, type_: str | None) -> str:
     if isinstance(value, Mapping):
         return _struct_or_map(value, type_)
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return f"ARRAY({', '.join(_untyped(item, None) for item in value)})"
+        return f"ARRAY({', '.join(_untyped_literal(item, None) for item in value)})"
     return string_literal(str(value))
 
 
 def _struct_or_map(value: Mapping[Any, Any], type_: str | None) -> str:
-    pairs = ", ".join(f"{_untyped(str(k), None)}, {_untyped(v, None)}" for k, v in value.items())
+    pairs = ", ".join(
+        f"{_untyped_literal(str(k), None)}, {_untyped_literal(v, None)}" for k, v in value.items()
+    )
     if type_ and type_.upper().startswith("MAP"):
         return f"CAST(MAP({pairs}) AS {type_})"
     struct = f"NAMED_STRUCT({pairs})"

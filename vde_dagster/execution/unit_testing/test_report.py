@@ -22,8 +22,8 @@ Cells = tuple[str | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ToldDifference:
-    """Difference between a query's or CTE's rows and the expected rows.
+class DifferenceRecord:
+    """Missing and unexpected rows of a unit test, as texts for the state store and reports.
 
     Args:
         part: `query`, or the name of the CTE.
@@ -39,8 +39,8 @@ class ToldDifference:
     unexpected_rows: int
 
     @classmethod
-    def of(cls, part: str, found: RowDifference) -> ToldDifference:
-        """Create a record of a difference, with rows as texts."""
+    def from_rows(cls, part: str, found: RowDifference) -> DifferenceRecord:
+        """Convert a difference to texts, and keep its first rows."""
         return cls(
             part,
             found.columns,
@@ -52,8 +52,8 @@ class ToldDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldTest:
-    """Result of a unit test, and the plan that the test ran for.
+class TestRecord:
+    """Result of a unit test as stored in the outbox, with the plan that the test ran for.
 
     Args:
         file: The test's file, relative to the project.
@@ -70,13 +70,13 @@ class ToldTest:
     place: str
     summary: str | None
     error: str | None
-    differences: tuple[ToldDifference, ...]
+    differences: tuple[DifferenceRecord, ...]
     remembered: bool
     environment: str | None
     plan: str | None
 
     @classmethod
-    def of(
+    def from_result(
         cls,
         snapshot: Snapshot,
         result: TestResult,
@@ -84,8 +84,8 @@ class ToldTest:
         remembered: bool = False,
         environment: str | None = None,
         plan: str | None = None,
-    ) -> ToldTest:
-        """Create the record of a test's result."""
+    ) -> TestRecord:
+        """Convert the result of a unit test to texts."""
         test, error = result.test, result.error
         return cls(
             model=test.model,
@@ -95,7 +95,7 @@ class ToldTest:
             place=str(test.location),
             summary=None if result.passed else result.summary,
             error=None if error is None else shortened(error, _LONGEST_ERROR),
-            differences=tuple(ToldDifference.of(*found) for found in result.differences),
+            differences=tuple(DifferenceRecord.from_rows(*found) for found in result.differences),
             remembered=remembered,
             environment=environment,
             plan=plan,
@@ -108,8 +108,7 @@ class ToldTest:
 
     @property
     def id(self) -> str:
-        """Identifier of the result."""
-        # The identifier is the same whichever process reports the result.
+        """Hash that identifies the result, whichever process reports it."""
         rows = repr([asdict(found) for found in self.differences])
         found = (str(self.model), self.test, self.file, self.summary or "", self.error or "", rows)
         return f"{self.plan or 'by itself'} {digest(self.snapshot, *found)[:12]}"
@@ -119,7 +118,7 @@ class ToldTest:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ToldTest:
+    def from_json(cls, data: Mapping[str, Any]) -> TestRecord:
         """Read the JSON of `to_json`, which may also have lists instead of tuples."""
         return from_plain(cls, data)
 

@@ -18,7 +18,9 @@ _PLUGINS: Seam[Callable[[Settings, Effects], Catalog]] = Seam("catalogs")
 
 
 def outside_catalog(settings: Settings, effects: Effects) -> Catalog | None:
-    """Return the catalog in the settings, or None if the catalog is in the state's database."""
+    """Create the catalog that the settings name, or return None for the state database's own
+    catalog.
+    """
     if settings.catalog_type:
         return _PLUGINS.require(settings.catalog_type)(settings, effects)
     if not settings.rest.uri:
@@ -49,7 +51,7 @@ def spark_catalog(
     io: Mapping[str, str] | None = None,
     search_path: str | None = None,
 ) -> SparkCatalog:
-    """Return Spark's configuration for the catalog in a state database.
+    """Build Spark's configuration for the catalog in a state database.
 
     Args:
         search_path: PostgreSQL schemas for a login that writes to the state through views, or None.

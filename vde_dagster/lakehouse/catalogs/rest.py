@@ -202,7 +202,6 @@ def _pointer(loaded: Mapping[str, Any] | None) -> Pointer | None:
 
 
 def _require_branches(ref: TableRef, made: Mapping[str, Any], changes: Sequence[Any]) -> None:
-    """Check that a server stored a new branch."""
     there = made.get("metadata", {}).get("refs", {})
     wanted = [one["ref-name"] for one in changes if one["action"] == "set-snapshot-ref"]
     lost = [name for name in wanted if name not in there]
@@ -217,7 +216,7 @@ _VIEWS = "views"
 
 
 class RestViews:
-    """The views of a REST catalog."""
+    """Views in a REST catalog, which copy the views of environments."""
 
     def __init__(self, server: RestServer, effects: Effects, wanted: bool) -> None:
         self.wanted = wanted

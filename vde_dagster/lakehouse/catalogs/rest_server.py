@@ -37,11 +37,11 @@ _DELEGATION = "X-Iceberg-Access-Delegation"
 
 
 class RestConflict(Exception):
-    """The server refused a request, because another writer has changed the object."""
+    """The server refused a request, because another writer has changed the table or view."""
 
 
 def for_spark(rest: RestSettings) -> dict[str, str]:
-    """Return the settings as properties of a Spark catalog."""
+    """Convert the settings to properties of a Spark catalog."""
     found = {
         "uri": rest.uri,
         "warehouse": rest.warehouse,
@@ -55,7 +55,7 @@ def for_spark(rest: RestSettings) -> dict[str, str]:
 
 
 def for_pyiceberg(rest: RestSettings) -> dict[str, Any]:
-    """Return the settings as properties of PyIceberg's client."""
+    """Convert the settings to properties of PyIceberg's client."""
     properties: dict[str, Any] = for_spark(rest)
     # Older servers do not list their endpoints, and no server reports its token endpoint.
     properties["view-endpoints-supported"] = "true"
@@ -79,7 +79,7 @@ def for_pyiceberg(rest: RestSettings) -> dict[str, Any]:
 
 
 class RestClient(RestCatalog):
-    """PyIceberg's client with a method for requests that PyIceberg does not have."""
+    """PyIceberg's client, with a method for requests that PyIceberg does not have."""
 
     def _config_headers(self, session: Session) -> None:
         super()._config_headers(session)
@@ -110,7 +110,9 @@ class RestClient(RestCatalog):
 
 
 class RestServer:
-    """The tables and views on a REST catalog's server. Threads may share an instance."""
+    """Loads and changes tables and views on a REST catalog's server. Threads may share an
+    instance.
+    """
 
     def __init__(self, access: RestSettings) -> None:
         self.access = access
@@ -118,10 +120,11 @@ class RestServer:
         self._known: RestClient | None = None
 
     def load(self, what: str, ref: TableRef, *, whole: bool = True) -> Json | None:
-        """Load the location and metadata of a table or view; None if it does not exist.
+        """Load the metadata of a table or view, with its location; None if it does not exist.
 
-        `what` is `tables` or `views`. If `whole` is False, only a table's snapshots with a branch
-        or tag are loaded.
+        Args:
+            what: `tables` or `views`.
+            whole: If False, only a table's snapshots with a branch or tag are loaded.
         """
         parameters = {} if whole or what != "tables" else {"snapshots": "refs"}
         found: Json | None = self.reach(
@@ -132,7 +135,10 @@ class RestServer:
     def commit(
         self, what: str, ref: TableRef, requirements: Sequence[Json], updates: Sequence[Json]
     ) -> Json:
-        """Change a table or view (`tables` or `views`), and return its location and metadata.
+        """Change a table or view, and return its new metadata with the location.
+
+        Args:
+            what: `tables` or `views`.
 
         Raises:
             RestConflict: A requirement is not met, or the object does not exist.
@@ -150,7 +156,9 @@ class RestServer:
         return made
 
     def drop(self, what: str, ref: TableRef) -> bool:
-        """Remove a table or view (`tables` or `views`), but not its files; true if it existed."""
+        """Remove a table or view (`tables` or `views`) but not its files; return whether it
+        existed.
+        """
         keeping = {"purgeRequested": "false"} if what == "tables" else {}
         return self.reach(
             lambda client: bool(client.ask("DELETE", *_place(what, ref), None, keeping)),
@@ -160,7 +168,8 @@ class RestServer:
     _RAISE: Any = object()
 
     def reach(self, work: Callable[[RestClient], T], absent: Any = _RAISE) -> T:
-        """Run `work` with the client, and convert errors; return `absent` for a missing object.
+        """Call `work` with the client, and convert its errors; return `absent` if the object is
+        missing.
 
         Raises:
             RestConflict: The request conflicts with the server's current content.
@@ -196,11 +205,11 @@ class RestServer:
             raise self._refused(error) from error
 
     def make(self, **properties: Any) -> RestClient:
-        """Create a client, which requests the server's configuration."""
+        """Create a client, which reads the server's configuration."""
         return RestClient("rest", **properties)
 
     def client(self) -> RestClient:
-        """Return the client, which the first call creates."""
+        """Return the client; the first call creates it."""
         with self._lock:
             if self._known is None:
                 made = self.make(**for_pyiceberg(self.access))

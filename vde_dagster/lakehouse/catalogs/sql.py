@@ -51,7 +51,7 @@ _DELETE = delete(iceberg_tables).where(_AT)
 
 
 class SqlCatalog:
-    """The catalog that stores its pointers in the state's database."""
+    """Iceberg's JDBC catalog in the state's database."""
 
     form = InTransaction()
     mirror = None

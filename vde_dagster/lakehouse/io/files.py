@@ -41,7 +41,7 @@ _THREADS = 16
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file in a listing of the storage."""
+    """File in the warehouse, with its size and time of writing."""
 
     location: str
     bytes: int
@@ -92,7 +92,7 @@ class MetadataFiles:
         return parsed  # type: ignore[no-any-return]
 
     def read_whole(self, location: str, what: str) -> bytes:
-        """Read a file; a missing file is an error."""
+        """Read a file; a missing file raises DamagedFileError."""
         try:
             return self._read(location, what)
         except FileNotFoundError as error:
@@ -235,12 +235,6 @@ class MetadataFiles:
         return io.fs_by_scheme(scheme, netloc), path
 
     def _read(self, location: str, what: str) -> bytes:
-        """Read a file.
-
-        Raises:
-            FileNotFoundError: The file does not exist.
-            DamagedFileError: The location is a folder, or access is denied.
-        """
         path = local_path(location)
         try:
             if path is not None:
@@ -281,7 +275,6 @@ class MetadataFiles:
 
 @contextmanager
 def _flushed(folders: set[str]) -> Iterator[None]:
-    """Create folders, run the block, and then flush the file systems of the folders."""
     syncfs = _syncfs()
     with ExitStack() as stack:
         # The folders are opened before anything is written, because a file system reports a write
@@ -307,7 +300,6 @@ def _flushed(folders: set[str]) -> Iterator[None]:
 
 
 def _syncfs() -> Callable[[int], int] | None:
-    """Return the system call that flushes a file system, or None if not on Linux."""
     if os.name != "posix":
         return None
     import ctypes
@@ -365,7 +357,7 @@ def read_metadata(
 
 
 def normalized_location(location: str) -> str:
-    """Return a location without its scheme, for comparisons as text."""
+    """Remove the scheme from a location, so that locations can be compared as text."""
     path = local_path(location)
     return os.path.normpath(path) if path is not None else location.split("://", 1)[1]
 
@@ -397,7 +389,6 @@ def _flaw(metadata: Any) -> str | None:
 
 
 def _types(fields: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """Yield the primitive types of fields, including fields inside of nested types."""
     left = [kind for _, kind in map(itemgetter("name", "type"), fields)]
     while left:
         kind = left.pop()
@@ -448,14 +439,14 @@ def encode_rows(rows: pa.Table, form: str, hint: str) -> bytes:
 
 
 def encode_metadata(metadata: dict[str, Any]) -> bytes:
-    """Encode metadata as the bytes of a metadata file."""
+    """Convert metadata to the bytes of a metadata file."""
     from pydantic_core import to_json  # five times as fast as the standard library's
 
     return to_json(metadata)
 
 
 def each(work: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
-    """Run `work` on every item with some threads, and return the results in the items' order."""
+    """Call a function for every item in several threads, and return the results in order."""
     if len(items) < 2:
         return [work(item) for item in items]
     with ThreadPoolExecutor(threads) as pool:

@@ -20,7 +20,9 @@ _SAME_SCHEME = {"s3a": "s3", "s3n": "s3"}
 
 
 def flaw_inside(location: str, warehouse: str) -> str | None:
-    """Return the reason why a location is not below a warehouse's folder, or None if it is."""
+    """Return the reason why a location is not inside the warehouse's folder, or None if it is
+    inside.
+    """
     if _CONTROL.search(location):
         return "has control characters"
     path, root = local_path(location), local_path(warehouse)
@@ -56,7 +58,7 @@ def _remote_flaw(location: str, warehouse: str) -> str | None:
 
 
 def place_key(location: str) -> str:
-    """Return a key for a location; all spellings of the same place have the same key.
+    """Convert a location to a key that is the same for all spellings of one place.
 
     Case and Unicode normalization make no difference.
     """
@@ -71,12 +73,12 @@ def place_key(location: str) -> str:
 
 
 def is_below(key: str, folder_key: str) -> bool:
-    """Return whether a place is a folder or inside the folder; both are given as keys."""
+    """Check whether a place is in a folder, or is the folder; both are given as keys."""
     return key == folder_key or key.startswith(f"{folder_key}/")
 
 
 def folders_above(key: str) -> list[str]:
-    """Return the keys of the folders that contain a place, the longest first."""
+    """Return the keys of all folders that contain a place, the longest first."""
     found = []
     while "/" in key.rpartition("/")[0].rstrip("/"):
         key = key.rpartition("/")[0]

@@ -18,14 +18,14 @@ _PLAIN_FILE_NUMBER = re.compile(r"(\d+)-[^/]*$")
 
 
 def warehouse_uri(warehouse: str) -> str:
-    """Return the URI of a warehouse; all spellings of a local folder have the same URI."""
+    """Return the URI of a warehouse, which is the same for all spellings of a local folder."""
     if "://" in warehouse or warehouse.startswith("file:"):
         return warehouse.rstrip("/")
     return f"file://{Path(warehouse).resolve()}"
 
 
 def local_path(location: str) -> str | None:
-    """Return the path of a location on this machine; None for a location in an object store.
+    """Return the path of a local location; None for a location in an object store.
 
     Spark and Iceberg write `file:/a`, `file:///a` and plain paths. These paths are not
     percent-encoded, so `%` is a plain character.
@@ -36,7 +36,7 @@ def local_path(location: str) -> str | None:
 
 
 def table_location(warehouse: str, ref: TableRef, table_id: str) -> str:
-    """Return the base location of a physical table; its last folder ends with the table's id."""
+    """Build the folder for a new physical table, whose name ends with the table's id."""
     # Characters that storages do not treat as part of a name are left out.
     return f"{warehouse.rstrip('/')}/{_plain(ref.namespace)}/{_plain(ref.name)}-{table_id}"
 
@@ -50,7 +50,7 @@ _NOT_OF_NAMES = re.compile(r"[\x00-\x1f\x7f/\\?#%:*|<>\"]")
 
 
 def require_inside(location: str) -> str:
-    """Return a file's location after a check that it contains no `..`.
+    """Check that a location contains no `..`, and return it.
 
     Raises:
         ExecutionError: The path has a part `..` or a NUL.
@@ -64,36 +64,35 @@ def require_inside(location: str) -> str:
 
 
 def is_tables_own(location: str, table_id: str) -> bool:
-    """Return whether a base location ends with a table's id."""
+    """Check whether the name of a table's folder contains the table's id."""
     return table_id in location.rstrip("/").rsplit("/", 1)[-1]
 
 
 def view_location(warehouse: str, ref: TableRef, unique: str) -> str:
-    """Return a unique base location for a view."""
+    """Build a unique folder for a new view."""
     return f"{warehouse}/{_slug(ref.namespace)}/{_slug(ref.name)}-{unique}"
 
 
 def is_views_own(location: str, ref: TableRef) -> bool:
-    """Return whether the folders of a base location match a view's namespace and name."""
+    """Check whether a view's folder is named after the view and its namespace."""
     namespace, _, name = location.rstrip("/").rpartition("/")
     of_name = name.startswith(f"{_slug(ref.name)}-")
     return of_name and namespace.rpartition("/")[2] == _slug(ref.namespace)
 
 
 def next_file(base: str, current: str | None) -> str:
-    """Return a location for a table's next metadata file, below the table's base location."""
+    """Build the location of the next metadata file in a table's folder."""
     return f"{base}/metadata/{next_name(current)}"
 
 
 def next_name(current: str | None) -> str:
-    """Return a name for the next metadata file; it begins with a number that grows by one."""
+    """Build the name of the next metadata file: `00003-<uuid>.metadata.json` after number 2."""
     match = _PLAIN_FILE_NUMBER.search(current or "")
     number = int(match.group(1)) + 1 if match else 0
     return f"{number:05d}-{uuid.uuid4()}.metadata.json"
 
 
 def _slug(name: str) -> str:
-    """Convert a name to a short, plain file name, which need not be unique."""
     return re.sub(r"[^a-z0-9_]+", "-", name.lower())[:48].strip("-") or "x"
 
 
@@ -115,7 +114,7 @@ _S3_FILE_IO = "org.apache.iceberg.aws.s3.S3FileIO"
 
 
 def for_spark(io: Mapping[str, str], warehouse: str) -> dict[str, str]:
-    """Return PyIceberg's settings as properties of a Spark catalog.
+    """Convert PyIceberg's settings to properties of a Spark catalog.
 
     Args:
         io: PyIceberg's settings; a setting without an equivalent in Iceberg's S3FileIO is left
@@ -134,6 +133,8 @@ def for_spark(io: Mapping[str, str], warehouse: str) -> dict[str, str]:
 
 
 def for_clients(io: Mapping[str, str], warehouse: str) -> dict[str, str]:
-    """Return an object store's settings by PyIceberg's and by Iceberg's Java names."""
+    """Return an object store's settings under the names of PyIceberg and of Iceberg's
+    Java library.
+    """
     found = {key: value for key, value in for_spark(io, warehouse).items() if key != "io-impl"}
     return {**found, **io}

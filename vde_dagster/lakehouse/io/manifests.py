@@ -33,8 +33,6 @@ _LIST = re.compile(r"/snap-([0-9]+)-[^/]*$")
 
 
 class _InMemory:
-    """A file in memory with the methods of `InputFile` and `FileIO` that PyIceberg calls."""
-
     def __init__(self, data: bytes) -> None:
         self._data = data
 
@@ -46,7 +44,7 @@ class _InMemory:
 
 
 def parse_table(metadata: dict[str, Any], location: str, what: str) -> TableMetadata:
-    """Parse a table's metadata into PyIceberg's class.
+    """Convert a table's metadata to PyIceberg's class.
 
     Raises:
         DamagedFileError: The data is not valid metadata of a table.
@@ -61,7 +59,7 @@ def parse_table(metadata: dict[str, Any], location: str, what: str) -> TableMeta
 
 
 def read_manifests(files: MetadataFiles, snapshot: dict[str, Any], what: str) -> list[ManifestFile]:
-    """Read the manifest list of an Iceberg snapshot.
+    """Read the manifest list of an Iceberg snapshot, and return its manifests.
 
     Raises:
         DamagedFileError: The list is missing, damaged or belongs to another snapshot.
@@ -122,7 +120,7 @@ def read_entries(files: MetadataFiles, manifest: ManifestFile, what: str) -> lis
 def check_data_file(
     files: MetadataFiles, data_file: DataFile, what: str, *, whole: bool = False
 ) -> None:
-    """Read the footer of a data file, and compare its row count with the manifest's.
+    """Check that the footer of a data file has as many rows as its manifest says.
 
     Args:
         whole: Whether to read every row and not only the footer.
@@ -161,7 +159,7 @@ def check_data_file(
 
 
 def whole_avro(io: FileIO) -> FileIO:
-    """Change a reader so that it raises an error for a truncated manifest; return the reader."""
+    """Make a PyIceberg reader raise an error for truncated manifests, and return the reader."""
     open_file = io.new_input
 
     def new_input(location: str) -> Any:
@@ -189,7 +187,7 @@ def _unreadable(error: Exception) -> str:
 
 
 def may_name(files: MetadataFiles, location: str, names: Collection[str]) -> bool:
-    """Return False if a manifest certainly names none of the given files, otherwise True.
+    """Check whether a manifest may list one of some files; False only if it certainly lists none.
 
     Args:
         names: File names without folders; their case does not matter.
@@ -217,13 +215,11 @@ def may_name(files: MetadataFiles, location: str, names: Collection[str]) -> boo
 
 
 def _snapshot_id(data: bytes, what: str, location: str) -> int | None:
-    """Check the structure of an Avro file, and return the snapshot id in its header."""
     own = _read_avro(data, what, location)[0].get("snapshot-id", b"").decode(errors="replace")
     return int(own) if own.isdigit() else None
 
 
 def _read_avro(data: bytes, what: str, location: str) -> tuple[dict[str, bytes], list[bytes]]:
-    """Read an Avro file's header and its blocks, to the file's end."""
     from pyiceberg.avro.decoder import StreamingBinaryDecoder
 
     if not data:
@@ -255,7 +251,7 @@ def _read_avro(data: bytes, what: str, location: str) -> tuple[dict[str, bytes],
 def bytes_of_no_other(
     files: MetadataFiles, some: Iterable[dict[str, Any]], others: Iterable[dict[str, Any]]
 ) -> int | None:
-    """Return the total size of the files that only the snapshots `some` use; None if unknown."""
+    """Add up the sizes of the files that only the snapshots `some` use; None if unknown."""
     known: dict[str, dict[str, int]] = {}
 
     def sizes(snapshots: Iterable[dict[str, Any]]) -> dict[str, int]:
@@ -274,7 +270,7 @@ def bytes_of_no_other(
 def unused_files(
     files: MetadataFiles, before: dict[str, Any], after: dict[str, Any], what: str
 ) -> list[str]:
-    """Return the files that a table's old metadata reaches but its new metadata does not.
+    """Return the files that a table's old metadata uses and its new metadata does not.
 
     If the manifests of an expired snapshot are damaged, its files are left out.
 
@@ -307,9 +303,9 @@ def named_by_snapshot(
     *,
     deleted: bool = True,
 ) -> dict[str, int]:
-    """Return the files of a snapshot: manifest list, manifests, data files and delete files.
+    """Return the files that an Iceberg snapshot uses, with the sizes of data and delete files.
 
-    The value of a data or delete file is its size in bytes; the value of other files is zero.
+    The size of manifests and manifest lists is given as zero.
 
     Args:
         deleted: Whether to include files that the snapshot deleted and older snapshots still use.

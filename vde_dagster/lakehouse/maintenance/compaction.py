@@ -21,7 +21,7 @@ _MOST_FILES = 100
 
 
 def compact_tables(run: Cleaning, kept: Collection[str], compact: Compact) -> None:
-    """Rewrite the files of tables with many deleted rows.
+    """Rewrite the data files of tables that have many deleted rows.
 
     Args:
         kept: Ids of the tables that the janitor keeps.

@@ -26,7 +26,7 @@ _AT_ONCE = 100
 
 
 def drop_tables(run: Cleaning, tables: Iterable[LedgerTable]) -> None:
-    """Delete given-up tables whose grace time is over."""
+    """Delete unneeded tables whose grace time is over, with their files."""
     waiting = list(tables)
     for start in range(0, len(waiting), _AT_ONCE):
         # The catalog's pointers are removed first, and the files only after that.
@@ -49,18 +49,15 @@ class _Drop:
 
     @property
     def is_kept(self) -> bool:
-        """Whether a kept object refers to a file in the table's folder."""
         return self.refusal is not None and self.folder is not None
 
     def decision(self, run: Cleaning) -> Decision:
-        """Return the planned decision."""
         reason = "it was given up, and its grace time has passed, so no reader can still use it"
         size = table_bytes(run, self.table)
         return Decision("drop_table", str(self.table.ref), reason, bytes=size)
 
 
 def _drop_some(run: Cleaning, drops: Sequence[_Drop]) -> None:
-    """Drop tables with their folders."""
     decisions = {one.table.id: one.decision(run) for one in drops}
     try:
         for one in drops:
@@ -94,7 +91,6 @@ def _report_kept(run: Cleaning, drop: _Drop, decision: Decision) -> None:
 
 
 def _delete(run: Cleaning, drop: _Drop, decision: Decision) -> None:
-    """Delete the folder of a claimed table, or report why it stays."""
     if drop.is_kept:
         _report_kept(run, drop, decision)
         return
@@ -112,7 +108,6 @@ def _delete(run: Cleaning, drop: _Drop, decision: Decision) -> None:
 
 
 def _find_folder(run: Cleaning, drop: _Drop) -> None:
-    """Find a table's metadata pointer and folder, and verify that both belong to the table."""
     lakehouse, table = run.lakehouse, drop.table
     if table.branch is not None:
         return
@@ -140,7 +135,6 @@ def _find_folder(run: Cleaning, drop: _Drop) -> None:
 
 
 def _has_own(run: Cleaning, drop: _Drop) -> bool:
-    """Return whether the table's folder contains no other table's metadata file."""
     files = run.lakehouse.files
     for file in files.list_files(f"{drop.folder}/metadata"):
         if not file.location.endswith(".metadata.json"):
@@ -168,7 +162,6 @@ def _rule_folders(run: Cleaning, drops: Sequence[_Drop], own: Collection[str] = 
 
 
 def _claim(run: Cleaning, drop: _Drop) -> bool:
-    """Mark a table as being dropped; return False if it is in use."""
     store, table = run.store, drop.table
 
     def work(conn: Connection) -> bool:

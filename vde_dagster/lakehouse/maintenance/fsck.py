@@ -76,7 +76,7 @@ _RESTORE = "restore the file from a backup, or from the storage's earlier versio
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem that `vde fsck` found."""
+    """Problem that `vde fsck` found, with advice."""
 
     problem: Problem
     subject: str
@@ -86,7 +86,7 @@ class Finding:
 
     @property
     def is_damage(self) -> bool:
-        """Whether the finding affects published data or the state."""
+        """Whether the problem affects published data or the state."""
         return self.problem not in ("new_state", "stranger", "orphans")
 
     def to_json(self) -> dict[str, str | None]:
@@ -96,8 +96,6 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """The catalog and the state, read in one transaction."""
-
     pointers: Mapping[TableRef, Pointer]
     views: Mapping[TableRef, str]
     tables: Mapping[str, LedgerTable]
@@ -107,7 +105,6 @@ class _State:
 
     @classmethod
     def read(cls, lakehouse: LakeHandles) -> _State:
-        """Read the catalog and the state in one transaction."""
         store = lakehouse.store
         with store.database.reading() as conn:
             pointers = lakehouse.catalog.all_pointers(conn)
@@ -128,11 +125,9 @@ class _State:
 
     @property
     def by_ref(self) -> dict[TableRef, LedgerTable]:
-        """The ledger's tables by name, without branches of other tables."""
         return {table.ref: table for table in self.tables.values() if table.branch is None}
 
     def checked(self, refs: Collection[TableRef] | None = None) -> list[Checked]:
-        """Return the tables and views that vde created, or only those in `refs`."""
         tables = self.by_ref
         return [
             Checked(
@@ -150,7 +145,7 @@ class _State:
 def fsck(
     lakehouse: LakeHandles, orphan_grace: timedelta | None = None, *, deep: bool = False
 ) -> tuple[Finding, ...]:
-    """Check every pointer, every published view and every table that an environment shows.
+    """Check the state and the files of all tables and views that environments show.
 
     Args:
         orphan_grace: Age after which a data file can no longer be committed.
@@ -178,7 +173,7 @@ def fsck(
 
 
 def find_damage(lakehouse: LakeHandles, refs: Collection[TableRef]) -> DamagedFileError | None:
-    """Find the first damaged file after a read of tables and views has failed."""
+    """Find the damaged file that may have made a read of some tables fail."""
     if not refs:
         return None
     checked = _State.read(lakehouse).checked(refs)
@@ -196,7 +191,6 @@ def _key(finding: Finding) -> tuple[str, str, str]:
 def _all(
     lakehouse: LakeHandles, state: _State, refs: Collection[TableRef] | None, deep: bool
 ) -> list[_Found]:
-    """Return all findings, each with the table or view that must be checked again, or None."""
     damages, lost = check_files(lakehouse.files, state.checked(refs), deep=deep)
     found: list[_Found] = [(one, None) for one in _views(state.views, state.pointers)]
     found += [(_damaged(one), one.ref) for one in damages]
@@ -208,7 +202,6 @@ def _all(
 
 
 def _database(lakehouse: LakeHandles) -> list[Finding]:
-    """Check the state's SQLite file; return no findings for PostgreSQL."""
     database = lakehouse.store.database
     if not database.is_sqlite:
         return []
@@ -228,7 +221,6 @@ def _database(lakehouse: LakeHandles) -> list[Finding]:
 
 
 def _foreign(lakehouse: LakeHandles) -> Iterator[Finding]:
-    """Yield findings for rows of the state whose content does not match their id or hash."""
     store = lakehouse.store
     lost = set()
     again = "delete the row as the owner of the state's tables, and check who can write there"
@@ -259,7 +251,6 @@ def _foreign(lakehouse: LakeHandles) -> Iterator[Finding]:
 
 
 def _wrong_fill_versions(lakehouse: LakeHandles) -> Iterator[tuple[PhysicalTable, str]]:
-    """Yield the tables whose fill version does not match their definition, with the reason."""
     store = lakehouse.store
     tables = store.tables.load([table.id for table in store.ledger.tables((LIVE,))])
     known = store.snapshots.load({one.snapshot_id for one in tables.values()}, unreadable=set())
@@ -284,7 +275,6 @@ def _new_beside_old(lakehouse: LakeHandles) -> list[Finding]:
 
 
 def _published(connection: Connection, catalog: str) -> dict[TableRef, str]:
-    """Return the metadata file of every published view."""
     view, head = schema.views.c, schema.environments.c
     query = (
         select(view.namespace, view.name, view.metadata_location)
@@ -349,7 +339,6 @@ def _shown_tables(lakehouse: LakeHandles, state: _State) -> list[Finding]:
 def _not_served(
     table_id: str, table: LedgerTable | None, pointers: Mapping[TableRef, Pointer]
 ) -> tuple[Problem, str] | None:
-    """Return the problem of a table that an environment shows, or None if it has no problem."""
     if table is None or table.status != LIVE:
         status = table.status if table else "unknown"
         return "shown_table_not_live", f"its table {table_id} is {status}"
@@ -359,7 +348,6 @@ def _not_served(
 
 
 def _lost(lakehouse: LakeHandles, ref: TableRef, lost: Collection[int]) -> Finding | None:
-    """Report the versions whose pinned Iceberg snapshots no longer exist in their table."""
     kept = lakehouse.store.pins.kept(ref)
     pins = sorted((name, last) for one in lost for name, _, last in kept.get(one, ()))
     if not pins:
@@ -373,8 +361,6 @@ def _lost(lakehouse: LakeHandles, ref: TableRef, lost: Collection[int]) -> Findi
 def _moved(
     lakehouse: LakeHandles, state: _State, refs: Collection[TableRef] | None
 ) -> list[tuple[Finding, TableRef]]:
-    """Report tables whose current snapshot does not descend from production's pinned snapshot."""
-
     def look(item: tuple[str, int]) -> tuple[Finding, TableRef] | None:
         table_id, pinned = item
         table = state.tables.get(table_id)

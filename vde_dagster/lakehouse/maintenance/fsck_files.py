@@ -33,7 +33,7 @@ Part = Literal["metadata_file", "manifest_list", "manifest", "data_file"]
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A table or view to check.
+    """Table or view whose files are checked.
 
     Args:
         table_id: Id of the physical table; None for a view, and for a table that only shows
@@ -50,7 +50,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A file that is missing or damaged.
+    """Missing or damaged file of a table or view.
 
     Args:
         ref: One of the tables and views that use the file.
@@ -81,11 +81,14 @@ READ_BYTES = 1 << 30
 def check_files(
     files: MetadataFiles, wanted: Sequence[Checked], *, deep: bool = False, read_bytes: int = 0
 ) -> tuple[list[Damage], dict[TableRef, Set[int]]]:
-    """Check every file of tables and views, and find missing pinned snapshots.
+    """Check all files of tables and views.
 
     Args:
         deep: Whether to read the footers of data files.
         read_bytes: Maximum bytes of data files whose rows are read as well.
+
+    Returns:
+        The damaged files, and the pinned snapshots that tables no longer have.
     """
     return _Looking(files, deep, read_bytes).all(wanted)
 
@@ -98,7 +101,7 @@ def check_snapshot(
     *,
     read_bytes: int = 0,
 ) -> None:
-    """Make sure that all files of an Iceberg snapshot exist and are intact.
+    """Check that all files of an Iceberg snapshot exist and are intact.
 
     Args:
         read_bytes: Maximum bytes of data files whose footers and rows are read.
@@ -115,8 +118,6 @@ def check_snapshot(
 
 
 class _Looking:
-    """One check of all files; collects the damage."""
-
     def __init__(self, files: MetadataFiles, deep: bool, read_bytes: int = 0) -> None:
         self.files, self.deep, self._read_bytes = files, deep, read_bytes
         self.damages: list[Damage] = []
@@ -140,7 +141,6 @@ class _Looking:
         return self.damages, lost
 
     def below(self, snapshots: Iterable[_Node]) -> None:
-        """Check the manifest lists of snapshots, their manifests, and the manifests' data files."""
         of_list, of_manifest, of_data = (
             lambda snapshot: snapshot.get("manifest-list"),
             lambda manifest: manifest.manifest_path,
@@ -165,8 +165,6 @@ class _Looking:
         location: Callable[[Any], str | None],
         look: Callable[[_Node, str], Iterable[Any]],
     ) -> list[_Node]:
-        """Check files, and return nodes for the files that undamaged files refer to."""
-
         def safely(node: _Node) -> Iterable[Any] | DamagedFileError:
             try:
                 return look(node, node.ref.name if not node.ref.namespace else str(node.ref))
@@ -185,7 +183,6 @@ class _Looking:
     def _metadata(
         self, one: Checked
     ) -> tuple[int | None, dict[int, dict[str, Any]]] | DamagedFileError | None:
-        """Return a table's head and its snapshots to check, or the error of a damaged file."""
         try:
             location, is_view = one.pointer.location, one.pointer.kind == VIEW
             metadata = read_metadata(
@@ -220,7 +217,6 @@ class _Looking:
         ]
 
     def _listed(self, data: Iterable[_Node]) -> Mapping[str, int]:
-        """Return the sizes of data files in object stores, from the listings of their folders."""
         remote = {
             node.of.file_path.rpartition("/data/")[0]
             for node in data
@@ -258,7 +254,6 @@ def _damaged_metadata(one: Checked, damage: str) -> DamagedFileError:
 
 
 def _once(nodes: Iterable[_Node], location: Callable[[Any], str | None]) -> list[_Node]:
-    """Remove repeated files."""
     found: dict[str, _Node] = {}
     for node in nodes:
         place = location(node.of)

@@ -53,19 +53,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JanitorReport:
-    """The janitor's decisions with their outcomes."""
+    """Decisions of one cleanup, with their outcomes."""
 
     dry_run: bool
     decisions: tuple[Decision, ...]
 
     @property
     def acted(self) -> tuple[Decision, ...]:
-        """The decisions to remove or change something."""
+        """Decisions to remove or change something."""
         return tuple(decision for decision in self.decisions if decision.outcome != "kept")
 
     @property
     def failures(self) -> tuple[Decision, ...]:
-        """The decisions that could not be carried out."""
+        """Decisions that could not be carried out."""
         return tuple(decision for decision in self.decisions if decision.outcome == "failed")
 
     @property
@@ -88,7 +88,7 @@ class JanitorReport:
 
 
 def retention_policy(settings: Settings) -> Retention:
-    """Return the retention policy in a project's settings."""
+    """Read the retention periods and limits from a project's settings."""
     return Retention(
         history_versions=settings.history_versions,
         history=timedelta(days=settings.history_days),
@@ -106,7 +106,7 @@ def clean(
     compact: Compact | None = None,
     dry_run: bool = False,
 ) -> JanitorReport:
-    """Remove expired environments, then unreachable objects, then left-over files.
+    """Drop expired environments, unneeded tables and versions, and left-over files.
 
     Args:
         compact: Compacts a table with many deleted rows; None to compact no table.
@@ -247,7 +247,7 @@ def expire_snapshots(
     forgotten: Collection[tuple[str, int]] = (),
     holds: Holds = MappingProxyType({}),
 ) -> None:
-    """Expire replaced Iceberg snapshots of live tables after their retention time."""
+    """Remove old Iceberg snapshots of live tables that no version or reader needs."""
     oldest = run.store.database.clock.now() - run.keep_snapshots
     oldest_ms = int(oldest.timestamp() * 1000)
     ledger = [table for table in run.store.ledger.tables() if table.branch is None]
@@ -290,7 +290,6 @@ def _report_pinned(
     past: Collection[int],
     pins: Mapping[int, list[tuple[str, int, int]]],
 ) -> None:
-    """Report snapshots that are kept only because versions pin them, with their total size."""
     held = [number for number in sorted(past) if number in pins]
     if not held:
         return

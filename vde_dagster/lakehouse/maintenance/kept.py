@@ -41,7 +41,7 @@ _MOST_TURNS = 5
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """The decision whether a candidate may be deleted.
+    """Decision whether a file or folder may be deleted.
 
     Args:
         verdict: `free` if it may be deleted; `kept` if an object names it; `waiting` if this
@@ -79,7 +79,9 @@ class _TableNames:
 
 @dataclass(slots=True)
 class Kept:
-    """The files that kept objects refer to."""
+    """Decides whether files and folders may be deleted, because no table, view or publication uses
+    them.
+    """
 
     lakehouse: LakeHandles
     # Read on first use, and again if pointers moved.
@@ -87,7 +89,7 @@ class Kept:
     _pointers: frozenset[str] = frozenset()
 
     def rule(self, candidates: Iterable[str], own: Collection[str] = ()) -> dict[str, Ruling]:
-        """Decide which of the given files may be deleted now.
+        """Decide for each file whether it may be deleted now.
 
         Args:
             own: Ids of the publications that recorded the candidates. These publications do not
@@ -133,7 +135,8 @@ class Kept:
     def rule_folders(
         self, folders: Mapping[str, str], own: Collection[str] = ()
     ) -> dict[str, Ruling]:
-        """Decide which folders of given-up tables may be deleted now, with all their content.
+        """Decide for each folder of an unneeded table whether it may be deleted now, with all
+        files.
 
         Args:
             folders: The tables' ids by the folders' locations.
@@ -182,7 +185,6 @@ class Kept:
         return {location: found.get(location, _FREE) for location in folders}
 
     def _owners(self, locations: Iterable[str]) -> dict[str, str]:
-        """Return, by file location, the id of the ledger's table whose folder contains the file."""
         folders: dict[str, list[str]] = {}
         for one in locations:
             above = one.rpartition("/")[0]
@@ -204,7 +206,6 @@ class Kept:
         return found
 
     def _named_by_tables(self, wanted: Set[str], *, whole: bool) -> dict[str, Ruling]:
-        """Search the metadata of all tables for the names of files."""
         found: dict[str, Ruling] = {}
         in_folder: dict[str, set[str]] = {}
         for key in wanted:
@@ -224,7 +225,6 @@ class Kept:
     def _look_up(
         self, names: _TableNames, here: Set[str], wanted: Set[str], found: dict[str, Ruling]
     ) -> None:
-        """Search one table's metadata for the names of files."""
         # A table of the ledger uses only files in its folder. Other tables may use any of
         # the files.
         asked = (here if names.is_known else wanted) - found.keys()
@@ -246,15 +246,6 @@ class Kept:
     def _named_files(
         self, names: _TableNames, wanted: Collection[str], *, heads: bool
     ) -> Iterator[str]:
-        """Yield the manifests, data files and delete files of a table's snapshots, newest first.
-
-        Args:
-            wanted: If not empty, manifests without any of these files may be skipped.
-            heads: Whether to read only the snapshots that branches and tags refer to.
-
-        Raises:
-            DamagedFileError: A file is missing or damaged.
-        """
         from pyiceberg.manifest import ManifestEntryStatus
 
         files, seen = self.lakehouse.files, set[str]()
@@ -275,10 +266,6 @@ class Kept:
                         yield entry.data_file.file_path
 
     def _refresh(self, *, whole: bool) -> list[_TableNames]:
-        """Read the pointers of all tables and views.
-
-        If `whole` is true, also read the metadata of tables whose pointer moved, and return it.
-        """
         pointers = self.lakehouse.catalog.every_pointer()
         self._pointers = frozenset(place_key(one.location) for one in pointers)
         if not whole:
@@ -307,14 +294,11 @@ def _folder_has_id(location: str, table_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A metadata file with its content, or without content if the file is unreadable."""
-
     location: str
     folder_location: str
     metadata: Mapping[str, Any] | None
 
     def names(self, is_known: bool) -> _TableNames:
-        """Return the files that this metadata file names."""
         if self.metadata is None:
             return _TableNames(
                 self.location, place_key(self.folder_location), is_known=is_known, is_readable=False

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A model whose next fill reads the changes of a table since a snapshot.
+    """Iceberg snapshot that a model needs, because its next fill reads the changes since then.
 
     Args:
         at: Time (UTC) of the model's last recorded fill, or of its last check without changes.
@@ -34,7 +34,7 @@ class Hold:
 
     @property
     def text(self) -> str:
-        """Text with the model and the time of its last read."""
+        """Text such as `marts.totals, which last read it at 2026-11-01 06:00`."""
         return f"{self.model}, which last read it at {instant_text(self.at)}"
 
 
@@ -43,7 +43,7 @@ Holds = Mapping[str, Collection[Hold]]
 
 
 def find_holds(store: StateStore, reached: Collection[str], longest: timedelta) -> Holds:
-    """Find the snapshots after which the next fills will read changes, by input table.
+    """Find the Iceberg snapshots that the next fills need to read changes, by input table.
 
     Args:
         reached: Ids of reachable tables. Fills of other tables are ignored.
@@ -69,12 +69,11 @@ def find_holds(store: StateStore, reached: Collection[str], longest: timedelta) 
 
 
 def _continues(snapshot: Snapshot) -> bool:
-    """Return whether a fill of a model reads only changes since the previous fill."""
     meaning = meaning_of(snapshot.model.kind)
     by_commits = Input.BY_COMMITS in meaning.inputs(snapshot.model).values()
     return by_commits or meaning.refreshes(snapshot.model)
 
 
 def describe_holds(holds: Collection[Hold]) -> str:
-    """Return readers as text, such as `m.totals, which last read it at …`."""
+    """List the models that need a snapshot, such as `m.totals, which last read it at …`."""
     return listed([hold.text for hold in holds])

@@ -75,7 +75,7 @@ _FILES_AT_ONCE = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A decision of the janitor about an object."""
+    """Decision of the janitor about one table, version, file or other object, with its outcome."""
 
     action: Action
     subject: str
@@ -91,7 +91,7 @@ class Decision:
 
 
 class Cleaning:
-    """One run of the janitor, which collects decisions."""
+    """One cleanup: its settings, its lakehouse and the decisions so far."""
 
     def __init__(
         self,
@@ -114,16 +114,17 @@ class Cleaning:
         self.decisions.append(decision)
 
     def leave(self, subject: str, error: VdeError | OSError) -> None:
-        """Report that a table is kept because one of its files cannot be read."""
+        """Report that a table is kept because one of its files cannot be read. Each file is
+        reported once.
+        """
         file = error.file if isinstance(error, DamagedFileError) else str(error)
-        # Each file is reported only once.
         if file not in self._damaged:
             self._damaged.add(file)
             reason = "nothing of it is removed as long as it cannot be read"
             self.report(Decision("keep_table", subject, reason, "failed", error=str(error)))
 
     def act(self, decision: Decision, work: Callable[[], bool]) -> None:
-        """Report a decision and, unless this is a dry run, carry it out and record a failure."""
+        """Carry out a decision and report its outcome; in a dry run, only report it."""
         if self.dry_run:
             self.report(decision)
             return
@@ -135,7 +136,7 @@ class Cleaning:
         self.report(replace(decision, outcome="done" if done else "kept"))
 
     def fail(self, decision: Decision, error: VdeError | OSError) -> None:
-        """Report that a decision could not be carried out."""
+        """Report that a decision failed."""
         if isinstance(error, DamagedFileError):
             self._damaged.add(error.file)
         self.report(replace(decision, outcome="failed", error=str(error)))
@@ -143,7 +144,7 @@ class Cleaning:
 
 @contextmanager
 def reporting(run: Cleaning, decision: Decision) -> Iterator[None]:
-    """Run the block; if it fails, report the decision as failed."""
+    """Report a decision as failed if the block raises an error."""
     try:
         yield
     except (VdeError, OSError) as error:
@@ -151,7 +152,7 @@ def reporting(run: Cleaning, decision: Decision) -> Iterator[None]:
 
 
 def table_bytes(run: Cleaning, table: LedgerTable) -> int | None:
-    """Return the size of a table's current files according to its metadata, or None."""
+    """Add up the sizes of the files that the commits of a table have added, or return None."""
     try:
         found = run.lakehouse.find_table(table.ref, table.id) if table.branch is None else None
     except (DamagedFileError, OSError):
@@ -163,7 +164,7 @@ def table_bytes(run: Cleaning, table: LedgerTable) -> int | None:
 
 
 def drop_branches(run: Cleaning, marked: Mark) -> None:
-    """Remove branches of plans that will never be applied."""
+    """Remove the branches of plans that can no longer be applied."""
     store = run.store
     given_up = {t.id for t in marked.unreachable} if run.dry_run else set()
     ledger = [
@@ -216,7 +217,7 @@ def drop_branch(run: Cleaning, ref: TableRef, branch: str) -> bool:
 def change_own_table(
     run: Cleaning, ref: TableRef, change: Change, name: str, shown_by: Collection[TableRef] = ()
 ) -> bool:
-    """Apply a change to a table: write its next metadata file and swap its pointer."""
+    """Change the metadata of a table, and replace its metadata file in the catalog."""
     lakehouse = run.lakehouse
     table = lakehouse.find_table(ref)
     updates = change(table.metadata) if table is not None else ()
@@ -244,7 +245,7 @@ _DATA = (".parquet", ".orc", ".avro", ".puffin")
 
 
 def find_orphans(lakehouse: LakeHandles, table: LedgerTable, before: datetime) -> list[StoredFile]:
-    """Find files in a table's data folder that are not used and can no longer be committed.
+    """Find the data files in a table's folder that were never committed and no longer can be.
 
     Args:
         before: Instant (UTC) before which the files were written. It must be longer ago than the
@@ -299,7 +300,7 @@ def _named(
 
 
 def delete_orphans(run: Cleaning) -> None:
-    """Delete data files of live tables that were written and never committed."""
+    """Delete the data files of live tables that were never committed."""
     store, retention = run.store, run.retention
     grace = retention.uncommitted_grace
     ledger = [t for t in store.ledger.tables() if t.created and t.branch is None]
@@ -360,7 +361,7 @@ def _delete_orphans(run: Cleaning, chosen: Sequence[tuple[Decision, list[str]]])
 
 
 def delete_left_over_files(run: Cleaning) -> None:
-    """Delete files of failed publications, and view files that publications replaced."""
+    """Delete the files of failed publications, and the metadata files of replaced views."""
     due = []
     for record in run.store.publications.uncleaned():
         since = record.decided_at or record.started_at
@@ -379,7 +380,6 @@ def delete_left_over_files(run: Cleaning) -> None:
 
 
 def _delete_left_over(run: Cleaning, records: Sequence[PublicationRecord]) -> None:
-    """Delete the left-over files of publications, unless a kept object names a file."""
     files = {one.id: _deletable(one, run.lakehouse.catalog.form) for one in records}
     decisions = {
         one.id: Decision("delete_files", f"{len(files[one.id])} files", _why_left_over(one))
@@ -422,7 +422,6 @@ def _why_left_over(record: PublicationRecord) -> str:
 def _delete_files(
     run: Cleaning, record: PublicationRecord, decision: Decision, ruled: Mapping[str, Ruling]
 ) -> None:
-    """Delete the files of a publication that may be deleted."""
     free = [file for file, ruling in ruled.items() if ruling.verdict == "free"]
     run.lakehouse.files.delete_all(free, "janitor.delete_file")
     if any(ruling.verdict == "waiting" for ruling in ruled.values()):
@@ -438,14 +437,12 @@ def _delete_files(
 
 
 def _first(ruled: Mapping[str, Ruling], verdict: str) -> str:
-    """Return the first file with a verdict, and the reason for the verdict, as text."""
     found = [(file, one.reason) for file, one in ruled.items() if one.verdict == verdict]
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     return f"{found[0][0]}: {found[0][1]}{more}"
 
 
 def _deletable(record: PublicationRecord, form: Form) -> list[str]:
-    """Return the files that became unneeded when a publication was decided."""
     if record.status == "committed":
         # Replaced table metadata stays: the table's own metadata log names it.
         kinds = (VIEW.lower(), SHOWN)
@@ -458,7 +455,7 @@ def _deletable(record: PublicationRecord, form: Form) -> list[str]:
 
 
 def drop_namespaces(run: Cleaning) -> None:
-    """Remove namespaces that publications created and that are empty now."""
+    """Remove the empty namespaces that publications created."""
     catalog, database = run.lakehouse.catalog, run.store.database
     with database.reading() as conn:
         known = recorded_namespaces(conn, catalog.name)

@@ -43,13 +43,13 @@ _STATISTICS = ("statistics", "partition-statistics")
 
 
 def set_branch(metadata: Json, name: str, snapshot_id: int | None) -> Updates:
-    """Return the updates that set a branch to a snapshot; the branch is created if missing."""
+    """Build the updates that create a branch, or move it to an Iceberg snapshot."""
     ref = metadata.get("refs", {}).get(name, {"type": "branch"})
     return ({"action": "set-snapshot-ref", "ref-name": name, **ref, "snapshot-id": snapshot_id},)
 
 
 def remove_branches(metadata: Json, names: Iterable[str]) -> Updates:
-    """Return the updates that remove branches, if they exist."""
+    """Build the updates that remove the branches that exist."""
     refs = metadata.get("refs", {})
     return tuple(
         {"action": "remove-snapshot-ref", "ref-name": name} for name in names if name in refs
@@ -66,7 +66,7 @@ def fast_forward(
     to: int | None = None,
     ends: bool = True,
 ) -> Updates:
-    """Return the updates that move `main` forward to the head of another branch.
+    """Build the updates that move `main` forward to the newest commit of another branch.
 
     Args:
         expected_main: The snapshot at which `main` must be; None if any ancestor of the target
@@ -109,7 +109,7 @@ def move_back(
     into: str | None = None,
     without: Collection[str] = (),
 ) -> Updates:
-    """Return the updates that set `main`, or the branch `into`, to an earlier snapshot.
+    """Build the updates that move `main`, or the branch `into`, back to an earlier snapshot.
 
     Raises:
         ConflictError: The snapshot is gone.
@@ -129,7 +129,9 @@ def move_back(
 
 
 def superseded(metadata: Json, oldest_ms: int, pinned: Collection[int] = ()) -> frozenset[int]:
-    """Return unreferenced snapshots that were replaced before an instant (ms since 1970)."""
+    """Return the snapshots without branch or tag that were replaced before a time (ms
+    since 1970).
+    """
     heads = {int(ref["snapshot-id"]) for ref in metadata.get("refs", {}).values()}
     kept = {*heads, *pinned, head_of(metadata)}
     replaced_at = {
@@ -145,7 +147,7 @@ def superseded(metadata: Json, oldest_ms: int, pinned: Collection[int] = ()) -> 
 
 
 def remove_snapshots(metadata: Json, gone: Collection[int]) -> Updates:
-    """Return the updates that expire snapshots and remove their statistics."""
+    """Build the updates that remove snapshots and their statistics."""
     if not gone:
         return ()
     return (
@@ -160,7 +162,7 @@ def remove_snapshots(metadata: Json, gone: Collection[int]) -> Updates:
 
 
 def append_columns(metadata: Json, columns: Iterable[tuple[str, str]]) -> Updates:
-    """Return the updates that add missing columns and missing fields of structs.
+    """Build the updates that add columns, and fields of structs.
 
     Args:
         columns: (name, Spark SQL type) of new columns, and of columns whose structs get fields.
@@ -183,7 +185,6 @@ def append_columns(metadata: Json, columns: Iterable[tuple[str, str]]) -> Update
 
 
 def _with_missing_fields(kind: Any, wanted: exp.DataType, ids: Iterator[int]) -> Any:
-    """Return a nested type whose structs also have the fields that only `wanted` has."""
     if isinstance(kind, str) or not wanted.expressions:
         return kind
     if kind["type"] != "struct":
@@ -204,7 +205,7 @@ def _with_missing_fields(kind: Any, wanted: exp.DataType, ids: Iterator[int]) ->
 
 
 def widen_columns(metadata: Json, types: Mapping[str, str]) -> Updates:
-    """Return the updates that widen column types.
+    """Build the updates that change columns to wider types, such as `int` to `bigint`.
 
     Raises:
         ConflictError: The column's current type cannot be promoted to the new type.
@@ -223,7 +224,7 @@ def widen_columns(metadata: Json, types: Mapping[str, str]) -> Updates:
 
 
 def is_promotion(was: Any, becomes: Any) -> bool:
-    """Return whether Iceberg can promote a column from one type to another.
+    """Check whether Iceberg can change a column from one type to another in place.
 
     Source: https://iceberg.apache.org/spec/#schema-evolution.
     """
@@ -253,7 +254,7 @@ def _new_schema(metadata: Json, fields: list[Json], last_column_id: int) -> Upda
 
 
 def requirements(metadata: Json, updates: Sequence[Json]) -> list[Json]:
-    """Return conditions for the catalog to refuse the updates if the table has changed."""
+    """Build the conditions under which a REST catalog accepts updates: the table is unchanged."""
     needed: list[Json] = [{"type": "assert-table-uuid", "uuid": metadata["table-uuid"]}]
     actions = {one["action"] for one in updates}
     if "add-schema" in actions:
@@ -273,7 +274,7 @@ def requirements(metadata: Json, updates: Sequence[Json]) -> list[Json]:
 def apply_updates(
     metadata: Json, location: str | None, updates: Iterable[Json], now_ms: int
 ) -> Json:
-    """Return a table's metadata after updates; unknown fields of newer formats are preserved.
+    """Apply updates to a table's metadata, and keep unknown fields of newer formats.
 
     Args:
         location: The current metadata file, to be added to the metadata log; None to add none.

@@ -32,7 +32,7 @@ SUMMARY_KEYS = (PLAN_KEY, TABLE_KEY, INTERVAL_KEY, KIND_KEY, FILL_KEY, DEFINITIO
 def fill_summary(
     plan_id: str, table_id: str, interval: Interval, kind: str, fill_id: str, definition: str
 ) -> dict[str, str]:
-    """Return the summary properties for a fill's commit."""
+    """Build the properties that a fill writes to the summary of its Iceberg commit."""
     return {
         PLAN_KEY: plan_id,
         TABLE_KEY: table_id,
@@ -44,7 +44,7 @@ def fill_summary(
 
 
 def belongs_to_table(metadata: Mapping[str, Any], table_id: str) -> bool:
-    """Return whether a table's metadata or one of its commits records a physical table's id."""
+    """Check whether a table's properties or commits contain the id of a physical table."""
     written = [metadata.get("properties", {})]
     written += [one.get("summary", {}) for one in metadata.get("snapshots", ())]
     return any(one.get(TABLE_KEY) == table_id for one in written)
@@ -52,7 +52,7 @@ def belongs_to_table(metadata: Mapping[str, Any], table_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CommittedFill:
-    """A fill that an Iceberg commit's summary records."""
+    """Fill that wrote an Iceberg commit, as its summary records it."""
 
     plan_id: str
     table_id: str
@@ -62,7 +62,7 @@ class CommittedFill:
 
 
 def committed_fills(metadata: dict[str, Any], branch: str | None = None) -> list[CommittedFill]:
-    """Return the fills that the commits of a branch (by default `main`) record, newest first."""
+    """Read the fills from the summaries of a branch's commits, newest first."""
     return [
         CommittedFill(
             plan_id=said[PLAN_KEY],
@@ -83,9 +83,7 @@ _SCRATCH = re.compile(r"vde_(?P<plan>.+)_[0-9a-f]{32}_scratch")
 
 @dataclass(frozen=True, slots=True)
 class BranchName:
-    """The parts of a branch's name, such as `vde_prod-1f_12s`.
-
-    Each attempt to apply a plan writes to its own branch.
+    """Parsed name of the branch that one attempt of a plan writes, such as `vde_prod-1f_12s`.
 
     Args:
         shared: Whether the attempt read only published data, so that another plan may reuse the
@@ -103,7 +101,7 @@ class BranchName:
 
 
 def parse_branch(name: str) -> BranchName | None:
-    """Parse a branch's name; return None if no attempt created the branch."""
+    """Parse the name of a branch; return None if no plan's attempt created the branch."""
     match = _PARTS.fullmatch(name)
     if match is None:
         return None
@@ -111,12 +109,12 @@ def parse_branch(name: str) -> BranchName | None:
 
 
 def scratch_branch(plan_id: str) -> str:
-    """Return a new name for a temporary branch."""
+    """Create a unique name for a temporary branch of a plan."""
     return f"{PREFIX}{plan_id}_{uuid.uuid4().hex}_scratch"
 
 
 def plan_of_branch(name: str) -> str | None:
-    """Return the id of the plan that created a branch, if the name has a plan's format.
+    """Extract the plan's id from the name of a branch that a plan created.
 
     >>> plan_of_branch("vde_prod-1f_12s"), plan_of_branch(scratch_branch("prod-1f"))
     ('prod-1f', 'prod-1f')
@@ -130,7 +128,7 @@ def plan_of_branch(name: str) -> str | None:
 
 
 def rows_in(summary: Mapping[str, str]) -> int | None:
-    """Return the number of rows in a table after a commit, or None if unknown.
+    """Return how many rows a table has after a commit, or None if unknown.
 
     Rows that position deletes hide do not count. With equality deletes, the number is unknown.
 
@@ -144,7 +142,7 @@ def rows_in(summary: Mapping[str, str]) -> int | None:
 
 
 def growth_between(metadata: dict[str, Any], before: int | None, after: int | None) -> Growth:
-    """Count the rows that were added and removed between two snapshots, as far as known.
+    """Count the rows that commits added and removed between two Iceberg snapshots.
 
     A rewritten row counts as removed and as added. If a commit was reverted, the rows that it added
     count as removed, and the rows that it removed count as added.
@@ -158,7 +156,7 @@ def growth_between(metadata: dict[str, Any], before: int | None, after: int | No
 
 
 def bytes_at(metadata: dict[str, Any], snapshot_id: int | None) -> int | None:
-    """Return the size of a snapshot's files according to its summary; None if unknown."""
+    """Return the size of all files of an Iceberg snapshot, from its summary; None if unknown."""
     found = next(history(metadata, snapshot_id), None)
     if found is None:
         return 0 if snapshot_id is None else None
@@ -167,7 +165,7 @@ def bytes_at(metadata: dict[str, Any], snapshot_id: int | None) -> int | None:
 
 
 def bytes_between(metadata: dict[str, Any], before: int | None, after: int | None) -> int | None:
-    """Return the total size of files that commits between two snapshots added and removed.
+    """Add up the sizes of files that commits added and removed between two Iceberg snapshots.
 
     Files that were rewritten with the same rows do not count. Return None if the metadata lacks a
     commit, or a summary lacks sizes.
@@ -194,7 +192,6 @@ def bytes_between(metadata: dict[str, Any], before: int | None, after: int | Non
 def _counts(
     line: list[dict[str, Any]], both: Collection[int], newest: int | None
 ) -> tuple[int, int] | None:
-    """Count the added and removed rows of commits, newest first, until a commit in `both`."""
     added = removed = 0
     parent = newest
     for snapshot in line:
@@ -235,7 +232,7 @@ _COUNTS = (
 def commit_line(
     metadata: dict[str, Any], head: int | None, table_id: str = ""
 ) -> tuple[KeptCommit, ...]:
-    """Return a table's commits from a head backward, with fills of `table_id` marked."""
+    """Return the commits of a table from `head` backward, and mark the fills of `table_id`."""
     return tuple(_commit(snapshot, table_id) for snapshot in history(metadata, head))
 
 
@@ -258,7 +255,7 @@ def _commit(snapshot: Mapping[str, Any], table_id: str) -> KeptCommit:
 
 
 def is_quiet(summary: dict[str, str]) -> bool:
-    """Return whether a commit's summary shows that no row was added or removed.
+    """Check whether a commit added and removed no rows, according to its summary.
 
     The operation `replace` means that files were rewritten with the same rows
     (https://iceberg.apache.org/spec/#snapshots). A summary without totals is not quiet.
@@ -279,14 +276,14 @@ _DELETES = ("total-delete-files", "total-position-deletes", "total-equality-dele
 
 
 def field_ids(metadata: dict[str, Any], schema_id: int | None) -> dict[str, int]:
-    """Return the field ids of the columns in one of a table's schemas, by column name."""
+    """Return Iceberg's field id of each column in a schema of a table."""
     wanted = metadata["current-schema-id"] if schema_id is None else schema_id
     found = (one for one in metadata["schemas"] if int(one["schema-id"]) == int(wanted))
     return {field["name"]: int(field["id"]) for one in found for field in one["fields"]}
 
 
 def identifier_columns(metadata: dict[str, Any]) -> tuple[str, ...]:
-    """Return the identifier columns of a table's current schema."""
+    """Return the columns that a table's schema declares as identifier fields."""
     ids = field_ids(metadata, None)
     schemas = metadata["schemas"]
     current = next(one for one in schemas if one["schema-id"] == metadata["current-schema-id"])

@@ -20,7 +20,7 @@ MAIN = "main"
 
 
 def current_columns(metadata: dict[str, Any]) -> list[tuple[str, str, str | None]]:
-    """Return (name, Spark SQL type, description) of a table's current schema."""
+    """Return (name, Spark SQL type, description) of a table's columns."""
     return [
         (field["name"], iceberg_to_spark(field["type"]), field.get("doc"))
         for field in current_schema(metadata)["fields"]
@@ -28,14 +28,14 @@ def current_columns(metadata: dict[str, Any]) -> list[tuple[str, str, str | None
 
 
 def columns_of(metadata: dict[str, Any], schema_id: int | None) -> dict[str, str]:
-    """Return the Spark SQL types of a schema's columns; by default, of the current schema."""
+    """Return the Spark SQL type of each column in a schema; by default, in the current schema."""
     schemas = {int(schema["schema-id"]): schema for schema in metadata["schemas"]}
     schema = schemas.get(-1 if schema_id is None else schema_id) or current_schema(metadata)
     return {field["name"]: iceberg_to_spark(field["type"]) for field in schema["fields"]}
 
 
 def head_of(metadata: dict[str, Any], branch: str | None = None) -> int | None:
-    """Return the snapshot id that a branch (or `main`) points to, or None."""
+    """Return the id of the Iceberg snapshot that a branch (or `main`) points to, or None."""
     ref = metadata.get("refs", {}).get(branch or MAIN)
     if ref is not None:
         return int(ref["snapshot-id"])
@@ -51,7 +51,7 @@ def snapshot_ids(metadata: dict[str, Any]) -> set[int]:
 
 
 def history(metadata: dict[str, Any], head: int | None) -> Iterator[dict[str, Any]]:
-    """Yield a snapshot and its ancestors, until a parent is missing in the metadata."""
+    """Yield an Iceberg snapshot and its ancestors, newest first, until a parent was expired."""
     snapshots = {int(item["snapshot-id"]): item for item in metadata.get("snapshots", [])}
     while head is not None and head in snapshots:
         snapshot = snapshots[head]
@@ -60,7 +60,7 @@ def history(metadata: dict[str, Any], head: int | None) -> Iterator[dict[str, An
 
 
 def ancestors(metadata: dict[str, Any], head: int | None) -> set[int]:
-    """Return the ids of a snapshot and of its ancestors that are still in the metadata."""
+    """Return the ids of an Iceberg snapshot and of its ancestors that were not expired."""
     return {int(snapshot["snapshot-id"]) for snapshot in history(metadata, head)}
 
 
@@ -73,7 +73,7 @@ def with_other_columns(
     now_ms: int,
     shown_fields: Mapping[str, ShownFields] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return a table's metadata with other columns, but the same files and history.
+    """Build the metadata of a table that has the same files and history, but other columns.
 
     Args:
         columns: (published name, name in the table) of each column.
@@ -127,7 +127,6 @@ def with_other_columns(
 
 
 def _with_fields(kind: Any, fields: ShownFields) -> Any:
-    """Return a nested type with only the shown fields, which keep their field ids."""
     from vde_dagster.sql.reading import parse_type
 
     def narrowed(kind: Any, read: exp.DataType, shown: exp.DataType) -> Any:

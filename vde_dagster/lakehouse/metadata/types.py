@@ -84,8 +84,6 @@ def spark_to_iceberg(type_sql: str, next_id: Callable[[], int]) -> Any:
 
 
 class _Parser:
-    """A recursive-descent parser of Spark's type syntax."""
-
     def __init__(self, sql: str, next_id: Callable[[], int]) -> None:
         self._sql, self._next_id = sql, next_id
         found = list(_TOKEN.finditer(sql))

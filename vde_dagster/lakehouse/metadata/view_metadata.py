@@ -22,7 +22,7 @@ _FIRST = ("spark", "trino")
 
 
 def definition_hash(definition: ViewDefinition) -> str:
-    """Hash a view's definition together with the version of the hash's format."""
+    """Hash the definition of a view."""
     # JSON of nested lists is injective, and is written in one call.
     queries = definition.queries
     text = json.dumps(
@@ -93,11 +93,6 @@ def view_columns(metadata: Mapping[str, Any]) -> list[tuple[str, str, str | None
 def _with_schema(
     schemas: list[dict[str, Any]], schema: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], int]:
-    """Add a schema, unless an equal schema exists.
-
-    Returns:
-        All schemas, and the id of this schema.
-    """
     for known in schemas:
         if known["fields"] == schema["fields"]:
             return schemas, known["schema-id"]
@@ -108,11 +103,6 @@ def _with_schema(
 def _with_version(
     versions: list[dict[str, Any]], definition: ViewDefinition, schema_id: int, now_ms: int
 ) -> tuple[list[dict[str, Any]], int]:
-    """Add a version for a definition, unless an equal version exists.
-
-    Returns:
-        All versions, and the id of this version.
-    """
     representations = [
         {"type": "sql", "sql": sql, "dialect": dialect}
         for dialect, sql in definition.queries.items()
@@ -141,7 +131,6 @@ def _with_version(
 def _bounded(
     versions: list[dict[str, Any]], log: list[dict[str, Any]], current: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Drop the oldest versions of a view, and their part of the log."""
     others = sorted((v["version-id"] for v in versions if v["version-id"] != current), reverse=True)
     kept = {current, *others[: HISTORY_SIZE - 1]}
     # The rest of the log begins after the last entry of a dropped version.
@@ -160,7 +149,6 @@ def _after(log: list[dict[str, Any]], now_ms: int) -> int:
 
 
 def _properties(definition: ViewDefinition, before: dict[str, str]) -> dict[str, str]:
-    """Return the next properties of a view; properties of other programs are preserved."""
     ours = {"comment", *json.loads(before.get(AUTHORS_PROPERTIES, "[]"))}
     kept = {
         key: value

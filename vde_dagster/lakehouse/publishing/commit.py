@@ -51,7 +51,7 @@ def write_then(
     commit: Callable[[], T],
     may_be_current: Callable[[], bool],
 ) -> T:
-    """Write files and call `commit`, which makes the files current; remove them if it failed.
+    """Write files and call `commit`; if it fails, remove the files again.
 
     Args:
         points: The names of the two side effects: writing files and removing files.
@@ -78,7 +78,7 @@ def commit_swap(
     also: TableCommit | None = None,
     shown: Sequence[Made] = (),
 ) -> None:
-    """Write files and change one pointer, in the transaction that records the change in the state.
+    """Write files and replace one table's metadata file, in the transaction that changes the state.
 
     Args:
         also: State changes to write in the same transaction, with their conditions.
@@ -146,7 +146,7 @@ def change_table(
     also: TableCommit | None = None,
     shown: Sequence[Made] = (),
 ) -> dict[str, Any]:
-    """Change a table's metadata and record the change in the state, in one transaction."""
+    """Apply updates to a table, and record the change in the state, in one transaction."""
     store, said = lakehouse.store, also or TableCommit()
     if not updates:
 
@@ -174,7 +174,7 @@ def change_at_last(
     name: str,
     also: TableCommit | Callable[[], TableCommit] | None = None,
 ) -> dict[str, Any]:
-    """Change a table; if another writer was faster, try again with the table's newest metadata.
+    """Change a table, and try again with its newest metadata if another writer was faster.
 
     Args:
         change: Returns the updates for given metadata.
@@ -201,7 +201,7 @@ def change_at_last(
 
 
 def read_table(lakehouse: LakeHandles, ref: TableRef) -> TableState:
-    """Read the metadata of a table that is about to be changed."""
+    """Read the metadata of a table; raise ConflictError if the catalog does not have the table."""
     found = lakehouse.find_table(ref)
     if found is None:
         raise ConflictError(f"the catalog no longer has {ref}", hint="plan again")

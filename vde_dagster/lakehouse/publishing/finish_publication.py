@@ -48,7 +48,7 @@ _BATCH = 20
 
 
 def recover(lakehouse: LakeHandles) -> bool:
-    """Complete publications that the state has decided; return whether there were any."""
+    """Finish the publications that the state has committed; return whether there were any."""
     if not lakehouse.catalog.form.follows:
         return False
     store, settled = lakehouse.store, False
@@ -67,12 +67,10 @@ def recover(lakehouse: LakeHandles) -> bool:
 
 
 def _may_settle(store: StateStore, record: PublicationRecord) -> bool:
-    """Return whether this login may finish a publication."""
     return record.environment != PRODUCTION or store.rights.has("publish")
 
 
 def _may_record(store: StateStore, filled: FillRecord) -> bool:
-    """Return whether this login may record a fill that another process announced."""
     plan = store.plans.record(filled.plan_id)
     with store.database.reading() as conn:
         shown = store.shown.tables_in(conn, PRODUCTION, [filled.table_id])
@@ -81,7 +79,9 @@ def _may_record(store: StateStore, filled: FillRecord) -> bool:
 
 
 def settle(lakehouse: LakeHandles, publication_id: str) -> None:
-    """Move the pointers of a decided publication, if this has not happened yet."""
+    """Move the tables and views of a committed publication in the catalog, if they have not moved
+    yet.
+    """
     store = lakehouse.store
     record = store.publications.get(publication_id)
     if record is None or record.status != "decided":
@@ -106,7 +106,6 @@ def settle(lakehouse: LakeHandles, publication_id: str) -> None:
 def _settle(
     lakehouse: LakeHandles, record: PublicationRecord, files: Sequence[PublishedFile]
 ) -> None:
-    """Move tables and views, and record the filled ranges of the moved tables."""
     store, catalog = lakehouse.store, lakehouse.catalog
 
     def work(conn: Connection) -> None:
@@ -146,7 +145,6 @@ def _settle(
 def _changes(
     lakehouse: LakeHandles, files: Sequence[PublishedFile], now: Mapping[TableRef, Pointer]
 ) -> tuple[list[Swap], list[tuple[str, bytes]]]:
-    """Return the pointer changes that remain, and the files that must be written again for them."""
     swaps: list[Swap] = []
     written: list[tuple[str, bytes]] = []
     keeps = lakehouse.catalog.form.keeps_pointers
@@ -172,7 +170,6 @@ def _changes(
 
 
 def _record_what_moved(lakehouse: LakeHandles) -> bool:
-    """Record fills that are committed to `main` but not recorded in the state."""
     store, recorded = lakehouse.store, False
     for table_id, waiting in store.pending.all().items():
         known = store.tables.load([table_id]).get(table_id)

@@ -44,7 +44,7 @@ _WAIT_SECONDS = 75.0
 
 
 def want(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> None:
-    """Record the views that a publication wants to mirror, in the publication's transaction."""
+    """Record the views that a publication must write to the mirror catalog, in its transaction."""
     mirror, name = lakehouse.catalog.mirror, publication.environment.name
     if mirror is None:
         return
@@ -71,10 +71,7 @@ def want(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> 
 
 
 def follow(lakehouse: LakeHandles) -> None:
-    """Write the mirrored views that are not current.
-
-    Failures are recorded, and raise no error.
-    """
+    """Write the outdated views to the mirror catalog. Failures are recorded, and raise no error."""
     if lakehouse.catalog.mirror is None:
         return
     store, catalog = lakehouse.store, lakehouse.catalog.name
@@ -97,7 +94,7 @@ def follow(lakehouse: LakeHandles) -> None:
 
 
 def verify(lakehouse: LakeHandles) -> int:
-    """Check all mirrored views, and return how many are not as they were last written."""
+    """Check all views in the mirror catalog, and count the views that other programs changed."""
     mirror, strayed = lakehouse.catalog.mirror, 0
     if mirror is None:
         return 0
@@ -111,7 +108,7 @@ def verify(lakehouse: LakeHandles) -> int:
 
 
 def unmirrored(lakehouse: LakeHandles, refs: Iterable[TableRef]) -> set[TableRef]:
-    """Return the given views that should be mirrored but are not recorded."""
+    """Return the given views that should be in the mirror catalog but are not recorded."""
     mirror = lakehouse.catalog.mirror
     if mirror is None or not mirror.wanted:
         return set()
@@ -138,7 +135,6 @@ def _write_all(
 
 
 def _batches(views: Sequence[MirroredView]) -> Iterator[Sequence[MirroredView]]:
-    """Split views into batches of growing size."""
     # The first batches are small, so that little time is lost if the catalog refuses all.
     done, size = 0, 1
     while done < len(views):
@@ -147,7 +143,6 @@ def _batches(views: Sequence[MirroredView]) -> Iterator[Sequence[MirroredView]]:
 
 
 def _failure(lakehouse: LakeHandles, wanted: WantedView) -> VdeError | None:
-    """Write a mirrored view; return the error if writing fails, otherwise None."""
     try:
         _write(lakehouse, wanted)
     except VdeError as error:
@@ -156,7 +151,6 @@ def _failure(lakehouse: LakeHandles, wanted: WantedView) -> VdeError | None:
 
 
 def _make_namespaces(lakehouse: LakeHandles, views: Sequence[MirroredView]) -> None:
-    """Create missing namespaces of views, and record them for removal once they are empty."""
     catalog = lakehouse.catalog
     owners = {one.wanted.ref.namespace: one.wanted.environment for one in views if one.wanted.hash}
     try:
@@ -205,7 +199,7 @@ def _is_as_wanted(found: dict[str, Any] | None, wanted: WantedView) -> bool:
 
 
 def proven_view(wanted: WantedView) -> ViewDefinition:
-    """Return the definition that a mirrored view should have, after checking its hash.
+    """Read the definition that a mirrored view should have, after checking its hash.
 
     Raises:
         StoreError: The stored definition is damaged, or defines another view.

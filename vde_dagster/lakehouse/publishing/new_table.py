@@ -43,7 +43,7 @@ _TOTALS = (
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """A table to create. If `branch` is given, the first rows are written to this branch."""
+    """Table to create. If `branch` is given, the first rows are written to this branch."""
 
     ref: TableRef
     columns: tuple[tuple[str, str, str | None], ...]
@@ -53,7 +53,7 @@ class NewTable:
 
 
 def create_table(lakehouse: LakeHandles, new: NewTable) -> bool:
-    """Create a table, in a separate transaction; see `Lakehouse.create_table`."""
+    """Create a table in a transaction of its catalog; see `Lakehouse.create_table`."""
     now_ms = lakehouse.now_ms()
     first = EmptyCommit.new(new.location) if new.branch is not None else None
     location, metadata = next_file(new.location, None), first_metadata(new, now_ms)
@@ -74,7 +74,7 @@ def create_table(lakehouse: LakeHandles, new: NewTable) -> bool:
 def make_branch(
     lakehouse: LakeHandles, ref: TableRef, name: str, of: str | None = None
 ) -> dict[str, Any]:
-    """Create a branch if it is missing.
+    """Create a branch of a table if it is missing.
 
     It begins at the head of the branch `of` (by default `main`). If that branch has no commit, it
     begins at an empty commit.
@@ -102,7 +102,7 @@ def make_branch(
 
 
 def first_metadata(new: NewTable, now_ms: int) -> dict[str, Any]:
-    """Return a table's first metadata, in format version 2."""
+    """Build the first metadata of a new table, in format version 2."""
     ids = itertools.count(1)
     schema = build_schema(new.columns, ids)
     properties = {**_DEFAULTS, **new.properties}
@@ -134,7 +134,7 @@ def first_metadata(new: NewTable, now_ms: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class EmptyCommit:
-    """An empty commit that a branch of a new table can point to."""
+    """Commit without rows, which the branch of a new table points to."""
 
     snapshot_id: int
     manifest_list: str
@@ -145,7 +145,7 @@ class EmptyCommit:
         return cls(snapshot_id, f"{location}/metadata/snap-{snapshot_id}-0-{uuid.uuid4()}.avro")
 
     def updates(self, metadata: dict[str, Any], branch: str, now_ms: int) -> Updates:
-        """Return the updates that add this commit to a table, and a branch that points to it."""
+        """Build the updates that add this commit to a table, and a branch that points to it."""
         snapshot = {
             "sequence-number": int(metadata["last-sequence-number"]) + 1,
             "snapshot-id": self.snapshot_id,
@@ -173,8 +173,6 @@ class EmptyCommit:
 
 
 class _Kept(io.BytesIO):
-    """A file in memory that PyIceberg writes; `content` is set when the file is closed."""
-
     content = b""
 
     def create(self, overwrite: bool = False) -> _Kept:

@@ -40,23 +40,23 @@ Place = tuple[TableRef, "str | None"]
 
 @dataclass(frozen=True, slots=True)
 class PreparedPins:
-    """Heads of tables, read before a publication's transaction.
+    """Current Iceberg snapshots (heads) of tables, read before the transaction of a publication.
 
     Args:
         heads: By table id, the heads of tables that the publication moves or adds, or whose columns
             it changes.
         places: By table id, the names and branches of tables that the publication adds or changes.
+            Other processes may write to these tables until the publication commits.
         gone: Ids of tables that the environment no longer shows.
     """
 
     heads: Mapping[str, Head]
-    # Other processes may write to these tables until the publication commits.
     places: Mapping[str, Place]
     gone: frozenset[str]
 
 
 def head_in(metadata: dict[str, Any], location: str, table_id: str, branch: str | None) -> Head:
-    """Return the head of a branch (or `main`) from a table's metadata."""
+    """Read the newest snapshot of a branch (or `main`) from a table's metadata."""
     snapshot = next(history(metadata, head_of(metadata, branch)), None)
     return Head(
         table_id,
@@ -73,7 +73,7 @@ def prepare_pins(
     changed: frozenset[str] = frozenset(),
     moved: Mapping[str, Head] = MappingProxyType({}),
 ) -> PreparedPins:
-    """Find the heads and places of the tables that a publication pins."""
+    """Find the names and current snapshots of the tables that a publication pins."""
     pins, shown = lakehouse.store.pins, environment.tables
     with lakehouse.store.database.reading() as conn:
         pinned = pins.pinned(conn, environment.name)
@@ -98,7 +98,7 @@ def read_heads(
     pointers: Mapping[TableRef, Pointer],
     known: Mapping[str, Head],
 ) -> dict[str, Head]:
-    """Return the heads of tables.
+    """Read the current snapshots of tables.
 
     A table that does not exist, or whose metadata file is missing, is left out.
 
@@ -126,7 +126,7 @@ def read_heads(
 def write_pins(
     lakehouse: LakeHandles, connection: Connection, environment: Environment, prepared: PreparedPins
 ) -> None:
-    """Write the pins of a publication, inside its transaction."""
+    """Store the snapshots that a publication pins, in its transaction."""
     pins, heads = lakehouse.store.pins, dict(prepared.heads)
     if prepared.places:
         refs = [ref for ref, _ in prepared.places.values()]
@@ -157,7 +157,9 @@ def write_pins(
 def pinned_tables(
     lakehouse: LakeHandles, states: Mapping[str, tuple[TableRef, HeldState]]
 ) -> dict[str, PinnedTable]:
-    """Look up earlier states of tables in metadata; states that no longer exist are left out."""
+    """Find earlier snapshots of tables in their metadata; snapshots that were expired are
+    left out.
+    """
     with lakehouse.store.database.reading() as conn:
         pointers = lakehouse.catalog.pointers([ref for ref, _ in states.values()], conn)
 
@@ -189,9 +191,10 @@ def pinned_metadata(
     properties: Mapping[str, str],
     shown_fields: Mapping[str, ShownFields] = MappingProxyType({}),
 ) -> dict[str, Any] | None:
-    """Return a table's metadata reduced to a model's columns and one pinned snapshot.
+    """Reduce a table's metadata to one snapshot and the columns of a model.
 
-    Return None if the snapshot no longer exists.
+    Returns:
+        The metadata, or None if the snapshot was expired.
     """
     known = {int(one["schema-id"]) for one in metadata["schemas"]}
     schema = schema_id if schema_id in known else metadata["current-schema-id"]
@@ -225,6 +228,6 @@ def pinned_metadata(
 def as_pinned(
     table: PhysicalTable, metadata: dict[str, Any], schema_id: int | None
 ) -> PhysicalTable:
-    """Return a table without the columns that a pinned schema does not have."""
+    """Remove the columns from a table that a pinned schema does not have."""
     there = columns_of(metadata, schema_id)
     return replace(table, columns=tuple(one for one in table.columns if one.name in there))

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PreparedPublication:
-    """All prepared changes of a publication.
+    """Changes and files of a publication, computed before its transaction.
 
     Args:
         announced: The changes to store with the publication, so that another process can finish it.
@@ -67,7 +67,7 @@ class PreparedPublication:
 
 @dataclass(frozen=True, slots=True)
 class PreparedHolding:
-    """A prepared version of another environment that shows the earlier rows of its tables."""
+    """Version of another environment that keeps showing the earlier rows of rolled-back tables."""
 
     holding: Holding
     published: tuple[PublishedView, ...]
@@ -76,7 +76,7 @@ class PreparedHolding:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Differences between view definitions and the catalog.
+    """Views that a publication must create, replace or drop in the catalog.
 
     Args:
         changed: Definitions that the catalog does not have, each with the current pointer.
@@ -94,12 +94,12 @@ class Differences:
 
     @property
     def swaps(self) -> list[Swap]:
-        """The pointer changes that remove the dropped views."""
+        """Catalog changes that remove the dropped views."""
         return [Swap(ref, at.kind, at.location, None) for ref, at in self.dropped if at is not None]
 
 
 def view_place(definition: ViewDefinition) -> TableRef:
-    """Return a view's name in the catalog."""
+    """Return the name of a view in the catalog."""
     return TableRef(definition.namespace, definition.name)
 
 
@@ -111,7 +111,7 @@ def differences(
     environment: str,
     moved: Mapping[TableRef, Made] = MappingProxyType({}),
 ) -> Differences:
-    """Compare view definitions with the catalog, without reading files.
+    """Compare the definitions of views with the catalog, without reading files.
 
     A name is taken if it belongs to a table, to a view that vde did not publish, or to a view of
     another environment.
@@ -193,7 +193,7 @@ def _ours(pointer: Pointer | None, known: PublishedView | None) -> Pointer | Non
 
 
 def prepare(lakehouse: LakeHandles, publication: Publication) -> PreparedPublication:
-    """Prepare a publication's changes and the content of its files, without writing anything.
+    """Compute the changes of a publication and the content of its files, without writing anything.
 
     Raises:
         ConflictError: A name is taken, or a table moved.
@@ -265,7 +265,7 @@ def made_views(
     now_ms: int,
     moved: Mapping[TableRef, Made] = MappingProxyType({}),
 ) -> list[Made]:
-    """Create the metadata of views that differ from the catalog, without writing anything."""
+    """Build the metadata files of new and changed views, without writing them."""
     # One folder per publication: creating folders dominates the time for many new views.
     folder = lakehouse.views_folder(publication_id)
 
@@ -307,7 +307,6 @@ def _view(
 def _table(
     lakehouse: LakeHandles, move: TableMove, pointers: dict[TableRef, Pointer], now_ms: int
 ) -> tuple[Made, Head]:
-    """Create a table's next metadata file; return it with the table's new head."""
     pointer = pointers.get(move.ref)
     if pointer is None or pointer.kind != TABLE:
         raise _gone(move.ref)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def find_contradiction(lakehouse: LakeHandles, record: PublicationRecord) -> str | None:
-    """Return the reason why a decided publication contradicts the state, or None."""
+    """Return the reason why the files of a committed publication contradict the state, or None."""
     store = lakehouse.store
     version = record.version or 0
     made = store.versions.at(record.environment, version)
@@ -54,13 +54,6 @@ def find_contradiction(lakehouse: LakeHandles, record: PublicationRecord) -> str
 
 @dataclass(frozen=True, slots=True)
 class _Proof:
-    """The state's records to compare a publication's files with.
-
-    Args:
-        is_version: True if the publication created the version; False if it only replaced views of
-            the version.
-    """
-
     lakehouse: LakeHandles
     record: PublicationRecord
     made: Environment
@@ -69,7 +62,6 @@ class _Proof:
     ledger: Mapping[TableRef, PublishedView]
 
     def check_file(self, conn: Connection, file: PublishedFile) -> str | None:
-        """Return the reason why a file cannot belong to the publication, or None."""
         if file.ref is None:
             return "a file has no name in the catalog"
         if file.kind == VIEW.lower():
@@ -91,7 +83,6 @@ class _Proof:
         return None
 
     def _was_ours(self, file: PublishedFile) -> bool:
-        """Return whether the metadata file of a removed view is in the folder of vde's views."""
         folder = self.lakehouse.views_folder("").rstrip("/")
         return bool(file.previous and file.previous.startswith(f"{folder}/"))
 
@@ -116,7 +107,6 @@ class _Proof:
         return rows or self._check_types(file, table)
 
     def _check_rows(self, file: PublishedFile, table: PhysicalTable) -> str | None:
-        """Return how a table's planned move differs from its pin, or None if they are equal."""
         pin = self.pins.get(table.id)
         if pin is None:
             return f"version {self.made.version} pins no rows of {table.ref}"
@@ -134,7 +124,6 @@ class _Proof:
         return self._check_branch(file, table, pin)
 
     def _check_branch(self, file: PublishedFile, table: PhysicalTable, pin: Pin) -> str | None:
-        """Return the reason why a plan's branch is not at the pinned snapshot, or None."""
         loaded = self.lakehouse.find_table(table.ref)
         metadata = loaded.metadata if loaded is not None else {}
         arrived = pin.snapshot_id in ancestors(metadata, head_of(metadata, file.into))

@@ -46,7 +46,7 @@ from vde_dagster.state.environments.publications import PublishedFile, ReturnedT
 
 @dataclass(frozen=True, slots=True)
 class FastForward:
-    """A move of a table's `main` to the rows that a plan wrote on a branch.
+    """Move of a table's `main` to the rows that a plan wrote on a branch.
 
     Args:
         expected_main: The snapshot at which `main` must be; None allows any ancestor of the branch.
@@ -63,7 +63,7 @@ class FastForward:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """A rollback of a table to an earlier snapshot.
+    """Rollback of a table to an earlier Iceberg snapshot.
 
     Args:
         filled: The ranges that were filled in the earlier snapshot.
@@ -91,7 +91,7 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A table that receives a new model definition for its future fills."""
+    """Table that another definition of its model fills from now on."""
 
     table: PhysicalTable
     widened: tuple[tuple[str, str], ...] = ()
@@ -99,7 +99,7 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A version of another environment that shows the earlier rows of its tables."""
+    """Version of another environment that keeps showing the earlier rows of rolled-back tables."""
 
     environment: Environment
     base_version: int
@@ -108,7 +108,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """The changes that one publish transaction makes visible.
+    """Changes of views, tables and state that become visible in one transaction.
 
     Args:
         dropped: Views to remove; views that vde did not publish stay.
@@ -141,7 +141,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class TableMove:
-    """The change of one table: a move to a branch's rows, wider column types, or a rollback."""
+    """Change of one table by a publication: new rows, wider column types, or a rollback."""
 
     ref: TableRef
     table_id: str
@@ -151,11 +151,11 @@ class TableMove:
 
     @property
     def branch(self) -> str | None:
-        """The branch that moves; None for `main`."""
+        """Branch that moves; None for `main`."""
         return self.forward.into if self.forward else self.back.into if self.back else None
 
     def updates(self, metadata: dict[str, Any]) -> Updates:
-        """Return the change as updates for the table's current metadata."""
+        """Build the updates that make the change to the table's current metadata."""
         moved: Updates = ()
         if self.forward is not None:
             one = self.forward
@@ -167,7 +167,7 @@ class TableMove:
         return (*moved, *widen_columns(metadata, self.widened))
 
     def remaining(self, metadata: dict[str, Any], to: int | None) -> Updates:
-        """Return updates for the part of the change that the current metadata does not have yet.
+        """Build the updates for the part of the change that the current metadata does not have yet.
 
         Args:
             to: The commit that a branch moves to; None in publications of older versions of vde.
@@ -200,7 +200,7 @@ class TableMove:
 def announced_file(
     swap: Swap, move: TableMove | None = None, to: int | None = None
 ) -> PublishedFile:
-    """Return the record of a pointer's change that is stored with a publication."""
+    """Build the record of a catalog change that is stored with a publication."""
     forward, back = (move.forward, move.back) if move is not None else (None, None)
     # A table that does not move is only shown in place of a view, or was.
     is_shown = swap.kind == TABLE and move is None
@@ -219,7 +219,7 @@ def announced_file(
 
 
 def announced_change(file: PublishedFile) -> tuple[Swap, TableMove | None]:
-    """Return the changes of a pointer and of its table from a stored record."""
+    """Read a catalog change and the table's change from the record of a publication."""
     assert file.ref is not None
     kind = VIEW if file.kind == VIEW.lower() else TABLE
     swap = Swap(file.ref, kind, file.previous, file.location or None)
@@ -236,7 +236,7 @@ def announced_change(file: PublishedFile) -> tuple[Swap, TableMove | None]:
 
 
 def table_moves(publication: Publication) -> list[TableMove]:
-    """Return the changes that a publication makes to tables."""
+    """List the changes that a publication makes to tables."""
     widened = {item.table.ref: item for item in publication.deployments if item.widened}
     forwards = {item.ref: item for item in publication.fast_forwards}
     moves = []
@@ -259,7 +259,6 @@ def table_moves(publication: Publication) -> list[TableMove]:
 
 
 def _return(metadata: dict[str, Any], back: Return) -> Updates:
-    """Return the updates that set `main`, or a preview's branch, back to an earlier snapshot."""
     now = head_of(metadata, back.into)
     if now not in (back.expected, back.snapshot_id):
         raise ConflictError(
@@ -274,7 +273,7 @@ def _return(metadata: dict[str, Any], back: Return) -> Updates:
 
 
 def attempts(metadata: dict[str, Any], table_id: str, into: str | None) -> set[str]:
-    """Return the branches of plans whose unpublished commits are all in this table or preview."""
+    """Return the branches of plans whose unpublished commits all belong to one table or preview."""
     shown = ancestors(metadata, head_of(metadata, into))
     found = set()
     for name in metadata.get("refs", {}):

@@ -75,7 +75,7 @@ _PUBLISHED = (schema.environments.name,)
 
 
 def publish(lakehouse: LakeHandles, publication: Publication) -> Environment:
-    """Make all changes of a publication visible.
+    """Write all changes of a publication in one transaction.
 
     If the publication's plan is already applied, its environment is returned.
 
@@ -111,7 +111,6 @@ class _NotCommittedError(StoreError):
 
 
 def _applied_already(lakehouse: LakeHandles, publication: Publication) -> Environment | None:
-    """Return the environment of a publication's plan if the plan was already applied."""
     store, name = lakehouse.store, publication.environment.name
     plan_id = publication.plan_id
     if plan_id is None:
@@ -145,7 +144,6 @@ def _announce(
     point: str,
     decide: Callable[[], T],
 ) -> T:
-    """Record a publication, write its files, decide it, and move an outside catalog's pointers."""
     publications, publication_id = lakehouse.store.publications, environment.publication_id
     publications.intend(
         publication_id,
@@ -210,7 +208,6 @@ def _commit(
     publication: Publication,
     prepared: PreparedPublication,
 ) -> Environment:
-    """Write all changes of a publication; an exception rolls all of them back."""
     store, catalog = lakehouse.store, lakehouse.catalog
     atomic = not catalog.form.follows
     for lease in publication.leases:
@@ -266,7 +263,6 @@ def _commit(
 def _hold(
     conn: Connection, lakehouse: LakeHandles, publication: Publication, other: PreparedHolding
 ) -> None:
-    """Write a version of another environment that shows the earlier rows of its tables."""
     store, holding = lakehouse.store, other.holding
     made = store.environments.write_version(
         conn, holding.environment, holding.base_version, act="hold"
@@ -277,7 +273,6 @@ def _hold(
 
 
 def _return_tables(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> None:
-    """Restore the filled ranges of the tables that are rolled back."""
     if not publication.returns:
         return
     now = filled_ranges(conn, [one.table_id for one in publication.returns])
@@ -296,10 +291,6 @@ def _return_tables(conn: Connection, lakehouse: LakeHandles, publication: Public
 def _filled_after(
     conn: Connection, lakehouse: LakeHandles, publication: Publication
 ) -> dict[str, IntervalSet]:
-    """Return the tables' filled ranges after the publication, by table id.
-
-    The result is empty unless an outside catalog moves the pointers after the transaction.
-    """
     store, plan_id = lakehouse.store, publication.plan_id
     if not lakehouse.catalog.form.follows:
         return {}
@@ -317,7 +308,6 @@ def _filled_after(
 def _leave_production_alone(
     conn: Connection, lakehouse: LakeHandles, publication: Publication
 ) -> None:
-    """Check that a publication of another environment moves no table that production reads."""
     name = publication.environment.name
     if name == PRODUCTION:
         return
@@ -332,7 +322,6 @@ def _leave_production_alone(
 
 
 def _leave_others_alone(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> None:
-    """Check that no environment, except environments to hold, shows a table that is rolled back."""
     tables = {one.table_id: str(one.ref) for one in publication.returns if one.moves}
     shown = lakehouse.store.shown.other_environments(publication.environment.name, tables, conn)
     told = {one.environment.name for one in publication.holding}
@@ -359,7 +348,6 @@ def _create_namespaces(
 
 
 def _drop_namespaces(conn: Connection, lakehouse: LakeHandles, environment: str) -> None:
-    """Remove empty namespaces that publications of an environment created."""
     for name, owner in recorded_namespaces(conn, lakehouse.catalog.name).items():
         if owner == environment:
             drop_namespace(conn, lakehouse.catalog, name)
@@ -372,7 +360,7 @@ def replace_views(
     dropped: Sequence[TableRef],
     who: str,
 ) -> tuple[tuple[TableRef, ...], dict[TableRef, str]]:
-    """Replace views of an environment's current version, either all of them or none.
+    """Replace views of an environment without a new version, all of them or none.
 
     Returns:
         The changed views, and the reasons why other views' names are taken.

@@ -44,7 +44,7 @@ _NAMES = uuid.UUID("5f2d1c1a-6d0e-4a53-8a3c-0c4a9d1b7e11")
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A pointer's change with the content of the new metadata file.
+    """New metadata file of a table or view, with the catalog change that makes it current.
 
     Args:
         view: The new row in the ledger of views.
@@ -60,7 +60,11 @@ class Made:
 def metadata_in_place_of_view(
     definition: ViewDefinition, shown: TableForView, behind: dict[str, Any], now_ms: int
 ) -> dict[str, Any]:
-    """Create the metadata of a shown table from the physical table's metadata (`behind`)."""
+    """Build the metadata of a table that production has in place of a view.
+
+    Args:
+        behind: Metadata of the physical table with the rows.
+    """
     ref = TableRef(definition.namespace, definition.name)
     return with_other_columns(
         behind,
@@ -76,7 +80,7 @@ def metadata_in_place_of_view(
 def require_sources(
     catalog: Catalog, connection: Connection, sources: Mapping[TableRef, str]
 ) -> None:
-    """Raise PointerMovedError if a shown table's physical table moved since it was read."""
+    """Raise PointerMovedError if the physical table of a shown table changed since it was read."""
     now = catalog.pointers(sources, connection) if sources else {}
     for ref, location in sources.items():
         pointer = now.get(ref)
@@ -85,7 +89,7 @@ def require_sources(
 
 
 def showing_tables(lakehouse: LakeHandles) -> dict[str, list[TableRef]]:
-    """Return the shown tables, by the location of the physical table that they show."""
+    """Return the tables that production has in place of views, by the physical table's location."""
     found: dict[str, list[TableRef]] = {}
     for ref, (_, metadata) in _read_shown(lakehouse).items():
         found.setdefault(metadata["location"], []).append(ref)
@@ -95,7 +99,7 @@ def showing_tables(lakehouse: LakeHandles) -> dict[str, list[TableRef]]:
 def expire_in_shown_tables(
     lakehouse: LakeHandles, refs: Collection[TableRef], behind: dict[str, Any], now_ms: int
 ) -> list[Made]:
-    """Create metadata files that remove expired snapshots from shown tables."""
+    """Build metadata files without expired snapshots for tables in place of views."""
     made = []
     for ref, (view, metadata) in _read_shown(lakehouse, refs).items() if refs else ():
         heads = {int(ref["snapshot-id"]) for ref in metadata.get("refs", {}).values()}
@@ -110,7 +114,7 @@ def expire_in_shown_tables(
 
 
 def behind_the_times(lakehouse: LakeHandles) -> list[tuple[TableRef, TableRef, int]]:
-    """Find shown tables with snapshots that their physical tables lack.
+    """Find tables in place of views that have snapshots which their physical tables lack.
 
     Each item is (shown table, physical table, number of these snapshots).
     """
@@ -135,7 +139,6 @@ def behind_the_times(lakehouse: LakeHandles) -> list[tuple[TableRef, TableRef, i
 def _read_shown(
     lakehouse: LakeHandles, refs: Collection[TableRef] = ()
 ) -> dict[TableRef, tuple[PublishedView, dict[str, Any]]]:
-    """Return the ledger row and the metadata of each shown table in `refs`, by default of all."""
     catalog = lakehouse.catalog
     with lakehouse.store.database.reading() as conn:
         environment = None if refs else PRODUCTION

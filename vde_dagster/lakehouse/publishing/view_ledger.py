@@ -22,7 +22,7 @@ _OF_NAMESPACE = _OF_CATALOG.where(views.c.namespace == bindparam("of_namespace")
 
 @dataclass(frozen=True, slots=True)
 class PublishedView:
-    """A row of the ledger: a view with the definition and file of its last publication."""
+    """View as its last publication defined it, with its metadata file."""
 
     ref: TableRef
     environment: str
@@ -38,7 +38,7 @@ def published_views(
     environment: str | None = None,
     ending: str = "",
 ) -> dict[TableRef, PublishedView]:
-    """Return the ledger's rows of the views in `refs` and of an environment's views.
+    """Read the records of published views: the views in `refs`, and the views of an environment.
 
     Args:
         ending: Return only those views of the environment whose names end with this text.
@@ -69,7 +69,7 @@ def published_files(database: Database) -> list[str]:
 
 
 def forget_views(connection: Connection, catalog: str, refs: Iterable[TableRef]) -> None:
-    """Remove views from the ledger."""
+    """Delete the records of dropped views."""
     rows = [{"at_namespace": ref.namespace, "at_name": ref.name} for ref in refs]
     if rows:
         connection.execute(
@@ -83,7 +83,7 @@ def forget_views(connection: Connection, catalog: str, refs: Iterable[TableRef])
 
 
 def move_view(connection: Connection, catalog: str, view: PublishedView) -> None:
-    """Record a new metadata file for a view or shown table whose definition has not changed."""
+    """Store a new metadata file for a view whose definition has not changed."""
     at = (views.c.catalog_name == catalog) & (views.c.namespace == view.ref.namespace)
     connection.execute(
         views.update()
@@ -98,7 +98,7 @@ def record_views(
     publication_id: str,
     published: Sequence[PublishedView],
 ) -> None:
-    """Write views to the ledger, replacing their earlier rows."""
+    """Store published views, in place of their earlier records."""
     rows = [
         row_from_value(
             view,
@@ -116,7 +116,7 @@ def record_views(
 def record_namespaces(
     database: Database, connection: Connection, catalog: str, made: Mapping[str, str]
 ) -> None:
-    """Write created namespaces to the ledger, each with its environment."""
+    """Store the namespaces that a publication created, each with its environment."""
     now = database.clock.now()
     rows = [
         {"catalog_name": catalog, "namespace": name, "environment": owner, "created_at": now}
@@ -126,14 +126,14 @@ def record_namespaces(
 
 
 def recorded_namespaces(connection: Connection, catalog: str) -> dict[str, str]:
-    """Return the ledger's namespaces with their environments."""
+    """Return the namespaces that publications created, each with its environment."""
     query = select(namespaces.c.namespace, namespaces.c.environment)
     rows = connection.execute(query.where(namespaces.c.catalog_name == catalog))
     return {row.namespace: row.environment for row in rows}
 
 
 def drop_namespace(connection: Connection, catalog: Catalog, name: str) -> bool:
-    """Remove an empty namespace from catalog and ledger; return whether it was removed."""
+    """Remove an empty namespace from the catalog and its record; return whether it was removed."""
     if not catalog.drop_namespace(name, connection):
         return False
     own = (namespaces.c.catalog_name == catalog.name) & (namespaces.c.namespace == name)

@@ -61,7 +61,7 @@ _MOST_LISTED = 200
 
 @dataclass(frozen=True, slots=True)
 class RowTest:
-    """A condition on the rows of one table.
+    """Filter for the rows of one table.
 
     Args:
         of: Returns, for each row, true if the row fulfills the condition, otherwise false or NULL.
@@ -75,12 +75,12 @@ class RowTest:
     columns: tuple[str, ...] = ()
 
     def rows(self, rows: pa.Table) -> pa.Table:
-        """Return the rows that fulfill the condition."""
+        """Keep only the rows that fulfill the condition."""
         return rows.filter(pc.fill_null(self.of(rows), False))
 
 
 def bind_filter(condition: Condition, schema: Schema, whose: str) -> RowTest:
-    """Resolve a condition against the columns of a table.
+    """Convert a parsed condition to a filter for a table's rows and files.
 
     Raises:
         UsageError: A column does not exist, or a value does not fit the column's type.
@@ -95,7 +95,7 @@ def bind_filter(condition: Condition, schema: Schema, whose: str) -> RowTest:
 
 
 def not_before(schema: Schema, column: str, last: pa.Scalar, descending: bool) -> BooleanExpression:
-    """Return a condition for skipping files that is true for every row after a page's last row."""
+    """Build a filter that skips files without rows after a page's last row."""
     if not last.is_valid:
         return _is_null(column)  # type: ignore[no-any-return]
     type_ = schema.find_field(column).field_type
@@ -146,7 +146,6 @@ class _Column:
 
     @property
     def arrow(self) -> pa.DataType:
-        """The Arrow type for comparing the column's values."""
         if isinstance(self.type, (types.UUIDType, types.FixedType)):
             return pa.large_binary()
         return schema_to_pyarrow(self.type, include_field_ids=False)
@@ -160,7 +159,6 @@ def _always(value: bool) -> RowTest:
 
 
 def _constant(column: _Column, value: bool) -> RowTest:
-    """Return a test that accepts all values or none, but never NULL."""
     return column.test(pc.is_valid) if value else _always(False)
 
 
@@ -202,7 +200,7 @@ def _bound(condition: Condition, schema: Schema, *, negated: bool) -> RowTest:
 
 
 class _Unlike(Exception):
-    """A value does not fit a column's type; the message explains why."""
+    """A value does not fit a column's type."""
 
 
 def _column(schema: Schema, names: Sequence[str]) -> _Column:
@@ -280,7 +278,6 @@ def _ordered(column: _Column, sign: str, value: pa.Scalar, for_files: Any) -> Ro
 
 
 def _exactly(column: _Column, value: Value) -> tuple[pa.Scalar, Any] | None:
-    """Convert a value to a column's Arrow and PyIceberg types; None if this is not exact."""
     bounds = filter_values.bounds(column.type)
     if bounds is None:
         return _value(column, value)
@@ -333,12 +330,6 @@ def _among_numbers(column: _Column, sign: str, value: float) -> RowTest:
 
 
 def _value(column: _Column, value: Value) -> tuple[pa.Scalar, Any]:
-    """Convert a value for comparison with a non-numeric column.
-
-    Returns:
-        The value in Arrow's type, and the value for PyIceberg's conditions. For types whose files
-        PyIceberg cannot skip, None takes the place of the second value.
-    """
     type_, arrow = column.type, column.arrow
     if isinstance(type_, types.StringType):
         if isinstance(value, str):

@@ -33,9 +33,10 @@ _INSTANTS: dict[type[types.IcebergType], tuple[int, bool]] = {
 
 
 def bounds(type_: types.IcebergType) -> tuple[int, int] | None:
-    """Return the least and greatest number that a type stores, in the unit of `whole`.
+    """Return the least and greatest number that a column type stores, in the unit of `whole`.
 
-    Return None for a type that does not store whole numbers.
+    Returns:
+        The numbers, or None for a type that does not store whole numbers.
     """
     if isinstance(type_, (types.IntegerType, types.DateType)):
         return -(2**31), 2**31 - 1
@@ -49,7 +50,7 @@ def bounds(type_: types.IcebergType) -> tuple[int, int] | None:
 
 
 def whole(type_: types.IcebergType, value: Value) -> Decimal:
-    """Convert a value to a number in the unit of a type, for example days for a date.
+    """Convert a value to a number in the unit of a column type: '2026-01-31' to days since 1970.
 
     The number may have a fraction.
 
@@ -70,7 +71,7 @@ def whole(type_: types.IcebergType, value: Value) -> Decimal:
 
 
 def number(value: Value) -> Decimal:
-    """Convert a number or a text such as '7.5' to a Decimal.
+    """Convert a number, or a text such as '7.5', to a Decimal.
 
     Raises:
         ValueError: The value is not a number.
@@ -113,7 +114,7 @@ def literal(type_: types.IcebergType, units: int) -> literals.Literal[Any] | Non
 
 
 def to_days(year: int, month: int, day: int) -> int:
-    """Return a day of the proleptic Gregorian calendar as days since 1970, for any year.
+    """Convert a date of any year to days since 1970.
 
     Raises:
         ValueError: The month does not have this day.

@@ -17,7 +17,7 @@ from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructT
 
 
 def file_columns(file: Schema, wanted: Schema) -> list[str]:
-    """Return the names, in the file, of the wanted columns that the file has."""
+    """Return the columns of a data file that belong to the wanted columns of the table."""
     ids = {field.field_id for field in wanted.fields}
     return [field.name for field in file.fields if field.field_id in ids]
 
@@ -29,7 +29,7 @@ def project_batch(
     types: pa.Schema,
     constants: Mapping[int, Any],
 ) -> pa.RecordBatch:
-    """Convert a file's rows to the columns of a table's schema.
+    """Convert rows of a data file to the columns and types of a table's current schema.
 
     Args:
         batch: The file's rows, with at least the columns of `file_columns`.
@@ -100,11 +100,6 @@ def _projected(
 
 
 def _check_promotion(file: IcebergType, wanted: IcebergType) -> None:
-    """Check that Iceberg can promote a column of a file's type to the table's type.
-
-    Raises:
-        ResolveError: Iceberg cannot promote the type; the file may belong to another table.
-    """
     both = (type(file).__name__, type(wanted).__name__)
     instants = all(name.startswith("Timestamp") for name in both)
     if file == wanted or (instants and len({"tz" in name for name in both}) == 1):
@@ -143,11 +138,6 @@ def _struct(
 
 
 def _ends(offsets: pa.Array) -> tuple[pa.Array, int, int]:
-    """Shift list offsets, so that they start at 0.
-
-    Returns:
-        The shifted offsets, the position of the first element, and the number of elements.
-    """
     start, end = offsets[0].as_py(), offsets[len(offsets) - 1].as_py()
     # Arrow accepts a mask only if the offsets are not a slice of others.
     return pc.subtract(offsets, pa.scalar(start, offsets.type)), start, end - start
@@ -156,7 +146,6 @@ def _ends(offsets: pa.Array) -> tuple[pa.Array, int, int]:
 def _missing(
     field: NestedField, type_: pa.DataType, length: int, constants: Mapping[int, Any]
 ) -> pa.Array:
-    """Return values for a field that the file lacks: a constant, the default, or NULL."""
     value = constants.get(field.field_id)
     if value is None:
         value = field.initial_default

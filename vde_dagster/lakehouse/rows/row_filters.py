@@ -40,7 +40,7 @@ class Always:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Comparison of a column's value with another value.
+    """Condition such as `price >= 7.5` or `address.city = 'Rome'`.
 
     Args:
         column: The column's name, and the names of nested fields.
@@ -54,7 +54,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """A test whether a column's value is in a list."""
+    """Condition such as `country IN ('DE', 'FR')`."""
 
     column: tuple[str, ...]
     values: tuple[Value, ...]
@@ -70,7 +70,7 @@ class Like:
 
 @dataclass(frozen=True, slots=True)
 class Is:
-    """The condition IS NULL or IS NAN."""
+    """Condition `column IS NULL` or `column IS NAN`."""
 
     column: tuple[str, ...]
     nan: bool = False
@@ -78,14 +78,14 @@ class Is:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The negation of a condition."""
+    """Negation of a condition."""
 
     part: Condition
 
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """Two or more conditions joined by AND, or by OR if `either` is set."""
+    """Conditions joined by AND, or by OR if `either` is set."""
 
     parts: tuple[Condition, ...]
     either: bool = False
@@ -95,7 +95,7 @@ Condition = Always | Comparison | Among | Like | Is | Not | Both
 
 
 def with_columns(condition: Condition, names: Mapping[str, str]) -> Condition:
-    """Return a condition with renamed columns; `names` maps old lower-case names to new names."""
+    """Rename the columns of a condition; `names` maps old lower-case names to new names."""
     if isinstance(condition, Both):
         parts = tuple(with_columns(part, names) for part in condition.parts)
         return replace(condition, parts=parts)

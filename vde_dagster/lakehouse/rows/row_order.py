@@ -20,7 +20,7 @@ from vde_dagster.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
-    """A column to sort by."""
+    """Column to sort rows by, with the direction."""
 
     column: str
     descending: bool = False
@@ -28,7 +28,7 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """The position at which a page begins.
+    """Position in the sorted rows at which a page begins.
 
     Args:
         keys: The keys of the last row before the position.
@@ -46,7 +46,7 @@ def first_rows(
     most: int,
     behind: Behind | None,
 ) -> pa.Table:
-    """Return the first `most` rows after a position in sort order.
+    """Return the first `most` rows after a position, in the order of the keys.
 
     Args:
         batches: All rows, in the same order for every page.
@@ -92,7 +92,6 @@ def _sorted(rows: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
 
 
 def _rank(values: Any) -> Any:
-    """Return the rank of each value: 0 for numbers and other values, 1 for NaN, 2 for NULL."""
     null = pc.is_null(values)
     nan = pc.is_nan(values) if pa.types.is_floating(values.type) else None
     ranks = pc.if_else(null, pa.scalar(2, pa.int8()), pa.scalar(0, pa.int8()))
@@ -104,7 +103,6 @@ def _rank(values: Any) -> Any:
 def _compared(
     rows: pa.Table, keys: Sequence[SortKey], last: Sequence[pa.Scalar]
 ) -> tuple[Any, Any]:
-    """Return two masks: rows whose keys are after `last`, and rows whose keys equal `last`."""
     length = rows.num_rows
     after, same = pa.repeat(False, length), pa.repeat(True, length)
     for key, value in zip(keys, last, strict=True):
@@ -128,7 +126,7 @@ def _combined(mask: Any) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The end of a page, where the next page begins.
+    """Position of the next page, which clients send back as text.
 
     Args:
         request: Identifies the request that the cursor belongs to.
@@ -142,7 +140,7 @@ class Cursor:
     given: int
 
     def text(self) -> str:
-        """Return the text that clients send back."""
+        """Convert the cursor to the text that clients send back."""
         data = json.dumps([self.version, self.request, list(self.keys), self.given])
         return base64.urlsafe_b64encode(data.encode()).decode().rstrip("=")
 
@@ -166,7 +164,7 @@ class Cursor:
 
 
 def require_sortable(keys: Sequence[SortKey], schema: pa.Schema) -> None:
-    """Raise UsageError for a key whose type cannot be sorted or cannot be stored in a cursor."""
+    """Raise UsageError if rows cannot be sorted by a key, because its type is nested."""
     for key in keys:
         if not _is_sortable(schema.field(key.column).type):
             raise UsageError(f"rows cannot be sorted by {key.column}, which is of a nested type")
@@ -190,13 +188,13 @@ def _is_sortable(type_: pa.DataType) -> bool:
 
 
 def to_key(value: pa.Scalar) -> str | None:
-    """Return the exact text of a value."""
+    """Convert a sort key's value to a text without loss."""
     found: str | None = value.cast(_exact_type(value.type)).cast(pa.string()).as_py()
     return found
 
 
 def from_keys(keys: Sequence[Any], types: Sequence[pa.DataType]) -> list[pa.Scalar]:
-    """Read values that `to_key` wrote.
+    """Read sort keys from the texts that `to_key` wrote.
 
     Raises:
         UsageError: The values do not have these types.
@@ -215,7 +213,6 @@ def from_keys(keys: Sequence[Any], types: Sequence[pa.DataType]) -> list[pa.Scal
 
 
 def _exact_type(type_: pa.DataType) -> pa.DataType:
-    """Return a type whose values have an exact text: integers for dates and instants."""
     if pa.types.is_timestamp(type_):
         return pa.int64()
     return pa.int32() if pa.types.is_date32(type_) else type_

@@ -21,14 +21,14 @@ _UNITS = {"s": (1, 0), "ms": (10**3, 3), "us": (10**6, 6), "ns": (10**9, 9)}
 
 
 def python_rows(rows: pa.Table) -> list[dict[str, Any]]:
-    """Return each row as a dictionary of Python values by column."""
+    """Convert an Arrow table to dictionaries of Python values, one per row."""
     columns = [python_values(column) for column in rows.columns]
     names = rows.column_names
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 def json_rows(rows: pa.Table) -> list[dict[str, Any]]:
-    """Return each row as a dictionary of JSON values by column."""
+    """Convert an Arrow table to dictionaries of JSON values, one per row."""
     columns = [
         python_values(column)
         if _PLAIN.fullmatch(str(column.type))
@@ -40,7 +40,7 @@ def json_rows(rows: pa.Table) -> list[dict[str, Any]]:
 
 
 def python_values(column: pa.ChunkedArray) -> list[Any]:
-    """Return a column's values as Python values."""
+    """Convert an Arrow column to a list of Python values."""
     if _NANOSECONDS not in str(column.type):
         try:
             found: list[Any] = column.to_pylist(maps_as_pydicts="strict")

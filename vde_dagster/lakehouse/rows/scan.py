@@ -44,7 +44,7 @@ def scan_rows(
     files: BooleanExpression,
     without: Set[FileState] = frozenset(),
 ) -> Iterator[pa.Table]:
-    """Stream the rows that fulfill all conditions, in a stable order.
+    """Read the rows of a table that fulfill all filters, in batches and in a stable order.
 
     Args:
         wanted: The columns to return, with their types.
@@ -80,13 +80,6 @@ def _read_file(
     types: pa.Schema,
     deletes: Sequence[pa.ChunkedArray],
 ) -> Iterator[pa.RecordBatch]:
-    """Stream the rows of a data file, without deleted rows.
-
-    Args:
-        wanted: The columns of the table's schema.
-        types: The columns' Arrow types.
-        deletes: Positions of deleted rows in the file.
-    """
     metadata, file = table.metadata, task.file
     version = metadata.format_version
     with table.io.new_input(file.file_path).open() as stream:
@@ -117,7 +110,7 @@ def _read_file(
 
 
 def file_states(table: Table) -> frozenset[FileState]:
-    """Return the data files of a table with their delete files, without reading rows."""
+    """Return the data files of a table, each with its delete files, without reading rows."""
     return frozenset(map(_state, _planned(table, AlwaysTrue())))
 
 
@@ -157,8 +150,6 @@ def _planned(table: Table, files: BooleanExpression) -> Sequence[FileScanTask]:
 def _ahead(
     tasks: Sequence[FileScanTask], read: Callable[[FileScanTask], Iterator[pa.RecordBatch]]
 ) -> Iterator[pa.RecordBatch]:
-    """Read files in order, and read the next small files ahead in parallel."""
-
     def whole(task: FileScanTask) -> list[pa.RecordBatch]:
         return list(read(task))
 
@@ -175,5 +166,5 @@ def _ahead(
 
 
 def narrowed(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
-    """Return a schema with only the named columns, which are nullable and have no metadata."""
+    """Return a schema that has only the named columns, all nullable and without metadata."""
     return pa.schema([schema.field(name).with_nullable(True).remove_metadata() for name in names])

@@ -10,7 +10,7 @@ import dagster as dg
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.unit_testing.run_test import run_test
-from vde_dagster.execution.unit_testing.test_report import ToldTest
+from vde_dagster.execution.unit_testing.test_report import TestRecord
 from vde_dagster.orchestration.assets.control_assets import check_result
 from vde_dagster.orchestration.config import FillConfig
 from vde_dagster.orchestration.dagster_private import ModelAssets, output_without_events
@@ -337,5 +337,5 @@ def _unit_tests(
         if known[test.name, test.location.path.as_posix()] in chosen:
             test = with_variables(test, workspace.root, workspace.project.models)
             result = run_test(test, snapshots, workspace.engine())
-            ended = ToldTest.of(snapshots[name], result)
+            ended = TestRecord.from_result(snapshots[name], result)
             yield unit_test_evaluation(projection.catalog, ended, snapshots[name])

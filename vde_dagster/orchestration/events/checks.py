@@ -21,7 +21,7 @@ import dagster as dg
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
-from vde_dagster.execution.unit_testing.test_report import ToldDifference, ToldTest
+from vde_dagster.execution.unit_testing.test_report import DifferenceRecord, TestRecord
 
 # What `AssetCheckResult` fills in for checks that are steps; Dagster does not export it.
 from vde_dagster.orchestration.dagster_private import (
@@ -378,7 +378,7 @@ def unit_test_names(model: Model, tests: Sequence[UnitTest]) -> dict[tuple[str, 
 
 
 def unit_test_event(
-    context: ProjectionContext, test: ToldTest, snapshot: Snapshot
+    context: ProjectionContext, test: TestRecord, snapshot: Snapshot
 ) -> dg.AssetCheckEvaluation | dg.AssetObservation:
     """Return the event for the result of a unit test that ran with a plan."""
     evaluation = unit_test_evaluation(context.catalog, test, snapshot)
@@ -396,7 +396,7 @@ def unit_test_event(
     )
 
 
-def sets_check_status(store: StateStore, test: ToldTest) -> bool:
+def sets_check_status(store: StateStore, test: TestRecord) -> bool:
     """Return whether a unit test's result sets the status of its check in Dagster."""
     shown = store.environments.entry(PRODUCTION, test.model)
     if shown is None:
@@ -406,7 +406,7 @@ def sets_check_status(store: StateStore, test: ToldTest) -> bool:
 
 
 def unit_test_evaluation(
-    catalog: AssetCatalog, test: ToldTest, snapshot: Snapshot
+    catalog: AssetCatalog, test: TestRecord, snapshot: Snapshot
 ) -> dg.AssetCheckEvaluation:
     """Return the evaluation of a unit test, with the rows that differ."""
     own = UnitTest(test.test, test.model, SourceLocation(Path(test.file)), (), None)
@@ -441,13 +441,13 @@ def unit_test_evaluation(
     )
 
 
-def last_unit_tests(context: ProjectionContext, busy: Set[str]) -> Iterator[ToldTest]:
+def last_unit_tests(context: ProjectionContext, busy: Set[str]) -> Iterator[TestRecord]:
     """Yield the latest result of each unit test that sets its check's status, and of the others."""
     tests = context.catalog.live.tests
     declared = {(name, *_place(test)) for name, own in tests.items() for test in own}
-    latest: dict[tuple[ModelName, str, str, bool], ToldTest] = {}
+    latest: dict[tuple[ModelName, str, str, bool], TestRecord] = {}
     for record in context.store.outbox.with_kind("test") if declared else ():
-        test = ToldTest.from_json(record.subject)
+        test = TestRecord.from_json(record.subject)
         if test.plan not in busy and (test.model, test.test, test.file) in declared:
             key = (test.model, test.test, test.file, sets_check_status(context.store, test))
             latest.pop(key, None)
@@ -455,7 +455,7 @@ def last_unit_tests(context: ProjectionContext, busy: Set[str]) -> Iterator[Told
     yield from latest.values()
 
 
-def _difference(found: ToldDifference) -> str:
+def _difference(found: DifferenceRecord) -> str:
     rows = [
         {"": word, **dict(zip(found.columns, row, strict=True))}
         for word, some in (("expected", found.missing), ("returned", found.unexpected))

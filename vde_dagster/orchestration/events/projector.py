@@ -12,7 +12,7 @@ from types import MappingProxyType
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.execution.unit_testing.test_report import ToldTest
+from vde_dagster.execution.unit_testing.test_report import TestRecord
 from vde_dagster.orchestration.events.checks import AuditEvents, unit_test_event
 from vde_dagster.orchestration.events.fills import (
     HeldRanges,
@@ -111,7 +111,7 @@ class Projector:
             if environment is not None:
                 yield from AuditEvents(self.context).audited_alone(subject["run"], environment)
         elif record.kind == "test":
-            result = ToldTest.from_json(subject)
+            result = TestRecord.from_json(subject)
             for snapshot in self.context.store.snapshots.load([result.snapshot]).values():
                 yield unit_test_event(self.context, result, snapshot)
         elif record.kind == "rejected":

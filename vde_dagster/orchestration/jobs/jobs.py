@@ -14,7 +14,7 @@ from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.execution.environments.environments import FreezeResult
 from vde_dagster.execution.environments.rollback import RollbackResult
 from vde_dagster.execution.plans.due_work import pending_work
-from vde_dagster.execution.published_version import likely_meant
+from vde_dagster.execution.published_version import find_similar_environment
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.config import (
     AutoApplyConfig,
@@ -176,7 +176,7 @@ def _job(name: str, config: type[dg.Config], description: str) -> Callable[[Body
 
 def _planned(workspace: Workspace, config: PlanConfig) -> Plan:
     target, options = config.target(), config.options()
-    meant = None if config.create else likely_meant(workspace.store, target)
+    meant = None if config.create else find_similar_environment(workspace.store, target)
     if meant is not None:
         raise UsageError(
             f"environment '{target}' does not exist; did you mean '{meant}'?",

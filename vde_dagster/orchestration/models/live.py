@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, VdeError
-from vde_dagster.execution.plans.gather_state import resolve_against_production
+from vde_dagster.execution.plans.gather_state import reuse_production_tables
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
     Entry,
@@ -425,7 +425,7 @@ def _build(
     while True:
         try:
             alone = workspace.snapshots_of(models, warnings=[])
-            return resolve_against_production(workspace, models, alone)
+            return reuse_production_tables(workspace, models, alone)
         except ProjectError as error:
             wrong = _by_model(error, models)
             if not wrong:

@@ -116,7 +116,7 @@ def _is_less(moved: Sequence[KeptCommit], ends: Sequence[KeptCommit]) -> bool:
 
 Change = Literal["insert", "delete", "update_before", "update_after", "resync"]
 
-MARKS = (
+CHANGE_COLUMNS = (
     ("_change_type", "STRING"),
     ("_change_ordinal", "INT"),
     ("_commit_snapshot_id", "BIGINT"),
@@ -156,7 +156,7 @@ class VersionStep:
         )
         return ", ".join(
             f"CAST({value} AS {type_}) AS {quote(name)}"
-            for value, (name, type_) in zip(values, MARKS, strict=True)
+            for value, (name, type_) in zip(values, CHANGE_COLUMNS, strict=True)
         )
 
 
@@ -422,7 +422,7 @@ def convert_to_last_columns(query: str, pairs: Sequence[ColumnPair]) -> str:
     >>> convert_to_last_columns("SELECT 1", [ColumnPair(b, a)]).rpartition(", ")[2]
     'CAST(`a` AS BIGINT) AS `b` FROM (SELECT 1) AS step'
     """
-    listed = [quote(name) for name, _ in MARKS]
+    listed = [quote(name) for name, _ in CHANGE_COLUMNS]
     listed += (f"{_before(pair)} AS {quote(pair.after.name)}" for pair in pairs)
     return f"SELECT {', '.join(listed)} FROM ({query}) AS step"
 

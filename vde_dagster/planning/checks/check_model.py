@@ -39,11 +39,11 @@ from vde_dagster.project.kinds import Full
 from vde_dagster.project.macros.variables import substitute_time_variables, time_variable_values
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.errors import SemanticError, mistake_offset
-from vde_dagster.sql.alignment import counterpart
+from vde_dagster.sql.alignment import find_in_query
 from vde_dagster.sql.expressions import read_expression
-from vde_dagster.sql.grammar.spark import Refusal, refusal_by_spark
-from vde_dagster.sql.outline import without_qualify
-from vde_dagster.sql.reading import name_of_call, read_query
+from vde_dagster.sql.grammar.spark import Refusal, find_spark_refusal
+from vde_dagster.sql.outline import replace_qualify
+from vde_dagster.sql.reading import call_name, read_query
 
 _VALUES = time_variable_values(*[datetime(2024, 1, n, tzinfo=timezone.utc) for n in (1, 2, 3)])
 _FEW = 6
@@ -60,7 +60,7 @@ def check_spark_grammar(
         sent, refusal = _refusal(model.query)
         if refusal is not None:
             end = _LAST.search(model.query)
-            offset = counterpart(model.query, sent, refusal.start, refusal.end)
+            offset = find_in_query(model.query, sent, refusal.start, refusal.end)
             offset = end.start() if end and not refusal.text else offset
             what = f"{model.name}: {_message(sent, refusal)}"
             yield Problem(what, _hint(refusal), model.place(offset))
@@ -72,8 +72,9 @@ def check_spark_grammar(
 
 
 def _refusal(query: str) -> tuple[str, Refusal | None]:
-    sent = without_qualify(substitute_time_variables(query, _VALUES))
-    return sent, refusal_by_spark(sent)
+    """Return a query as rendered for Spark, and where Spark's grammar rejects it."""
+    sent = replace_qualify(substitute_time_variables(query, _VALUES))
+    return sent, find_spark_refusal(sent)
 
 
 def _message(sent: str, refusal: Refusal) -> str:
@@ -559,7 +560,7 @@ def _computed_with(node: exp.Expr, counted: bool) -> Iterator[str]:
         # What is asked chooses a value, and is none.
         inner = case_branches(node)
     elif isinstance(node, exp.Anonymous):
-        call = name_of_call(node)
+        call = call_name(node)
         counted = counted or call in _COUNTING
         inner = inner[1:] if call in _ASKING else inner
     elif isinstance(node, _operators()):

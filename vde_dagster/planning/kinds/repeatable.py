@@ -20,7 +20,7 @@ from vde_dagster.semantics.spark_functions import (
     SESSION_WITHOUT_ARGUMENTS,
     WITHOUT_PARENTHESES,
 )
-from vde_dagster.sql.grammar.strings import string_value
+from vde_dagster.sql.grammar.strings import read_string
 from vde_dagster.sql.scanner import Token
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _present_texts(query: str) -> tuple[str, ...]:
         for index, token in enumerate(tokens)
         if token.kind == "string" and (index == 0 or tokens[index - 1].kind != "string")
     )
-    return tuple(one for one in literals if _is_present(string_value(one) or ""))
+    return tuple(one for one in literals if _is_present(read_string(one) or ""))
 
 
 def _is_present(text: str) -> bool:
@@ -156,7 +156,7 @@ def _may_make_instants(tokens: list[Token]) -> bool:
         if token.text == "::" or token.text.lower() in _TO_INSTANTS:
             return True
         if token.kind == "string":
-            text = (string_value(token.text) or "").strip().lower()
+            text = (read_string(token.text) or "").strip().lower()
             if text and any(text in word for word in _PRESENT):
                 return True
     return False
@@ -184,7 +184,7 @@ def _makes_instants(query: str) -> bool:
         return False
     from sqlglot import exp
 
-    from vde_dagster.sql.reading import name_of_call, read_query
+    from vde_dagster.sql.reading import call_name, read_query
 
     tree = read_query(query).tree
     for node in tree.walk():
@@ -194,7 +194,7 @@ def _makes_instants(query: str) -> bool:
             if node.to.sql("spark").lower().partition("_")[0] not in ("date", "timestamp"):
                 continue
             made = node.this
-        elif name_of_call(node) in _TO_INSTANTS and node.expressions:
+        elif call_name(node) in _TO_INSTANTS and node.expressions:
             made = node.expressions[0]
         else:
             continue
@@ -226,9 +226,9 @@ def _is_composed(node: exp.Expr) -> bool:
     """Return whether an expression joins constant texts that may form a word such as `now`."""
     from sqlglot import exp
 
-    from vde_dagster.sql.reading import name_of_call
+    from vde_dagster.sql.reading import call_name
 
-    made = isinstance(node, exp.DPipe) or name_of_call(node) in _MAKES_TEXT
+    made = isinstance(node, exp.DPipe) or call_name(node) in _MAKES_TEXT
     if not made or node.find(exp.Column) is not None:
         return False
     texts = _texts(node)
@@ -239,11 +239,11 @@ def _becomes_instant(node: exp.Expr, tree: exp.Expr) -> bool:
     # Spark may do so unless the text is simply selected.
     from sqlglot import exp
 
-    from vde_dagster.sql.reading import name_of_call
+    from vde_dagster.sql.reading import call_name
 
     around = node.parent
     while around is not None and (
-        isinstance(around, exp.Paren | exp.DPipe) or name_of_call(around) in _MAKES_TEXT
+        isinstance(around, exp.Paren | exp.DPipe) or call_name(around) in _MAKES_TEXT
     ):
         around = around.parent
     if isinstance(around, exp.Cast):
@@ -256,7 +256,7 @@ def _becomes_instant(node: exp.Expr, tree: exp.Expr) -> bool:
 def _texts(node: exp.Expr) -> list[str]:
     from sqlglot import exp
 
-    return [string_value(text.this) or "" for text in node.find_all(exp.Literal) if text.is_string]
+    return [read_string(text.this) or "" for text in node.find_all(exp.Literal) if text.is_string]
 
 
 def _is_part(text: str) -> bool:

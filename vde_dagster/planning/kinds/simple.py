@@ -151,11 +151,11 @@ def _is_one_value(expression: exp.Expr) -> bool:
 def _counts_rows(expression: exp.Expr) -> bool:
     from sqlglot import exp
 
-    from vde_dagster.sql.reading import name_of_call
+    from vde_dagster.sql.reading import call_name
 
     counted = expression.expressions
     return (
-        name_of_call(expression) == "count"
+        call_name(expression) == "count"
         and len(counted) == 1
         and isinstance(counted[0], exp.Star)
         and not _filled_args(counted[0])

@@ -207,10 +207,10 @@ def _change_of_fields(
     plain: Snapshot, base: Snapshot, column: OutputColumn, was: str | None
 ) -> str:
     # The fields come from the declared type, or else from the structs in the queries.
-    from vde_dagster.sql.casts import struct_fields, type_fields, without_order
+    from vde_dagster.sql.casts import sort_type_fields, struct_fields, type_fields
 
     if was and column.type and "<" in was and "<" in column.type:
-        alike = without_order(was) == without_order(column.type)
+        alike = sort_type_fields(was) == sort_type_fields(column.type)
         return "reordered" if alike and not same_type(was, column.type) else ""
     queries = base.model.query, plain.model.query
     if column.type or None in queries or was is None or (was and "STRUCT<" not in was.upper()):

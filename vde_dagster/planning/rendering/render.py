@@ -29,10 +29,10 @@ from vde_dagster.project.macros.variables import (
 from vde_dagster.project.model import Audit, Model
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.edits import Edit, apply_edits
-from vde_dagster.sql.outline import without_qualify
+from vde_dagster.sql.outline import replace_qualify
 from vde_dagster.sql.reading import Reading, read_query
 from vde_dagster.sql.scanner import Token as SourceToken
-from vde_dagster.sql.statements import temporary_view
+from vde_dagster.sql.statements import read_temporary_view
 
 Relation = Callable[[ModelName], str | None]
 """Returns the query for a table's name; None to keep the name."""
@@ -131,7 +131,7 @@ def replace_tables(sql: str, relation_of: Relation, names: TableNames | None = N
     for table, query in found:
         edits += replace_table_by_query(reading, table, query, aliases.get(id(table)))
     edits += _rename_qualifiers(reading.tree, unnamed, aliases)
-    return without_qualify(apply_edits(sql, edits))
+    return replace_qualify(apply_edits(sql, edits))
 
 
 def _model_name(table: exp.Table, names: TableNames | None) -> ModelName | None:
@@ -300,7 +300,7 @@ def render_statements(
 
 
 def _over_tables(statement: str, relation_of: Relation) -> str:
-    view = temporary_view(SourceToken.split(statement))
+    view = read_temporary_view(SourceToken.split(statement))
     if view is None or view.start is None:
         return statement
     query = replace_tables(statement[view.start :], relation_of)

@@ -1,4 +1,4 @@
-"""The kind INCREMENTAL_BY_CHANGES."""
+"""Definition of the model kind INCREMENTAL_BY_CHANGES."""
 
 from __future__ import annotations
 
@@ -27,5 +27,4 @@ class IncrementalByChanges(Kind):
 
     @property
     def named_columns(self) -> tuple[str, ...]:
-        """The columns of the key."""
         return self.key

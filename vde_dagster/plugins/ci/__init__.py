@@ -2,6 +2,6 @@
 
 `settings` is the table `[tool.vde.ci]`, `forges` write comments and checks (GitHub, GitLab, Git).
 `checking` checks a pull request: `comment` writes the text, `findings` collects remarks on lines,
-`rows` compares rows with production, `seen` stores the reviewed plan for production. `deploying`
+`rows` compares rows with production, `seen` stores the plan that reviewers saw. `deploying`
 publishes a merged commit; `unseen` lists effects of its plan that were not reviewed.
 """

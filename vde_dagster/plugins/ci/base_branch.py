@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.api.errors import UsageError, VdeError
 from vde_dagster.plugins.ci.forges.plain_git import PlainGit, place_in_repository
-from vde_dagster.plugins.ci.seen import deployed_by
+from vde_dagster.plugins.ci.seen import deploying_plan_id
 from vde_dagster.plugins.ci.settings import ci_settings
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BaseBranch:
-    """The rules of a base commit, which also apply to plans made from a pull request's commit.
+    """Rules of the base commit, which plans of a pull request must also meet.
 
     Args:
         workspace: The project as of the base commit, with the same state; None for the first commit
@@ -40,7 +40,7 @@ class BaseBranch:
     def objections(
         self, workspace: Workspace, plan: Plan, known: Sequence[Objection]
     ) -> list[Objection]:
-        """Return the gates' objections to a plan by the rules of both commits.
+        """Return objections to a plan by the rules of both commits.
 
         Args:
             workspace: The project as it is checked out.
@@ -48,9 +48,9 @@ class BaseBranch:
         """
         if self.workspace is None or plan.is_empty:
             return [*known]
-        told = {(one.rule, one.message, one.level) for one in known}
+        known_keys = {(one.rule, one.message, one.level) for one in known}
         found = self.workspace.plans.gates.objections(workspace.plans.proven(plan))
-        more = (one for one in found if (one.rule, one.message, one.level) not in told)
+        more = (one for one in found if (one.rule, one.message, one.level) not in known_keys)
         mark = f"{{}} (as of {self.commit[:12]}, before this change)"
         return [*known, *(replace(one, rule=mark.format(one.rule)) for one in more)]
 
@@ -87,11 +87,11 @@ def base_branch(workspace: Workspace, commit: str) -> Iterator[BaseBranch]:
         yield BaseBranch(view, commit)
 
 
-def base_of_check(workspace: Workspace, variables: Mapping[str, str], given: str = "") -> str:
-    """Return the newest commit of the branch into which a pull request is merged.
+def find_check_base(workspace: Workspace, variables: Mapping[str, str], given: str = "") -> str:
+    """Return the newest commit of the branch that a pull request will be merged into.
 
     Args:
-        variables: The process's environment: a job of GitHub or GitLab has the branch's name there.
+        variables: The process's environment variables: GitHub and GitLab set the branch's name.
         given: A commit or branch to use instead.
 
     Raises:
@@ -99,15 +99,15 @@ def base_of_check(workspace: Workspace, variables: Mapping[str, str], given: str
     """
     git = PlainGit(workspace.root, ci_settings(workspace).remote)
     if given:
-        return git.ask("rev-parse", "--verify", f"{given}^{{commit}}").strip()
+        return git.run_git("rev-parse", "--verify", f"{given}^{{commit}}").strip()
     if variables.get("GITHUB_BASE_REF"):
-        _, *parents = git.ask("rev-list", "--parents", "-n", "1", "HEAD").split()
+        _, *parents = git.run_git("rev-list", "--parents", "-n", "1", "HEAD").split()
         if len(parents) > 1:
             return parents[0]  # GitHub checks out a merge into the base branch.
     branch = variables.get("GITHUB_BASE_REF") or variables.get(
         "CI_MERGE_REQUEST_TARGET_BRANCH_NAME", ""
     )
-    found = git.newest_of_branch(branch)
+    found = git.fetch_newest(branch)
     if found is None:
         raise UsageError(
             "the base branch of the pull request was not found: "
@@ -117,8 +117,8 @@ def base_of_check(workspace: Workspace, variables: Mapping[str, str], given: str
     return found
 
 
-def base_of_deployment(workspace: Workspace, commit: str) -> str:
-    """Return the commit whose rules apply to a deployment.
+def find_deployment_base(workspace: Workspace, commit: str) -> str:
+    """Return the commit whose rules apply to the deployment of a commit.
 
     This is the last deployed commit. Before the first deployment, it is the first parent of the
     given commit, or empty for the first commit of a repository.
@@ -129,11 +129,11 @@ def base_of_deployment(workspace: Workspace, commit: str) -> str:
     git = PlainGit(workspace.root, ci_settings(workspace).remote)
     _, *before = git.first_parents(commit)
     for one in before:
-        if deployed_by(workspace, one) is not None:
+        if deploying_plan_id(workspace, one) is not None:
             return one
     if before:
         return before[0]
-    if git.ask("rev-parse", "--is-shallow-repository").strip() == "true":
+    if git.run_git("rev-parse", "--is-shallow-repository").strip() == "true":
         raise UsageError(
             f"the clone is shallow: it lacks the commit before {commit[:12]}, whose rules apply",
             hint="fetch more of the history (fetch-depth: 50, GIT_DEPTH: 0)",
@@ -142,12 +142,11 @@ def base_of_deployment(workspace: Workspace, commit: str) -> str:
 
 
 def _write_files(root: Path, commit: str, target: Path) -> None:
-    """Write the files that a project had at a commit."""
     place = place_in_repository(root).rstrip("/")
-    top = PlainGit(Path(PlainGit(root).ask("rev-parse", "--show-toplevel").strip()))
-    if place and not top.ask("ls-tree", commit, place).strip():
+    top = PlainGit(Path(PlainGit(root).run_git("rev-parse", "--show-toplevel").strip()))
+    if place and not top.run_git("ls-tree", commit, place).strip():
         return
     with tempfile.TemporaryDirectory(prefix="vde-index-") as folder:
         index = str(Path(folder) / "index")
-        top.ask("read-tree", f"{commit}:{place}", index=index)
-        top.ask("checkout-index", "--all", "--force", f"--prefix={target}/", index=index)
+        top.run_git("read-tree", f"{commit}:{place}", index=index)
+        top.run_git("checkout-index", "--all", "--force", f"--prefix={target}/", index=index)

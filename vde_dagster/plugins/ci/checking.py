@@ -1,4 +1,4 @@
-"""The check of a pull request: built in a separate environment, compared, and reported."""
+"""The check of a pull request: builds its environment, compares rows, and writes a comment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vde_dagster.api.plans import PRODUCTION, Plan
 from vde_dagster.api.reports import summary
 from vde_dagster.api.values import count
 from vde_dagster.api.workspace import Workspace
-from vde_dagster.plugins.ci.base_branch import base_branch, base_of_check
+from vde_dagster.plugins.ci.base_branch import base_branch, find_check_base
 from vde_dagster.plugins.ci.comment import (
     check_comment,
     comment_marker,
@@ -21,13 +21,13 @@ from vde_dagster.plugins.ci.findings import Findings
 from vde_dagster.plugins.ci.forges.forge import Check, Forge
 from vde_dagster.plugins.ci.forges.plain_git import place_in_repository
 from vde_dagster.plugins.ci.rows import compare_rows, rows_markdown
-from vde_dagster.plugins.ci.seen import forget_seen, keep_seen
+from vde_dagster.plugins.ci.seen import delete_reviewed_plan, store_reviewed_plan
 from vde_dagster.plugins.ci.settings import ci_settings
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """The result of a check.
+class CheckResult:
+    """The result of checking a pull request.
 
     Args:
         plan_id: The stored plan for production; empty if it would change nothing, or failed.
@@ -44,8 +44,8 @@ class Checked:
 
 def check_pull_request(
     workspace: Workspace, forge: Forge, number: int, commit: str = "", base: str = ""
-) -> Checked:
-    """Build a pull request's environment, and write its comment and its check.
+) -> CheckResult:
+    """Build the environment of a pull request, and write a comment and a check to the forge.
 
     Args:
         commit: The pull request's newest commit; requested from the forge if empty.
@@ -71,7 +71,7 @@ def check_pull_request(
     seen: Plan | None = None
     done = ""
     try:
-        with base_branch(workspace, base_of_check(workspace, os.environ, base)) as rules:
+        with base_branch(workspace, find_check_base(workspace, os.environ, base)) as rules:
             wanted = workspace.plan(PRODUCTION, save=False)
             estimate = workspace.plans.estimate(wanted)
             known = workspace.plans.gates.stored_objections(wanted)
@@ -86,27 +86,28 @@ def check_pull_request(
         parts = [*rows, *plan_parts(workspace, wanted, cost, against, sum(map(len, rows)))]
         seen = workspace.plan(PRODUCTION)
     except VdeError as error:
-        findings.fail(error)
-    passed = not findings.failed and seen is not None
+        findings.record_error(error)
+    passed = not findings.has_failures and seen is not None
     if passed and seen is not None:
-        keep_seen(workspace, number, "" if seen.is_empty else seen.id, commit)
-    elif not _is_closed(workspace):
-        forget_seen(workspace, number)
+        store_reviewed_plan(workspace, number, "" if seen.is_empty else seen.id, commit)
+    elif not _is_store_unopened(workspace):
+        delete_reviewed_plan(workspace, number)
     plan_id = seen.id if passed and seen is not None and not seen.is_empty else ""
     wrong = len(findings.errors) + sum(one.level == "failure" for one in findings.annotations)
     title = f"{environment}: {done}" if passed else f"{environment}: {count(wrong, 'failure')}"
     status = f"## {'✅' if passed else '❌'} vde: {title}\n\nof commit {commit[:12]}. "
-    status += _merged(seen) if passed and seen is not None else "It must not be merged as it is."
-    told = findings_markdown(findings.annotations, findings.errors)
-    text = check_comment(workspace, number, environment, status, [*told, *parts])
+    status += (
+        _merge_sentence(seen) if passed and seen is not None else "It must not be merged as it is."
+    )
+    problems = findings_markdown(findings.annotations, findings.errors)
+    text = check_comment(workspace, number, environment, status, [*problems, *parts])
     check = Check(commit, passed, title, text.partition("\n")[2], findings.annotations, place)
     forge.write_comment(number, comment_marker(workspace, number), text)
     forge.write_check(check)
-    return Checked(number, environment, passed, plan_id, check, text)
+    return CheckResult(number, environment, passed, plan_id, check, text)
 
 
 def _build(workspace: Workspace, environment: str, findings: Findings) -> str:
-    """Plan and apply the environment; return a short summary."""
     plan = workspace.plan(environment, at_once=True)
     result = workspace.apply(plan, on_event=findings.record)
     findings.errors += (one.sentence for one in result.failed_statements if one.error)
@@ -117,13 +118,13 @@ def _build(workspace: Workspace, environment: str, findings: Findings) -> str:
     return f"{count(computed, 'model')} computed, {max(reused, 0)} reused"
 
 
-def _merged(seen: Plan) -> str:
+def _merge_sentence(seen: Plan) -> str:
     if seen.is_empty:
         return "A merge changes nothing in production."
     return f"When it is merged, production gets plan `{seen.id}`: {summary(seen)}."
 
 
-def _is_closed(workspace: Workspace) -> bool:
-    """Return whether the state store is unopened."""
+def _is_store_unopened(workspace: Workspace) -> bool:
+    """Return whether the state store was never opened, because the project's files have errors."""
     # The store is not opened if the project's files have errors.
     return "store" not in workspace.__dict__

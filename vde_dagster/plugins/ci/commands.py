@@ -12,8 +12,8 @@ from vde_dagster.api.plans import PRODUCTION
 
 if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
-    from vde_dagster.plugins.ci.checking import Checked
-    from vde_dagster.plugins.ci.deploying import Deployed
+    from vde_dagster.plugins.ci.checking import CheckResult
+    from vde_dagster.plugins.ci.deploying import DeployResult
 
 Number = Annotated[
     int, typer.Option("--pr", metavar="NUMBER", min=1, help="The pull or merge request.")
@@ -63,8 +63,8 @@ def ci_check(
     _show_check(output, check_pull_request(workspace, choose_forge(workspace), pr, commit, base))
 
 
-def _show_check(output: Output, done: Checked, **more: Any) -> None:
-    said = {
+def _show_check(output: Output, done: CheckResult, **more: Any) -> None:
+    value = {
         **more,
         "pull_request": done.number,
         "environment": done.environment,
@@ -83,7 +83,7 @@ def _show_check(output: Output, done: Checked, **more: Any) -> None:
         ],
         "comment": done.comment,
     }
-    output.result(said, done.comment)
+    output.result(value, done.comment)
     if not done.passed:
         raise typer.Exit(1)
 
@@ -105,7 +105,7 @@ def ci_deploy(
     _show_deploy(output, deploy(workspace, choose_forge(workspace), commit, pr))
 
 
-def _show_deploy(output: Output, done: Deployed, **more: Any) -> None:
+def _show_deploy(output: Output, done: DeployResult, **more: Any) -> None:
     from rich.markup import escape
 
     output.result({**more, **done.to_json()}, done.sentence)
@@ -142,11 +142,11 @@ def ci_run(workspace: Workspace, output: Output, fork_label: ForkLabel = "") -> 
 
     Example: vde ci run
     """
-    from vde_dagster.plugins.ci.events import event_of_job
+    from vde_dagster.plugins.ci.events import read_event
 
-    event = event_of_job(os.environ, fork_label)
+    event = read_event(os.environ, fork_label)
     if event.action == "nothing":
-        output.result({"action": "nothing", "reason": event.why}, event.why)
+        output.result({"action": "nothing", "reason": event.description}, event.description)
         return
     from vde_dagster.plugins.ci.forges.choose import choose_forge
 

@@ -18,22 +18,26 @@ if TYPE_CHECKING:
 MAX_COMMENT = 60_000
 """Maximum length of a comment; GitHub accepts 65,536 characters and GitLab a million."""
 _MOST_LISTED = 30
-_MOST_OF_MESSAGE = 1_000
-_OF_PLAN = 20_000
+_LONGEST_MESSAGE = 1_000
+_LEAST_FOR_PLAN = 20_000
 """Minimum number of characters reserved for the plan."""
 _BEGIN, _END = "<!-- vde status -->", "<!-- vde status ends -->"
 _STATUS = re.compile(f"{_BEGIN}.*?{_END}", re.DOTALL)
 
 
 def comment_marker(workspace: Workspace, number: int) -> str:
-    """Return the first line of a comment, unique for each project of a repository."""
+    """Return the first line of a project's comment, such as `<!-- vde ci shop 7 -->`."""
     identity = workspace.settings.identity
     name = re.sub(r"[^\w.-]", "_", identity.id or identity.name)
     return f"<!-- vde ci {name} {number} -->"
 
 
-def with_status(workspace: Workspace, number: int, before: str | None, status: str) -> str:
-    """Return a comment with a new status at its top and the rest unchanged."""
+def replace_status(workspace: Workspace, number: int, before: str | None, status: str) -> str:
+    """Return a comment with its status replaced and the rest unchanged.
+
+    Args:
+        before: The current comment, or None.
+    """
     block = f"{_BEGIN}\n{without_mentions(status)}\n{_END}"
     if before is None or not _STATUS.search(before):
         return f"{comment_marker(workspace, number)}\n{block}\n"
@@ -52,7 +56,7 @@ def check_comment(
     """
     links = ci_settings(workspace).links(environment, workspace.settings.dagster.prefix)
     status = f"{status}\n\n{links}" if links else status
-    text = with_status(workspace, number, None, status)
+    text = replace_status(workspace, number, None, status)
     left_out = 0
     for part in parts:
         added = f"\n{without_mentions(part)}\n"
@@ -66,13 +70,13 @@ def check_comment(
 
 
 def plan_parts(
-    workspace: Workspace, plan: Plan, cost: str, against: Sequence[Objection], room: int
+    workspace: Workspace, plan: Plan, cost: str, against: Sequence[Objection], reserved: int
 ) -> list[str]:
-    """Write a plan's sections for production: the rules' objections, the cost, and the plan.
+    """Write the sections about a plan for production: broken rules, the plan, and its cost.
 
     Args:
         cost: A sentence; empty if unknown.
-        room: Number of characters that other parts need.
+        reserved: Number of characters that other parts of the comment need.
     """
     parts = []
     if against:
@@ -80,7 +84,7 @@ def plan_parts(
         parts.append("\n".join(["### Rules", "", *rules]))
     # It is planned again once all is computed, so this plan must not be applied by its id.
     previous = workspace.plans.previous_snapshots(plan)
-    most = max(MAX_COMMENT - room - sum(map(len, parts)) - 2_000, _OF_PLAN)
+    most = max(MAX_COMMENT - reserved - sum(map(len, parts)) - 2_000, _LEAST_FOR_PLAN)
     text = plan_comment(plan, previous, most, with_id=False)
     parts.append(text.partition("\n")[2])  # Its own marker would make it another comment.
     if cost:
@@ -89,18 +93,20 @@ def plan_parts(
 
 
 def findings_markdown(annotations: Sequence[Annotation], errors: Sequence[str]) -> list[str]:
-    """Write the problems, with files and lines."""
+    """Write the section about problems, with files and lines; an empty list without problems."""
     if not (annotations or errors):
         return []
     lines = ["### Problems", ""]
-    lines += (f"- {_text(error)}" for error in errors[:_MOST_LISTED])
+    lines += (f"- {_shorten(error)}" for error in errors[:_MOST_LISTED])
     for one in annotations[:_MOST_LISTED]:
         word = "" if one.level == "failure" else " (warns)"
-        lines.append(f"- `{one.path}:{one.line}` {_text(one.title)}{word}: {_text(one.message)}")
+        lines.append(
+            f"- `{one.path}:{one.line}` {_shorten(one.title)}{word}: {_shorten(one.message)}"
+        )
     more = len(annotations) + len(errors) - (len(lines) - 2)
     return ["\n".join([*lines, *([f"- and {more:,} more"] if more > 0 else [])])]
 
 
-def _text(text: str) -> str:
+def _shorten(text: str) -> str:
     shown = literal(text)
-    return shown if len(shown) <= _MOST_OF_MESSAGE else f"{shown[: _MOST_OF_MESSAGE - 1]}…"
+    return shown if len(shown) <= _LONGEST_MESSAGE else f"{shown[: _LONGEST_MESSAGE - 1]}…"

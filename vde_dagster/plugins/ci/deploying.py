@@ -1,4 +1,4 @@
-"""The end of pull requests: reviewed plans are published, all others wait for an approval.
+"""Deployments: publishes reviewed plans, lets other plans wait for an approval.
 
 Environments of closed pull requests are dropped, merged or not.
 """
@@ -15,14 +15,19 @@ from vde_dagster.api.plans import PRODUCTION, Change, Plan
 from vde_dagster.api.reports import literal
 from vde_dagster.api.values import count
 from vde_dagster.api.workspace import Workspace
-from vde_dagster.plugins.ci.base_branch import base_branch, base_of_deployment
-from vde_dagster.plugins.ci.comment import comment_marker, findings_markdown, with_status
+from vde_dagster.plugins.ci.base_branch import base_branch, find_deployment_base
+from vde_dagster.plugins.ci.comment import comment_marker, findings_markdown, replace_status
 from vde_dagster.plugins.ci.findings import Findings
 from vde_dagster.plugins.ci.forges.forge import Forge
 from vde_dagster.plugins.ci.forges.plain_git import PlainGit
-from vde_dagster.plugins.ci.seen import deployed_by, forget_seen, keep_deploy, reviewed_plan
+from vde_dagster.plugins.ci.seen import (
+    delete_reviewed_plan,
+    deploying_plan_id,
+    load_reviewed_plan,
+    store_deployment,
+)
 from vde_dagster.plugins.ci.settings import ci_settings
-from vde_dagster.plugins.ci.unseen import unseen
+from vde_dagster.plugins.ci.unseen import unreviewed_effects
 
 Outcome = Literal["published", "unchanged", "waiting", "rejected"]
 _MOST_VERSIONS = 500
@@ -30,7 +35,7 @@ _MOST_REASONS = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Deployed:
+class DeployResult:
     """The result of deploying a commit.
 
     Args:
@@ -57,7 +62,7 @@ class Deployed:
 
     @property
     def sentence(self) -> str:
-        """The result in one sentence."""
+        """The result in one sentence, such as `plan prod-1a2b was rejected, …`."""
         plan = f"plan {self.plan_id}"
         if self.outcome == "published":
             at = f" as version {self.version}" if self.version else ""
@@ -70,7 +75,6 @@ class Deployed:
         return f"{plan} waits for an approval, nothing was published"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         return {
             "commit": self.commit,
             "outcome": self.outcome,
@@ -82,7 +86,7 @@ class Deployed:
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class CloseResult:
     """The result of closing a pull request."""
 
     number: int
@@ -91,12 +95,11 @@ class Closed:
 
     @property
     def sentence(self) -> str:
-        """The result in one sentence."""
+        """The result in one sentence, such as `pull request 7 is closed, …`."""
         gone = "was dropped" if self.dropped else "does not exist"
         return f"pull request {self.number} is closed, environment {self.environment} {gone}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         return {
             "pull_request": self.number,
             "environment": self.environment,
@@ -104,7 +107,7 @@ class Closed:
         }
 
 
-def close(workspace: Workspace, forge: Forge, number: int) -> Closed:
+def close(workspace: Workspace, forge: Forge, number: int) -> CloseResult:
     """Drop the environment of a pull request that was closed, merged or not.
 
     If the pull request was not merged, its reviewed plan is deleted and its comment is updated.
@@ -119,14 +122,14 @@ def close(workspace: Workspace, forge: Forge, number: int) -> Closed:
     if dropped:
         workspace.environments.drop(environment)
     if forge.pull_request(number).state == "closed":
-        forget_seen(workspace, number)
+        delete_reviewed_plan(workspace, number)
         if forge.comment(number, comment_marker(workspace, number)) is not None:
             status = f"## 🧹 vde: closed without a merge\n\nEnvironment {environment} was dropped."
-            _tell(workspace, forge, number, status)
-    return Closed(number, environment, dropped)
+            _write_status(workspace, forge, number, status)
+    return CloseResult(number, environment, dropped)
 
 
-def deploy(workspace: Workspace, forge: Forge, commit: str = "", number: int = 0) -> Deployed:
+def deploy(workspace: Workspace, forge: Forge, commit: str = "", number: int = 0) -> DeployResult:
     """Publish the checked-out commit of the main branch as its pull request was reviewed.
 
     If the commit was deployed before, that result is reported again and nothing is repeated.
@@ -140,22 +143,22 @@ def deploy(workspace: Workspace, forge: Forge, commit: str = "", number: int = 0
         ConflictError: Another process is changing production.
         ExecutionError: The apply failed without a publication, or the forge cannot be reached.
     """
-    commit = _checked_out(workspace, commit)
-    numbers = (number,) if number else _merged(workspace, forge, commit)
+    commit = _require_checked_out(workspace, commit)
+    numbers = (number,) if number else _merged_pull_requests(workspace, forge, commit)
     try:
-        done = _before(workspace, commit, numbers) or _deploy(workspace, commit, numbers)
+        done = _earlier_result(workspace, commit, numbers) or _deploy(workspace, commit, numbers)
     except ConflictError:
         raise  # The first process reports the result.
     except VdeError as error:
         for one in numbers:
-            _tell(workspace, forge, one, _failed(commit, error))
+            _write_status(workspace, forge, one, _failure_status(commit, error))
         raise
     for one in numbers:
-        _tell(workspace, forge, one, _status(done))
+        _write_status(workspace, forge, one, _result_status(done))
     return done
 
 
-def _checked_out(workspace: Workspace, commit: str) -> str:
+def _require_checked_out(workspace: Workspace, commit: str) -> str:
     head = PlainGit(workspace.root).head()
     if commit and commit != head:
         raise UsageError(
@@ -165,83 +168,88 @@ def _checked_out(workspace: Workspace, commit: str) -> str:
     return head
 
 
-def _merged(workspace: Workspace, forge: Forge, commit: str) -> tuple[int, ...]:
-    """Return the pull requests merged since the last deployment, up to a commit."""
+def _merged_pull_requests(workspace: Workspace, forge: Forge, commit: str) -> tuple[int, ...]:
     # Earlier commits count because a CI system may skip a deployment if a newer one starts. If this
     # state has no earlier deployment, only the commit itself counts.
     waiting = []
     for one in PlainGit(workspace.root).first_parents(commit):
-        if one != commit and _is_done(workspace, deployed_by(workspace, one)):
+        if one != commit and _is_applied(workspace, deploying_plan_id(workspace, one)):
             break
         waiting.append(one)
     else:
         waiting = [commit]
-    numbers = (forge.merged_by(one) for one in waiting)
+    numbers = (forge.find_merged(one) for one in waiting)
     return tuple(dict.fromkeys(one for one in numbers if one is not None))
 
 
-def _is_done(workspace: Workspace, plan_id: str | None) -> bool:
+def _is_applied(workspace: Workspace, plan_id: str | None) -> bool:
     if not plan_id:
         return plan_id is not None
     record = workspace.store.plans.record(plan_id)
     return record is not None and record.status == "applied"
 
 
-def _before(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> Deployed | None:
-    """Return the result of an earlier deployment of a commit, or None if it must run."""
-    plan_id = deployed_by(workspace, commit)
+def _earlier_result(
+    workspace: Workspace, commit: str, numbers: tuple[int, ...]
+) -> DeployResult | None:
+    """Return the result of an earlier deployment of a commit; None if the deployment must run."""
+    plan_id = deploying_plan_id(workspace, commit)
     if plan_id is None:
         return None
     if not plan_id:
-        return Deployed(commit, "unchanged", numbers)
+        return DeployResult(commit, "unchanged", numbers)
     store = workspace.store
     record = store.plans.record(plan_id)
     if record is None:
         return None
     if record.status == "applied":
-        return _published(workspace, commit, numbers, plan_id)
+        return _published_result(workspace, commit, numbers, plan_id)
     if record.status == "rejected":
-        return Deployed(commit, "rejected", numbers, plan_id, reasons=(record.message or "",))
+        return DeployResult(commit, "rejected", numbers, plan_id, reasons=(record.message or "",))
     if store.plans.past([plan_id]):
         return None
     plan = store.plans.load(plan_id)
     reasons: Sequence[str] = ()
     if plan.proposal is not None:
         # It may have been signed or reviewed since.
-        reasons = _reasons(workspace, commit, plan, _reviewed(workspace, numbers))
+        reasons = _reasons_to_wait(
+            workspace, commit, plan, _load_reviewed_plans(workspace, numbers)
+        )
     if reasons:
-        return _waiting(commit, numbers, plan, reasons)
+        return _waiting_result(commit, numbers, plan, reasons)
     return _apply(workspace, commit, numbers, plan)
 
 
-def _deploy(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> Deployed:
-    before = deployed_by(workspace, commit)
+def _deploy(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> DeployResult:
+    before = deploying_plan_id(workspace, commit)
     fresh = workspace.plan(PRODUCTION, save=False)
     if fresh.is_empty:
         failed = workspace.apply(fresh).failed_statements
-        if keep_deploy(workspace, commit, "", before):
-            return _result_of_other(workspace, commit, numbers)
-        return Deployed(commit, "unchanged", numbers, failed=tuple(one.sentence for one in failed))
-    seen = _reviewed(workspace, numbers)
-    plan = _same(workspace, fresh, seen) or fresh
-    reasons = _reasons(workspace, commit, plan, seen)
+        if store_deployment(workspace, commit, "", before):
+            return _concurrent_result(workspace, commit, numbers)
+        return DeployResult(
+            commit, "unchanged", numbers, failed=tuple(one.sentence for one in failed)
+        )
+    seen = _load_reviewed_plans(workspace, numbers)
+    plan = _find_reviewed_plan(workspace, fresh, seen) or fresh
+    reasons = _reasons_to_wait(workspace, commit, plan, seen)
     if reasons:
         # With a new id: a stored plan never changes.
         plan = workspace.plans.proposed(replace(plan, id=fresh.id), _author(numbers))
     store = workspace.store
     store.plans.save(plan)
-    if keep_deploy(workspace, commit, plan.id, before) != plan.id:
+    if store_deployment(workspace, commit, plan.id, before) != plan.id:
         if plan.id == fresh.id:
             store.plans.set_status(plan.id, "superseded", "another deployment was first")
-        return _result_of_other(workspace, commit, numbers)
+        return _concurrent_result(workspace, commit, numbers)
     if reasons:
-        return _waiting(commit, numbers, plan, reasons)
+        return _waiting_result(commit, numbers, plan, reasons)
     return _apply(workspace, commit, numbers, plan)
 
 
-def _result_of_other(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> Deployed:
+def _concurrent_result(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> DeployResult:
     """Return the result of another process that deployed the same commit meanwhile."""
-    done = _before(workspace, commit, numbers)
+    done = _earlier_result(workspace, commit, numbers)
     if done is None:
         raise ConflictError(
             f"commit {commit} is being deployed by another process", hint="run the job again"
@@ -250,40 +258,43 @@ def _result_of_other(workspace: Workspace, commit: str, numbers: tuple[int, ...]
 
 
 def _author(numbers: Sequence[int]) -> str | None:
-    """Return a plan's author, such as `pull request 7`; without numbers, None for the system."""
     return ", ".join(f"pull request {one}" for one in numbers) or None
 
 
-def _apply(workspace: Workspace, commit: str, numbers: tuple[int, ...], plan: Plan) -> Deployed:
+def _apply(workspace: Workspace, commit: str, numbers: tuple[int, ...], plan: Plan) -> DeployResult:
     try:
         done = workspace.apply(plan, who=_author(numbers))
     except ConflictError:
         # The other process may have published this very commit.
-        if _is_done(workspace, plan_id := deployed_by(workspace, commit)) and plan_id:
-            return _published(workspace, commit, numbers, plan_id)
+        if _is_applied(workspace, plan_id := deploying_plan_id(workspace, commit)) and plan_id:
+            return _published_result(workspace, commit, numbers, plan_id)
         raise
-    told = _published(workspace, commit, numbers, plan.id)
-    return replace(told, failed=tuple(one.sentence for one in done.failed_statements))
+    result = _published_result(workspace, commit, numbers, plan.id)
+    return replace(result, failed=tuple(one.sentence for one in done.failed_statements))
 
 
-def _published(
+def _published_result(
     workspace: Workspace, commit: str, numbers: tuple[int, ...], plan_id: str
-) -> Deployed:
+) -> DeployResult:
     history = workspace.store.versions.history(PRODUCTION, _MOST_VERSIONS)
     version = next((one.version for one in history if one.plan_id == plan_id), None)
     computed = 0
     with suppress(UsageError, StoreError):  # It may have been cleaned up since.
         computed = len(workspace.store.plans.load(plan_id).computed)
-    return Deployed(commit, "published", numbers, plan_id, version, computed)
+    return DeployResult(commit, "published", numbers, plan_id, version, computed)
 
 
-def _waiting(commit: str, numbers: tuple[int, ...], plan: Plan, reasons: Sequence[str]) -> Deployed:
-    return Deployed(commit, "waiting", numbers, plan.id, reasons=tuple(reasons))
+def _waiting_result(
+    commit: str, numbers: tuple[int, ...], plan: Plan, reasons: Sequence[str]
+) -> DeployResult:
+    return DeployResult(commit, "waiting", numbers, plan.id, reasons=tuple(reasons))
 
 
-def _reviewed(workspace: Workspace, numbers: Sequence[int]) -> list[Plan] | None:
-    """Return the reviewed plans that are still stored; None if nothing was reviewed."""
-    found = [one for number in numbers if (one := reviewed_plan(workspace, number)) is not None]
+def _load_reviewed_plans(workspace: Workspace, numbers: Sequence[int]) -> list[Plan] | None:
+    """Return the reviewed plans that are still stored; None if no plan was reviewed."""
+    found = [
+        one for number in numbers if (one := load_reviewed_plan(workspace, number)) is not None
+    ]
     plans = []
     for one in found:
         with suppress(UsageError, StoreError):
@@ -291,7 +302,7 @@ def _reviewed(workspace: Workspace, numbers: Sequence[int]) -> list[Plan] | None
     return plans if found else None
 
 
-def _reasons(
+def _reasons_to_wait(
     workspace: Workspace, commit: str, plan: Plan, seen: Sequence[Plan] | None
 ) -> list[str]:
     """Return the reasons why a plan must wait; empty if it may be applied."""
@@ -304,18 +315,17 @@ def _reasons(
             for model in one.models
             if model.previous_snapshot_id
         }
-        reasons = unseen(workspace, plan, seen, workspace.store.snapshots.load(sorted(ids)))
-    with base_branch(workspace, base_of_deployment(workspace, commit)) as rules:
+        reasons = unreviewed_effects(
+            workspace, plan, seen, workspace.store.snapshots.load(sorted(ids))
+        )
+    with base_branch(workspace, find_deployment_base(workspace, commit)) as rules:
         against = rules.objections(workspace, plan, workspace.plans.gates.current_objections(plan))
     return [*reasons, *(one.sentence for one in against if one.level != "warn")]
 
 
-def _same(workspace: Workspace, fresh: Plan, seen: Sequence[Plan] | None) -> Plan | None:
-    """Return a reviewed plan that can be applied in place of `fresh`.
-
-    Args:
-        fresh: A new plan of the same files.
-    """
+def _find_reviewed_plan(
+    workspace: Workspace, fresh: Plan, seen: Sequence[Plan] | None
+) -> Plan | None:
     # The reviewed plan has signatures. It may not do more than `fresh`, because users of the
     # database can change a stored plan. Intervals that became due since then are left to the next
     # run.
@@ -324,7 +334,7 @@ def _same(workspace: Workspace, fresh: Plan, seen: Sequence[Plan] | None) -> Pla
         return None
     plans, versions = workspace.store.plans, workspace.store.versions
     for one in seen or ():
-        same = _does_no_more(one, fresh)
+        same = _covers_no_more(one, fresh)
         record = plans.record(one.id)
         still = record is not None and record.status in ("planned", "failed")
         if same and still and versions.current_base(PRODUCTION, one.base_version) is not None:
@@ -332,7 +342,7 @@ def _same(workspace: Workspace, fresh: Plan, seen: Sequence[Plan] | None) -> Pla
     return None
 
 
-def _does_no_more(plan: Plan, fresh: Plan) -> bool:
+def _covers_no_more(plan: Plan, fresh: Plan) -> bool:
     """Return whether `plan` publishes the same as `fresh`, and computes no other intervals."""
     shown = ("environment", "entries", "statements", "kept", "expires_at", "restates")
     if any(getattr(plan, name) != getattr(fresh, name) for name in shown):
@@ -347,25 +357,24 @@ def _does_no_more(plan: Plan, fresh: Plan) -> bool:
     )
 
 
-def _tell(workspace: Workspace, forge: Forge, number: int, status: str) -> None:
-    """Write a pull request's result at the top of its comment, and keep the rest."""
+def _write_status(workspace: Workspace, forge: Forge, number: int, status: str) -> None:
     marker = comment_marker(workspace, number)
     before = forge.comment(number, marker)
-    text = with_status(workspace, number, before, status)
+    text = replace_status(workspace, number, before, status)
     if text != before:
         forge.write_comment(number, marker, text)
 
 
-def _failed(commit: str, error: VdeError) -> str:
+def _failure_status(commit: str, error: VdeError) -> str:
     findings = Findings("")
-    findings.fail(error)
+    findings.record_error(error)
     lines = [f"## ❌ vde: {PRODUCTION} is unchanged, the deployment failed", ""]
     lines += [f"of commit {commit[:12]}. Fix the cause, and run the job again.", ""]
     found = findings_markdown(findings.annotations, findings.errors)
     return "\n".join([*lines, *(one.partition("\n\n")[2] for one in found)])
 
 
-def _status(done: Deployed) -> str:
+def _result_status(done: DeployResult) -> str:
     sign = {"published": "🚀", "unchanged": "✅", "waiting": "✋", "rejected": "❌"}[done.outcome]
     lines = [f"## {sign} vde: {done.sentence}", "", f"of commit {done.commit[:12]}."]
     if done.outcome == "waiting":

@@ -1,4 +1,4 @@
-"""The action for a CI job, by the CI system's variables: a check, a deployment, or a close.
+"""The event that started a CI job, read from its variables: a push, or a changed or closed request.
 
 The project's files are not read for this, because the pull request's author controls them.
 https://docs.github.com/en/webhooks/webhook-events-and-payloads,
@@ -20,12 +20,12 @@ Action = Literal["check", "deploy", "close", "nothing"]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event in a repository, and the action for it.
+    """The event that started a CI job, and the action to run: a check, a deployment or a close.
 
     Args:
         number: The number of the pull or merge request; 0 for a deployment.
         commit: The commit of the event; empty if only the forge has it.
-        why: The event in a few words, for messages.
+        description: The event in a few words, for messages.
         fork: The repository of the code, if it is not the job's own.
         labels: Labels that can allow this commit. On GitHub, this is only a label that the event
             added.
@@ -34,13 +34,13 @@ class Event:
     action: Action
     number: int = 0
     commit: str = ""
-    why: str = ""
+    description: str = ""
     fork: str = ""
     labels: tuple[str, ...] = ()
 
 
-def event_of_job(variables: Mapping[str, str], fork_label: str = "") -> Event:
-    """Return the event of a job.
+def read_event(variables: Mapping[str, str], fork_label: str = "") -> Event:
+    """Read the event of a GitHub or GitLab job from the process's environment variables.
 
     Args:
         variables: The process's environment.
@@ -51,9 +51,9 @@ def event_of_job(variables: Mapping[str, str], fork_label: str = "") -> Event:
             action, or the code comes from a fork without the label.
     """
     if variables.get("GITHUB_EVENT_NAME"):
-        event = _github_event(variables)
+        event = _read_github_event(variables)
     elif variables.get("GITLAB_CI"):
-        event = _gitlab_event(variables)
+        event = _read_gitlab_event(variables)
     else:
         raise UsageError(
             "this is not a job of GitHub or GitLab: neither GITHUB_EVENT_NAME nor GITLAB_CI is set",
@@ -70,16 +70,16 @@ def event_of_job(variables: Mapping[str, str], fork_label: str = "") -> Event:
     return event
 
 
-def _github_event(variables: Mapping[str, str]) -> Event:
+def _read_github_event(variables: Mapping[str, str]) -> Event:
     name = variables["GITHUB_EVENT_NAME"]
     if name not in ("pull_request", "pull_request_target", "push"):
         raise UsageError(
             f"the event '{name}' has no action",
             hint="run it on pull_request and push, or run: vde ci check, deploy or close",
         )
-    payload = _payload(variables.get("GITHUB_EVENT_PATH", ""))
+    payload = _read_payload(variables.get("GITHUB_EVENT_PATH", ""))
     try:
-        return _push(payload) if name == "push" else _pull_request(payload)
+        return _read_push(payload) if name == "push" else _read_pull_request(payload)
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(
             f"the file of GITHUB_EVENT_PATH is not an event '{name}': it lacks {error}",
@@ -87,7 +87,7 @@ def _github_event(variables: Mapping[str, str]) -> Event:
         ) from None
 
 
-def _payload(path: str) -> Any:
+def _read_payload(path: str) -> Any:
     try:
         return json.loads(Path(path).read_text("utf-8"))
     except (OSError, ValueError):
@@ -97,14 +97,14 @@ def _payload(path: str) -> Any:
         ) from None
 
 
-def _push(payload: Any) -> Event:
+def _read_push(payload: Any) -> Event:
     branch = f"refs/heads/{payload['repository']['default_branch']}"
     if payload["ref"] != branch or payload["deleted"]:
-        return Event("nothing", why=f"a push to {payload['ref']} deploys nothing")
-    return Event("deploy", commit=str(payload["after"]), why=f"a push to {payload['ref']}")
+        return Event("nothing", description=f"a push to {payload['ref']} deploys nothing")
+    return Event("deploy", commit=str(payload["after"]), description=f"a push to {payload['ref']}")
 
 
-def _pull_request(payload: Any) -> Event:
+def _read_pull_request(payload: Any) -> Event:
     pull, action = payload["pull_request"], str(payload["action"])
     head = pull["head"]["repo"]
     # The repository of a fork may be deleted, and is null then.
@@ -122,7 +122,7 @@ def _pull_request(payload: Any) -> Event:
     )
 
 
-def _gitlab_event(variables: Mapping[str, str]) -> Event:
+def _read_gitlab_event(variables: Mapping[str, str]) -> Event:
     number = variables.get("CI_MERGE_REQUEST_IID", "")
     if number:
         if not number.isdecimal():
@@ -147,5 +147,5 @@ def _gitlab_event(variables: Mapping[str, str]) -> Event:
         )
     branch = variables.get("CI_COMMIT_BRANCH", "")
     if not branch or branch != variables.get("CI_DEFAULT_BRANCH"):
-        return Event("nothing", why=f"a pipeline of '{branch}' deploys nothing")
-    return Event("deploy", commit=variables["CI_COMMIT_SHA"], why=f"a push to {branch}")
+        return Event("nothing", description=f"a pipeline of '{branch}' deploys nothing")
+    return Event("deploy", commit=variables["CI_COMMIT_SHA"], description=f"a push to {branch}")

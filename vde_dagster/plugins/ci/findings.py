@@ -1,4 +1,4 @@
-"""Remarks on lines of the repository's files: mistakes, failed unit tests and audits."""
+"""Problems of a pull request, as remarks on lines: mistakes, failed unit tests and audits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Level = Literal["failure", "warning"]
 
 @dataclass
 class Findings:
-    """Problems, each once, in the order of their detection.
+    """Problems of a pull request, each once, in the order of their detection.
 
     Args:
         prefix: The project's folder in the repository, empty or with `/` at its end.
@@ -28,23 +28,22 @@ class Findings:
 
     @property
     def annotations(self) -> list[Annotation]:
-        """The remarks, failures first."""
+        """Problems with a line, failures before warnings."""
         return sorted(self._found.values(), key=lambda one: one.level != "failure")
 
     @property
-    def failed(self) -> bool:
-        """Whether a problem fails the pull request."""
+    def has_failures(self) -> bool:
         return bool(self.errors) or any(one.level == "failure" for one in self.annotations)
 
     def record(self, event: object) -> None:
-        """Record a failure while a plan is applied."""
+        """Record a failed unit test or audit; other events of an apply are ignored."""
         if isinstance(event, UnitTestFinished) and not event.result.passed:
             test = event.result.test
             title = f"unit test {test.name} of {test.model}"
             self._add(f"test {test.model} {test.name}", test.location, title, event.result.summary)
         elif isinstance(event, AuditFinished) and event.result.failed_rows:
             model, audit = event.snapshot.model, event.audit
-            self._audit(
+            self._add_audit(
                 str(model.name),
                 audit.label,
                 event.place,
@@ -52,29 +51,29 @@ class Findings:
                 "failure" if audit.blocking else "warning",
             )
 
-    def fail(self, error: VdeError) -> None:
-        """Record an error that ended the work."""
+    def record_error(self, error: VdeError) -> None:
+        """Record an error that ended the check, with the place of each mistake or failed model."""
         if isinstance(error, ProjectError):
             for one in error.mistakes:
-                self._mistake(one)
+                self._add_mistake(one)
             return
         failures = error.failures if isinstance(error, ExecutionError) else ()
         for failure in failures:
             at = failure.location
             for audit in failure.audits:
-                self._audit(str(failure.model), audit.audit, at, audit.rows, "failure")
+                self._add_audit(str(failure.model), audit.audit, at, audit.rows, "failure")
             if not failure.audits:
                 message = f"{failure.message} ({failure.hint})" if failure.hint else failure.message
                 self._add(f"model {failure.model}", at, str(failure.model), message)
-        if not failures and not self.failed:
-            self._mistake(error)
+        if not failures and not self.has_failures:
+            self._add_mistake(error)
 
-    def _mistake(self, error: VdeError) -> None:
+    def _add_mistake(self, error: VdeError) -> None:
         hint = f" ({error.hint})" if error.hint else ""
         message = f"{error.message}{hint}"
         self._add(str(error), error.location, "mistake", message)
 
-    def _audit(
+    def _add_audit(
         self, model: str, label: str, at: SourceLocation | None, rows: int, level: Level
     ) -> None:
         key = f"audit {model} {label}"
@@ -92,9 +91,9 @@ class Findings:
         level: Level = "failure",
     ) -> None:
         if at is None or at.path.is_absolute() or ".." in at.path.parts:
-            said = f"{title}: {message}"
-            if said not in self.errors:
-                self.errors.append(said)
+            text = f"{title}: {message}"
+            if text not in self.errors:
+                self.errors.append(text)
             return
         path = f"{self.prefix}{at.path.as_posix()}"
         self._found.setdefault((key, level), Annotation(path, at.line or 1, title, message, level))

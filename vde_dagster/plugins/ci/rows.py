@@ -20,10 +20,10 @@ _LONGEST = 60
 
 @dataclass(slots=True)
 class RowDifferences:
-    """The result of comparing rows.
+    """Differences between rows of a pull request's environment and production, as Markdown.
 
     Args:
-        compared: A row of cells for each compared model.
+        compared: Cells of a table's row for each compared model.
         samples: Tables of sample rows, as Markdown that a reader can unfold.
         keyless: Changed models without a key.
         failed: Reasons why models could not be compared.
@@ -38,12 +38,12 @@ class RowDifferences:
 def compare_rows(
     workspace: Workspace, plan: Plan, environment: str, samples: int
 ) -> RowDifferences:
-    """Compare the current rows of a plan's models in an environment with production's rows."""
-    shown = workspace.store.environments.get(environment)
+    """Compare the rows of a plan's changed models in an environment with production's rows."""
+    preview = workspace.store.environments.get(environment)
     production = workspace.store.environments.get(PRODUCTION)
     result = RowDifferences()
-    for model in plan.models if shown and production else ():
-        if not _may_differ(model, shown, production):
+    for model in plan.models if preview and production else ():
+        if not _may_differ(model, preview, production):
             continue
         name, both = model.name, f"{environment}:{PRODUCTION}"
         try:
@@ -61,28 +61,28 @@ def compare_rows(
         changed += [
             f"{column}: {was} → {is_}" for column, (is_, was) in found.schema.changed.items()
         ]
-        result.compared.append(_counts(name, found.keys, found.rows, changed))
+        result.compared.append(_count_cells(name, found.keys, found.rows, changed))
         for kind, sample in found.samples.items():
             title = f"{count(len(sample.rows), 'row')} of {name} {_TITLES[kind]}"
-            result.samples.append(_sample(title, sample.columns, sample.rows))
+            result.samples.append(_folded_sample(title, sample.columns, sample.rows))
     return result
 
 
 def _may_differ(
-    model: Plan.Model, shown: Environment | None, production: Environment | None
+    model: Plan.Model, preview: Environment | None, production: Environment | None
 ) -> bool:
-    if model.change not in (Change.MODIFIED, Change.AFFECTED) or shown is None:
+    if model.change not in (Change.MODIFIED, Change.AFFECTED) or preview is None:
         return False
     if model.keeps_rows or production is None:
         return False
-    new, old = shown.entries.get(model.name), production.entries.get(model.name)
+    new, old = preview.entries.get(model.name), production.entries.get(model.name)
     if new is None or old is None:
         return False
     return new.table_id is None or new.table_id != old.table_id or new.held != old.held
 
 
 def rows_markdown(found: RowDifferences) -> list[str]:
-    """Write differences: a table of counts, and folded samples by model."""
+    """Write row differences as sections: a table of counts, and folded samples by model."""
     if not (found.compared or found.keyless or found.failed):
         return []
     parts = ["### Rows compared with production's"]
@@ -97,7 +97,7 @@ def rows_markdown(found: RowDifferences) -> list[str]:
     return [*parts, *found.samples]
 
 
-def _counts(
+def _count_cells(
     name: ModelName, keys: Sequence[str], rows: Mapping[str, int], changed: Sequence[str]
 ) -> list[str]:
     repeated = rows["repeated_source"]
@@ -112,7 +112,7 @@ def _counts(
     ]
 
 
-def _sample(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+def _folded_sample(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     # For changed rows the column names tell: `amount (source)` is the pull request's.
     headers = [
         literal(c.replace(" (source)", " (now)").replace(" (target)", " (production)"))

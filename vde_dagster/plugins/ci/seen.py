@@ -1,4 +1,4 @@
-"""Plans for production that were reviewed on pull requests, and plans that deployed commits.
+"""Storage of reviewed plans by pull request, and of deployed plans by commit.
 
 They are stored in the state's database, and never read back from comments, which users may edit.
 """
@@ -48,8 +48,8 @@ deploys = Table(
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """The newest passed check of a pull request.
+class ReviewedPlan:
+    """The plan in the newest passed check of a pull request.
 
     Args:
         plan_id: The checked plan; empty if nothing would change.
@@ -59,10 +59,10 @@ class Seen:
     commit: str
 
 
-def keep_seen(workspace: Workspace, number: int, plan_id: str, commit: str) -> None:
-    """Store the plan that a pull request's comment now shows to reviewers."""
-    database, now = workspace.store.database, _now(workspace)
-    key = {"project": _project(workspace), "number": number}
+def store_reviewed_plan(workspace: Workspace, number: int, plan_id: str, commit: str) -> None:
+    """Store the plan that reviewers see in a pull request's comment."""
+    database, now = workspace.store.database, _now_microseconds(workspace)
+    key = {"project": _project_key(workspace), "number": number}
     row = {**key, "plan_id": plan_id, "commit_id": commit, "at": now}
     database.ensure_tables(metadata)
     database.run_transaction(
@@ -71,42 +71,42 @@ def keep_seen(workspace: Workspace, number: int, plan_id: str, commit: str) -> N
     )
 
 
-def forget_seen(workspace: Workspace, number: int) -> None:
-    """Delete the record of the plan that a pull request's comment shows."""
-    key = {"project": _project(workspace), "number": number}
+def delete_reviewed_plan(workspace: Workspace, number: int) -> None:
+    key = {"project": _project_key(workspace), "number": number}
     workspace.store.database.ensure_tables(metadata)
     workspace.store.database.run_transaction(
-        lambda conn: conn.execute(delete(checks).where(*_is(checks, key))), name="ci.forget_seen"
+        lambda conn: conn.execute(delete(checks).where(*_key_conditions(checks, key))),
+        name="ci.forget_seen",
     )
 
 
-def reviewed_plan(workspace: Workspace, number: int) -> Seen | None:
-    """Return the plan that a pull request's comment shows, or None."""
-    row = _row(workspace, checks, number=number)
-    return None if row is None else Seen(row.plan_id, row.commit_id)
+def load_reviewed_plan(workspace: Workspace, number: int) -> ReviewedPlan | None:
+    """Return the plan that reviewers saw in a pull request's comment, or None."""
+    row = _newest_row(workspace, checks, number=number)
+    return None if row is None else ReviewedPlan(row.plan_id, row.commit_id)
 
 
-def checked_pull_request(workspace: Workspace, commits: Sequence[str]) -> int | None:
+def find_checked_pull_request(workspace: Workspace, commits: Sequence[str]) -> int | None:
     """Return the pull request whose newest check examined one of the given commits, or None."""
-    found = (_row(workspace, checks, commit_id=commit) for commit in commits)
+    found = (_newest_row(workspace, checks, commit_id=commit) for commit in commits)
     return next((int(row.number) for row in found if row is not None), None)
 
 
-def keep_deploy(workspace: Workspace, commit: str, plan_id: str, before: str | None) -> str:
-    """Store the id of the plan that deploys a commit, applied or waiting.
+def store_deployment(workspace: Workspace, commit: str, plan_id: str, before: str | None) -> str:
+    """Store the id of the plan that deploys a commit, unless another process stored one first.
 
     Args:
         plan_id: Empty if the deployment changes nothing.
-        before: The result of an earlier call of `deployed_by`.
+        before: The result of an earlier call of `deploying_plan_id`.
 
     Returns:
         The stored id. If another process stored a plan after that call, it is the id of that plan.
     """
-    database, now = workspace.store.database, _now(workspace)
-    key = {"project": _project(workspace), "commit_id": commit}
+    database, now = workspace.store.database, _now_microseconds(workspace)
+    key = {"project": _project_key(workspace), "commit_id": commit}
 
     def work(conn: Connection) -> str:
-        row = conn.execute(select(deploys).where(*_is(deploys, key))).first()
+        row = conn.execute(select(deploys).where(*_key_conditions(deploys, key))).first()
         if row is not None and row.plan_id != before:
             return str(row.plan_id)
         database.upsert(conn, deploys, [{**key, "plan_id": plan_id, "at": now}], "plan_id", "at")
@@ -116,30 +116,31 @@ def keep_deploy(workspace: Workspace, commit: str, plan_id: str, before: str | N
     return database.run_transaction(work, name="ci.keep_deploy")
 
 
-def deployed_by(workspace: Workspace, commit: str) -> str | None:
-    """Return the id of the plan that deployed a commit: '' if nothing changed, None if not yet."""
-    row = _row(workspace, deploys, commit_id=commit)
+def deploying_plan_id(workspace: Workspace, commit: str) -> str | None:
+    """Return the id of the plan that deploys a commit: '' if nothing changed, None if not yet."""
+    row = _newest_row(workspace, deploys, commit_id=commit)
     return None if row is None else str(row.plan_id)
 
 
-def _row(workspace: Workspace, table: Table, **key: Any) -> Any:
+def _newest_row(workspace: Workspace, table: Table, **key: Any) -> Any:
     database = workspace.store.database
     if not database.has_table(table.name):
         return None
-    of = {"project": _project(workspace), **key}
-    return database.row(select(table).where(*_is(table, of)).order_by(table.c.at.desc()))
+    full_key = {"project": _project_key(workspace), **key}
+    return database.row(
+        select(table).where(*_key_conditions(table, full_key)).order_by(table.c.at.desc())
+    )
 
 
-def _now(workspace: Workspace) -> int:
-    """Return the present instant as microseconds since 1970 (UTC)."""
+def _now_microseconds(workspace: Workspace) -> int:
     passed = workspace.store.database.clock.now() - datetime(1970, 1, 1, tzinfo=timezone.utc)
     return passed // timedelta(microseconds=1)
 
 
-def _project(workspace: Workspace) -> str:
+def _project_key(workspace: Workspace) -> str:
     identity = workspace.settings.identity
     return identity.id or identity.name
 
 
-def _is(table: Table, key: dict[str, Any]) -> list[Any]:
+def _key_conditions(table: Table, key: dict[str, Any]) -> list[Any]:
     return [table.c[name] == value for name, value in key.items()]

@@ -40,7 +40,6 @@ class CiSettings(PluginSettings):
     docs_url: str = ""
 
     def mistakes(self) -> Iterator[tuple[str, str, str]]:
-        """Yield mistakes in the settings: unknown forge, invalid name, number or URL."""
         if self.forge and self.forge not in FORGES:
             yield "forge", "is not known", f"write one of {', '.join(FORGES)}"
         if not self.prefix or not self.prefix.replace("_", "a").isalnum():
@@ -54,11 +53,11 @@ class CiSettings(PluginSettings):
                 yield key, "is not a URL", "write https://…"
 
     def environment(self, number: int) -> str:
-        """Return the name of a pull request's environment."""
+        """Return the name of a pull request's environment, such as `pr_123`."""
         return environment_name(f"{self.prefix}{number}")
 
     def links(self, environment: str, prefix: str | None) -> str:
-        """Write links to an environment in Dagster and to its documentation, as Markdown."""
+        """Write links to an environment in Dagster and in the documentation, as Markdown."""
         found = []
         if self.dagster_url:
             path = "/".join(map(quote, [*([prefix] if prefix else []), "vde", "environment"]))

@@ -9,23 +9,23 @@ from vde_dagster.api.values import ModelName
 from vde_dagster.api.workspace import Workspace
 
 
-def unseen(
+def unreviewed_effects(
     workspace: Workspace, plan: Plan, seen: Sequence[Plan], replaced: Mapping[str, Snapshot]
 ) -> list[str]:
-    """Describe what a plan changes, computes, breaks or removes beyond the reviewed plans.
+    """Describe each effect of a plan for production that the reviewed plans do not have.
 
-    Intervals that became due after the review do not count if the table was reviewed, or is in
-    production already.
+    Effects are changed, computed, broken or removed models. Intervals that became due after the
+    review do not count if the table was reviewed, or is in production already.
 
     Args:
         seen: Reviewed plans for the same environment.
         replaced: Snapshots that any of the plans replaces, by id.
     """
     # A later review would have shown the same table, with the intervals that became due since then.
-    return list(dict.fromkeys(_differences(workspace, plan, seen, replaced)))
+    return list(dict.fromkeys(_plan_effects(workspace, plan, seen, replaced)))
 
 
-def _differences(
+def _plan_effects(
     workspace: Workspace, plan: Plan, seen: Sequence[Plan], replaced: Mapping[str, Snapshot]
 ) -> Iterator[str]:
     known: dict[ModelName, list[tuple[Plan, Plan.Model]]] = {}
@@ -34,15 +34,15 @@ def _differences(
             if model.change is not Change.UNCHANGED:
                 known.setdefault(model.name, []).append((other, model))
     for model in plan.models:
-        told = known.get(model.name, [])
+        reviewed = known.get(model.name, [])
         if model.change is Change.REMOVED:
-            if not any(one.change is Change.REMOVED for _, one in told):
+            if not any(one.change is Change.REMOVED for _, one in reviewed):
                 yield f"{model.name} is removed"
         elif model.change is Change.UNCHANGED:
             if model.restate or model.deploys:
                 yield f"{model.name} is computed again"
         else:
-            yield from _difference(workspace, plan, model, told, replaced)
+            yield from _model_effects(workspace, plan, model, reviewed, replaced)
     breaks = [broken for other in seen for broken in other.breaks]
     for broken in plan.breaks:
         if not any(one.covers(broken) for one in breaks):
@@ -57,18 +57,17 @@ def _differences(
             yield f"the definitions of {name} differ from the reviewed ones"
 
 
-def _difference(
+def _model_effects(
     workspace: Workspace,
     plan: Plan,
     model: Plan.Model,
-    told: Sequence[tuple[Plan, Plan.Model]],
+    reviewed: Sequence[tuple[Plan, Plan.Model]],
     replaced: Mapping[str, Snapshot],
 ) -> Iterator[str]:
-    """Yield the effects of a plan on a model, except effects that a reviewed plan has."""
     name = model.name
     same = [
         (other, one)
-        for other, one in told
+        for other, one in reviewed
         if one.change is not Change.REMOVED
         and _visible_state(other, one) == _visible_state(plan, model)
     ]
@@ -79,21 +78,24 @@ def _difference(
         yield f"{name} is computed again"
     if model.in_place is not None and all(one.in_place != model.in_place for _, one in same):
         yield f"the table of {name} changes in place: {workspace.plans.describe(model.in_place)}"
-    before = _version(replaced, model.previous_snapshot_id)
+    before = _table_version(replaced, model.previous_snapshot_id)
     # An earlier merged pull request may have created the definition that this one replaces.
-    made = {plan_.snapshot_of(one).table_version for plan_, one in told if one.snapshot_id}
-    if before not in {*made, *(_version(replaced, one.previous_snapshot_id) for _, one in told)}:
+    made = {plan_.snapshot_of(one).table_version for plan_, one in reviewed if one.snapshot_id}
+    if before not in {
+        *made,
+        *(_table_version(replaced, one.previous_snapshot_id) for _, one in reviewed),
+    }:
         yield f"{name} replaces another definition than in the review"
 
 
 def _visible_state(plan: Plan, model: Plan.Model) -> tuple[str | None, ...]:
-    """Return the values that determine which rows readers get: definition, columns and table."""
+    """Return the values that determine the rows of a view: definition, columns and table."""
     snapshot = plan.snapshot_of(model)
     table_id = model.table.id if model.table else None
     return snapshot.table_version, table_id, *(column.name for column in snapshot.columns)
 
 
-def _version(snapshots: Mapping[str, Snapshot], key: str | None) -> str | None:
+def _table_version(snapshots: Mapping[str, Snapshot], key: str | None) -> str | None:
     found = snapshots.get(key or "")
     return found.table_version if found is not None else key
 

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def cost_assets(catalog: AssetCatalog, settings: Settings) -> Iterable[Any]:
-    """Return the asset of costs."""
+    """Return the Dagster asset that shows the cost of work."""
     from vde_dagster.plugins.cost.page import cost_asset
 
     return (cost_asset(catalog),)
 
 
 def cost_sensors(settings: Settings) -> Iterable[Any]:
-    """Return the sensor that keeps the asset of costs up to date."""
+    """Return the sensor that keeps the asset `vde/cost` up to date."""
     from vde_dagster.plugins.cost.page import cost_sensor
 
     return (cost_sensor(settings),)

@@ -18,70 +18,69 @@ QUANTITIES = ("seconds", "task_seconds", "rows", "bytes", "bytes_read")
 
 @dataclass(frozen=True, slots=True)
 class ComparedFill:
-    """One quantity of a fill, actual and estimated, such as its seconds or its bytes."""
+    """One quantity of a fill, actual and estimated, such as seconds or bytes."""
 
     model: str
     at: datetime
     low: float
     expected: float
     high: float
-    happened: float
+    actual: float
 
     @property
     def factor(self) -> float:
         """The larger of the actual and expected values, divided by the smaller."""
-        one, other = max(self.expected, 1e-3), max(self.happened, 1e-3)
+        one, other = max(self.expected, 1e-3), max(self.actual, 1e-3)
         return max(one / other, other / one)
 
     @property
     def is_within(self) -> bool:
-        """Whether the result was in the estimate's range."""
-        return self.low <= self.happened <= self.high
+        """Whether the actual value was between the estimate's low and high values."""
+        return self.low <= self.actual <= self.high
 
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """Accuracy of the estimates of one quantity."""
+    """Accuracy of the estimates of one quantity, such as seconds."""
 
-    looked: tuple[ComparedFill, ...] = ()
+    fills: tuple[ComparedFill, ...] = ()
 
     @property
     def median_factor(self) -> float | None:
-        """The median of the fills' factors; None without fills."""
-        return median(one.factor for one in self.looked) if self.looked else None
+        """The median of `ComparedFill.factor`; None without fills."""
+        return median(one.factor for one in self.fills) if self.fills else None
 
     @property
-    def within(self) -> float | None:
-        """The share of the fills that were in their estimate's range."""
-        if not self.looked:
+    def share_within(self) -> float | None:
+        """The share of fills whose actual value was in the estimate's range; None without fills."""
+        if not self.fills:
             return None
-        return sum(one.is_within for one in self.looked) / len(self.looked)
+        return sum(one.is_within for one in self.fills) / len(self.fills)
 
     @property
     def total(self) -> tuple[float, float]:
-        """The totals of expected and actual values."""
-        expected = sum(one.expected for one in self.looked)
-        return expected, sum(one.happened for one in self.looked)
+        """The sum of the expected values and the sum of the actual values."""
+        expected = sum(one.expected for one in self.fills)
+        return expected, sum(one.actual for one in self.fills)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         expected, happened = self.total
-        factor, within = self.median_factor, self.within
+        factor, within = self.median_factor, self.share_within
         return {
-            "fills": len(self.looked),
+            "fills": len(self.fills),
             "expected": round(expected, 3),
             "happened": round(happened, 3),
             "median_factor": None if factor is None else round(factor, 3),
             "within_range": None if within is None else round(within, 3),
         }
 
-    def worst(self, most: int = 5) -> Sequence[ComparedFill]:
-        """Return the fills that differed most from their estimates."""
-        return sorted(self.looked, key=lambda one: -one.factor)[:most]
+    def least_accurate(self, most: int = 5) -> Sequence[ComparedFill]:
+        """Return the fills that differed most from their estimates, at most `most`."""
+        return sorted(self.fills, key=lambda one: -one.factor)[:most]
 
 
-def accuracy(workspace: Workspace, since: datetime, until: datetime) -> dict[str, Accuracy]:
-    """Compare fills that were recorded in a range (UTC) with their estimates, by quantity."""
+def measure_accuracy(workspace: Workspace, since: datetime, until: datetime) -> dict[str, Accuracy]:
+    """Compare the fills recorded in a range (UTC) with their estimates, by quantity."""
     looked: dict[str, list[ComparedFill]] = {name: [] for name in QUANTITIES}
     for snapshot, fill, estimate in workspace.plans.past_estimates(since, until):
         for quantity, found in looked.items():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from vde_dagster.api.plans import Level, Objection, Plan
 from vde_dagster.api.values import PluginSettings, Work, size
-from vde_dagster.plugins.cost.spending import spending
+from vde_dagster.plugins.cost.spending import list_work
 
 if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
@@ -55,7 +55,6 @@ class BudgetsSettings(PluginSettings):
     environment: tuple[Limit, ...] = field(default=())
 
     def mistakes(self) -> Iterator[tuple[str, str, str]]:
-        """Yield mistakes: budgets without a limit, or approvers without `ask`."""
         for name, limits in self.limits():
             for limit in limits:
                 given = (limit.seconds, limit.bytes, limit.money)
@@ -67,7 +66,7 @@ class BudgetsSettings(PluginSettings):
                     yield name, "has approvers but does not ask", 'write level = "ask"'
 
     def limits(self) -> Iterable[tuple[Span, tuple[Limit, ...]]]:
-        """Return the limits by their span."""
+        """Yield each span (plan, day, month, environment) with its limits."""
         yield "plan", self.plan
         yield "day", self.day
         yield "month", self.month
@@ -78,54 +77,56 @@ Span = Literal["plan", "day", "month", "environment"]
 
 
 def budgets_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator[Objection]:
-    """Yield the budgets that a plan's expected cost would exceed."""
-    settings = _settings(workspace)
+    """Yield an objection for each budget that a plan's expected cost would exceed."""
+    settings = _read_settings(workspace)
     wanted = [
-        (of, [one for one in limits if _is_for(one, plan.environment)])
-        for of, limits in settings.limits()
+        (span, [one for one in limits if _applies_to(one, plan.environment)])
+        for span, limits in settings.limits()
     ]
     if not any(limits for _, limits in wanted):
         return
-    for of, limits in wanted:
+    for span, limits in wanted:
         if limits:
-            spent = _spent(workspace, of, plan.environment, now)
+            spent = _spent_work(workspace, span, plan.environment, now)
             for limit in limits:
-                told = _exceeded(workspace, limit, plan, spent)
-                if told:
-                    name = f"budget of {'an environment' if of == 'environment' else f'a {of}'}"
-                    yield Objection(name, told, limit.level, limit.approvers)
+                message = _describe_excess(workspace, limit, plan, spent)
+                if message:
+                    name = f"budget of {'an environment' if span == 'environment' else f'a {span}'}"
+                    yield Objection(name, message, limit.level, limit.approvers)
 
 
-def _settings(workspace: Workspace) -> BudgetsSettings:
+def _read_settings(workspace: Workspace) -> BudgetsSettings:
     given: dict[str, Any] = workspace.settings.plugins["budgets"]
-    made = {name: tuple(Limit(**_tuples(one)) for one in limits) for name, limits in given.items()}
+    made = {
+        name: tuple(Limit(**_lists_to_tuples(one)) for one in limits)
+        for name, limits in given.items()
+    }
     return BudgetsSettings(**made)
 
 
-def _tuples(limit: dict[str, Any]) -> dict[str, Any]:
+def _lists_to_tuples(limit: dict[str, Any]) -> dict[str, Any]:
     return {key: tuple(one) if isinstance(one, list) else one for key, one in limit.items()}
 
 
-def _is_for(limit: Limit, environment: str) -> bool:
+def _applies_to(limit: Limit, environment: str) -> bool:
     return not limit.environments or environment in limit.environments
 
 
-def _spent(workspace: Workspace, of: Span, environment: str, now: datetime) -> Work:
-    if of == "plan":
+def _spent_work(workspace: Workspace, span: Span, environment: str, now: datetime) -> Work:
+    if span == "plan":
         return Work()
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     since = {
         "day": midnight,
         "month": midnight.replace(day=1),
         "environment": now - timedelta(days=30),
-    }[of]
-    only = environment if of == "environment" else None
-    items = spending(workspace, since, now + timedelta(seconds=1), only)
+    }[span]
+    only = environment if span == "environment" else None
+    items = list_work(workspace, since, now + timedelta(seconds=1), only)
     return sum((one.work for one in items if one.how == "computed"), Work())
 
 
-def _exceeded(workspace: Workspace, limit: Limit, plan: Plan, spent: Work) -> str | None:
-    """Describe the limit that would be exceeded, or return None."""
+def _describe_excess(workspace: Workspace, limit: Limit, plan: Plan, spent: Work) -> str | None:
     cost, estimate = workspace.settings.cost, workspace.plans.estimate(plan)
     texts: tuple[Callable[[float], str], ...] = (_seconds_text, _size_text, cost.text)
     limits = (limit.seconds, limit.bytes, limit.money)

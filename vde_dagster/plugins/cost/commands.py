@@ -48,17 +48,17 @@ def cost(
     since = now - timedelta(days=days)
     until = now + timedelta(seconds=1)
     if accuracy:
-        from vde_dagster.plugins.cost.accuracy import accuracy as looked_at
+        from vde_dagster.plugins.cost.accuracy import measure_accuracy
 
-        found = looked_at(workspace, since, until)
-        shown = {name: one.to_json() for name, one in found.items()}
-        output.result(shown, lambda console: _show_accuracy(console, found))
+        found = measure_accuracy(workspace, since, until)
+        value = {name: one.to_json() for name, one in found.items()}
+        output.result(value, lambda console: _show_accuracy(console, found))
         return
-    from vde_dagster.plugins.cost.spending import Total, added_up, spending
+    from vde_dagster.plugins.cost.spending import Total, list_work, total_by_group
 
-    items = spending(workspace, since, until, env)
+    items = list_work(workspace, since, until, env)
     named: By = by  # type: ignore[assignment]
-    totals, prices = added_up(items, named), workspace.settings.cost
+    totals, prices = total_by_group(items, named), workspace.settings.cost
     whole = Total()
     for item in items:
         whole.add(item)
@@ -111,21 +111,21 @@ def _show(console: Console, workspace: Workspace, by: str, totals: dict[str, Tot
 
 
 def _show_accuracy(console: Console, found: dict[str, Accuracy]) -> None:
-    if not any(one.looked for one in found.values()):
+    if not any(one.fills for one in found.values()):
         console.print("no fill has an earlier fill to compare with")
         return
     rows: list[list[Any]] = []
     for name, one in found.items():
-        if one.median_factor is None or one.within is None:
+        if one.median_factor is None or one.share_within is None:
             continue
         amounts = [size(round(each)) if "bytes" in name else f"{each:,.1f}" for each in one.total]
-        told = [f"{one.median_factor:.2f}", f"{one.within:.0%}"]
-        rows.append([name.replace("_", " "), f"{len(one.looked):,}", *amounts, *told])
+        accuracies = [f"{one.median_factor:.2f}", f"{one.share_within:.0%}"]
+        rows.append([name.replace("_", " "), f"{len(one.fills):,}", *amounts, *accuracies])
     titles = ["", "fills", "expected", "happened", "half within a factor of", "in their range"]
     console.print(simple_table(titles, rows))
     furthest = [
-        [one.model, _at(one.at), f"{one.expected:,.2f}", f"{one.happened:,.2f}"]
-        for one in found["seconds"].worst()
+        [one.model, _at(one.at), f"{one.expected:,.2f}", f"{one.actual:,.2f}"]
+        for one in found["seconds"].least_accurate()
     ]
     console.print(simple_table(["furthest off", "at", "expected, s", "took, s"], furthest))
 

@@ -16,7 +16,14 @@ from vde_dagster.api.errors import VdeError
 from vde_dagster.api.reports import plain_table
 from vde_dagster.api.values import Settings, mask
 from vde_dagster.api.workspace import Workspace
-from vde_dagster.plugins.cost.spending import COLUMNS, By, Item, Total, added_up, spending
+from vde_dagster.plugins.cost.spending import (
+    COLUMNS,
+    By,
+    Total,
+    WorkItem,
+    list_work,
+    total_by_group,
+)
 
 MONTHS = 3
 """Number of months on the page, including the current one."""
@@ -29,7 +36,7 @@ model, and the last {MONTHS} months. Money is included if `[tool.vde.cost]` has 
 
 
 def cost_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
-    """Return the asset of costs."""
+    """Return the Dagster asset `vde/cost`, whose metadata shows the cost of work."""
     names = catalog.names
 
     @dg.asset(
@@ -50,7 +57,7 @@ def cost_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
 
 
 def cost_sensor(settings: Settings) -> dg.SensorDefinition:
-    """Return the sensor that keeps the asset of costs up to date."""
+    """Return the sensor that adds an event to the asset `vde/cost` after new work."""
     names = Names.from_settings(settings)
 
     @dg.sensor(
@@ -77,18 +84,18 @@ def cost_sensor(settings: Settings) -> dg.SensorDefinition:
 
 
 def cost_metadata(workspace: Workspace, names: Names) -> dict[str, Any]:
-    """Return the page: tables for people, and figures of the last 30 days for plots."""
+    """Return the metadata of the asset: tables to read, and figures of 30 days to plot."""
     prices, now = workspace.settings.cost, workspace.store.database.clock.now()
-    items = spending(workspace, _months_back(now, MONTHS - 1), now + timedelta(seconds=1))
+    items = list_work(workspace, _months_back(now, MONTHS - 1), now + timedelta(seconds=1))
     recent = [one for one in items if one.at >= now - timedelta(days=30)]
     whole = Total()
     for one in recent:
         whole.add(one)
 
     def table(
-        of: Sequence[Item], by: By, key: dg.AssetKey | None = None
+        of: Sequence[WorkItem], by: By, key: dg.AssetKey | None = None
     ) -> dg.MarkdownMetadataValue:
-        totals = added_up(of, by)
+        totals = total_by_group(of, by)
         shown = {name: totals[name] for name in list(totals)[-MONTHS:]} if by == "month" else totals
         return dg.MetadataValue.md(mask(_table(by, shown, workspace.settings, key)))
 
@@ -104,7 +111,6 @@ def cost_metadata(workspace: Workspace, names: Names) -> dict[str, Any]:
 
 
 def _months_back(now: datetime, months: int) -> datetime:
-    """Return the start (UTC) of the month that is a number of months before an instant."""
     years, month = divmod(now.year * 12 + now.month - 1 - months, 12)
     return now.replace(
         year=years, month=month + 1, day=1, hour=0, minute=0, second=0, microsecond=0
@@ -114,7 +120,6 @@ def _months_back(now: datetime, months: int) -> datetime:
 def _table(
     by: str, totals: Mapping[str, Total], settings: Settings, key: dg.AssetKey | None
 ) -> str:
-    """Write totals as Markdown, with links to the partitions of the asset `key`, if given."""
     if not totals:
         return "Nothing was computed or saved."
     prices = settings.cost

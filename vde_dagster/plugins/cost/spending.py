@@ -1,4 +1,4 @@
-"""Spending according to the log of fills; savings where plans skipped a fill or reused a table."""
+"""Work that fills did according to their log, and work that skipping and reuse saved."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class WorkItem:
     """A fill that ran, or a fill that was not needed.
 
     Args:
@@ -34,7 +34,7 @@ class Item:
         work: The cost; for `skipped` and `reused` the cost that was saved.
         refreshed: Whether the fill computed only the rows that changes of its inputs affect.
         unread_bytes: Estimated bytes of its inputs that a refreshed fill did not read.
-        unspent_seconds: Estimated seconds by which a refreshed fill was faster than a whole one.
+        unspent_seconds: Estimated seconds that a refreshed fill saved compared with a whole one.
     """
 
     at: datetime
@@ -49,7 +49,7 @@ class Item:
     unspent_seconds: float = 0.0
 
     def key(self, by: By) -> str:
-        """Return the name of the item's group."""
+        """Return the name of the item's group, such as its model or `2026-03`."""
         if by in ("day", "month"):
             return self.at.strftime("%Y-%m-%d" if by == "day" else "%Y-%m")
         return str(getattr(self, by))
@@ -57,7 +57,7 @@ class Item:
 
 @dataclass(slots=True)
 class Total:
-    """The sum of spent and saved work."""
+    """Sums of the spent and the saved work of several items."""
 
     fills: int = 0
     work: Work = field(default_factory=Work)
@@ -68,8 +68,8 @@ class Total:
     unread_bytes: int = 0
     unspent_seconds: float = 0.0
 
-    def add(self, item: Item) -> None:
-        """Add one item."""
+    def add(self, item: WorkItem) -> None:
+        """Add an item to the spent work, or to the saved work if it was skipped or reused."""
         if item.how == "computed":
             self.fills += 1
             self.work += item.work
@@ -82,7 +82,7 @@ class Total:
             self.saved += item.work
 
     def cells(self) -> list[str]:
-        """Return texts for `COLUMNS`."""
+        """Return the texts of a table row with the columns `COLUMNS`."""
         return [
             f"{self.fills:,}",
             f"{self.work.seconds:,.1f}",
@@ -95,7 +95,7 @@ class Total:
         ]
 
     def to_json(self, settings: Settings) -> dict[str, Any]:
-        """Return the documented JSON form; without configured prices, money is null."""
+        """Return the total as `vde cost --json` prints it; money is null without prices."""
         price = settings.cost.price if settings.cost.known else None
         return {
             "fills": self.fills,
@@ -111,8 +111,8 @@ class Total:
         }
 
 
-def added_up(items: Iterable[Item], by: By) -> dict[str, Total]:
-    """Return the totals of items by group.
+def total_by_group(items: Iterable[WorkItem], by: By) -> dict[str, Total]:
+    """Group items and add up the work of each group.
 
     Days and months are in order, other groups by descending cost.
     """
@@ -124,30 +124,30 @@ def added_up(items: Iterable[Item], by: By) -> dict[str, Total]:
     return dict(sorted(found.items(), key=lambda one: (-one[1].work.seconds, one[0])))
 
 
-def spending(
+def list_work(
     workspace: Workspace, since: datetime, until: datetime, environment: str | None = None
-) -> list[Item]:
-    """Return spent and saved work in a half-open range (UTC), in order.
+) -> list[WorkItem]:
+    """Return the spent and the saved work in a half-open range (UTC), in order.
 
-    Without `environment`, include all environments. Work that a rollback reverted is included.
+    Args:
+        environment: Only work of this environment; None for all.
     """
     store = workspace.store
     fills = store.fills.between(since, until)
     plans = {one.id: one for one in store.plans.between(since, until)}
-    names = _models(workspace, {one.table_id for one in fills})
+    names = _model_names(workspace, {one.table_id for one in fills})
     environments = {plan.id: plan.environment for plan in plans.values()}
-    items = [item for fill in fills if (item := _from_fill(fill, names, environments)) is not None]
+    items = [item for fill in fills if (item := _fill_item(fill, names, environments)) is not None]
     for record in plans.values():
         ended = record.finished_at
         if record.status == "applied" and record.kind != "run" and ended and since <= ended < until:
             with suppress(StoreError):  # Its snapshots were cleaned up since.
-                items += _reused(workspace, store.plans.load(record.id), ended)
+                items += _reuse_items(workspace, store.plans.load(record.id), ended)
     chosen = (one for one in items if environment in (None, one.environment))
     return sorted(chosen, key=lambda one: (one.at, one.model))
 
 
-def _models(workspace: Workspace, tables: Iterable[str]) -> Mapping[str, str]:
-    """Return the models of tables, if known."""
+def _model_names(workspace: Workspace, tables: Iterable[str]) -> Mapping[str, str]:
     loaded = workspace.store.tables.load(tables)
     snapshots = workspace.store.snapshots.load({one.snapshot_id for one in loaded.values()})
     return {
@@ -157,21 +157,21 @@ def _models(workspace: Workspace, tables: Iterable[str]) -> Mapping[str, str]:
     }
 
 
-def _from_fill(
+def _fill_item(
     fill: FillRecord, names: Mapping[str, str], environments: Mapping[str, str]
-) -> Item | None:
+) -> WorkItem | None:
     skipped = fill.facts.skipped
-    told = fill if skipped is None else skipped
+    cost = fill if skipped is None else skipped
     refresh = fill.facts.refresh
-    if told.seconds is None and told.bytes is None:
+    if cost.seconds is None and cost.bytes is None:
         return None
-    return Item(
+    return WorkItem(
         fill.recorded_at,
         names.get(fill.table_id, "(a table that was dropped)"),
         fill.plan_id,
         environments.get(fill.plan_id, ""),
         "computed" if skipped is None else "skipped",
-        told.work,
+        cost.work,
         float(fill.rows or 0),
         refresh is not None and refresh.from_changes,
         refresh.unread_bytes(fill.bytes_read) if refresh is not None else 0,
@@ -179,7 +179,7 @@ def _from_fill(
     )
 
 
-def _reused(workspace: Workspace, plan: Plan, at: datetime) -> Iterator[Item]:
+def _reuse_items(workspace: Workspace, plan: Plan, at: datetime) -> Iterator[WorkItem]:
     """Yield existing tables that an environment began to show, with the cost of their fills."""
     shown = {
         model.table.id: model
@@ -191,7 +191,7 @@ def _reused(workspace: Workspace, plan: Plan, at: datetime) -> Iterator[Item]:
     }
     for table_id, fills in workspace.store.fills.recent(shown, 1000).items():
         computed = [one for one in fills if one.facts.skipped is None]
-        yield Item(
+        yield WorkItem(
             at,
             str(shown[table_id].name),
             plan.id,

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _BLOCK = re.compile(r"\{%-?\s*(?:macro|test|materialization|data_test)\s")
 
 
-def recorded(manifest: Manifest, folder: Folder, inside: str) -> dict[str, Any]:
-    """Return a record of a manifest's files as plain JSON, for later comparison.
+def record_files(manifest: Manifest, folder: Folder, inside: str) -> dict[str, Any]:
+    """Return the checksums and hashes of a manifest's files as plain JSON, for `changed_files`.
 
     Args:
         inside: The dbt project's folder, relative to the root, with a trailing slash, or empty.
@@ -64,10 +64,7 @@ def recorded(manifest: Manifest, folder: Folder, inside: str) -> dict[str, Any]:
 
 
 def _macro_hash(folder: Folder, path: str, texts: list[str]) -> str:
-    """Return a file's hash if its macros equal the macros in the manifest.
-
-    Otherwise, return the text `other`.
-    """
+    """Return a file's hash if its macros equal the macros in the manifest, otherwise `other`."""
     text = _text(folder, path)
     same = len(_BLOCK.findall(text)) == len(texts) and all(one in text for one in texts)
     return folder.hasher.hash(path) if same else "other"
@@ -81,21 +78,21 @@ def _text(folder: Folder, path: str) -> str:
 
 
 def watched_files(memory: dict[str, Any]) -> list[str]:
-    """Return the files that `changed` compares, relative to the root."""
+    """Return the files that `changed_files` compares, relative to the root."""
     return [*memory.get("checksums", ()), *memory.get("as_seen", ()), *memory.get("places", ())]
 
 
-def changed(memory: dict[str, Any], folder: Folder) -> Iterator[str]:
+def changed_files(memory: dict[str, Any], folder: Folder) -> Iterator[str]:
     """Yield files that were added or changed since the manifest was written.
 
     Args:
-        memory: Result of `recorded`; this function adds hashes to it.
+        memory: Result of `record_files`; this function adds hashes to it.
     """
     hashes: dict[str, bool] = {}
     for path, checksum in memory["checksums"].items():
         now = f"{folder.hasher.hash(path)}{checksum}"
         known = memory["hashes"].get(now)
-        hashes[now] = _is(_text(folder, path), checksum) if known is None else known
+        hashes[now] = _has_checksum(_text(folder, path), checksum) if known is None else known
         if not hashes[now]:
             yield path
     memory["hashes"] = hashes
@@ -114,5 +111,5 @@ def changed(memory: dict[str, Any], folder: Folder) -> Iterator[str]:
             )
 
 
-def _is(text: str, checksum: str) -> bool:
+def _has_checksum(text: str, checksum: str) -> bool:
     return hashlib.sha256(text.strip().encode()).hexdigest() == checksum

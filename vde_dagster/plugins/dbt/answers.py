@@ -1,4 +1,4 @@
-"""Answers to introspective queries of dbt, from what production shows; nothing can be changed.
+"""Answers to introspective queries of dbt, from production's views; nothing can be changed.
 
 dbt's process starts `python -m vde_dagster.plugins.dbt.answers ROOT` with its first question. Each
 line of JSON on standard input is answered by a line of JSON. The first line has the names of the
@@ -26,7 +26,7 @@ from vde_dagster.api.workspace import Workspace
 
 
 def published_state(workspace: Workspace, sources: Iterable[Sequence[str]]) -> str:
-    """Hash production's publication id and the versions of sources; empty without a state."""
+    """Hash production's publication id and the versions of the sources; empty without a state."""
     if not workspace.has_state:
         return ""
     production = workspace.store.environments.get(PRODUCTION)
@@ -37,7 +37,7 @@ def published_state(workspace: Workspace, sources: Iterable[Sequence[str]]) -> s
 
 
 class Answers:
-    """Answers dbt's queries about the tables that production shows, and about sources."""
+    """Answers dbt's queries about the tables of production and about sources."""
 
     def __init__(self, workspace: Workspace, sources: Iterable[Sequence[str]]) -> None:
         self._workspace = workspace
@@ -45,20 +45,23 @@ class Answers:
         self._production = workspace.store.environments.get(PRODUCTION)
 
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Answer one request of dbt; raise VdeError if it has no answer."""
+        """Return the JSON answer to a question:
+
+        `rows`, `exists` or `columns`; raise VdeError if it fails.
+        """
         if question["ask"] == "rows":
             columns, rows = self.rows(question["sql"], question.get("limit"))
             return {
-                "columns": _as_in_spark(columns),
-                "rows": [[encoded(value) for value in r] for r in rows],
+                "columns": _describe_columns(columns),
+                "rows": [[encode_value(value) for value in r] for r in rows],
             }
         name = ModelName(*question["relation"])
         if question["ask"] == "exists":
             return {"exists": self.exists(name)}
-        return {"columns": _as_in_spark(self.columns(name))}
+        return {"columns": _describe_columns(self.columns(name))}
 
     def exists(self, name: ModelName) -> bool:
-        """Return whether production shows a model, or the catalog has a source."""
+        """Return whether production has a model, or the catalog a source, of this name."""
         if self._production is not None and name in self._production.entries:
             entry = self._production.entries[name]
             if entry.table_id is not None or name not in self._sources:
@@ -66,7 +69,7 @@ class Answers:
         return name in self._sources and self._source_columns(name) is not None
 
     def columns(self, name: ModelName) -> list[tuple[str, str]]:
-        """Return names and types of a table's columns; raise UsageError if the table is missing."""
+        """Return (name, type) of a table's columns; raise UsageError if the table is missing."""
         if not self.exists(name):
             raise UsageError(f"production does not have the table {name} yet")
         if name in self._sources:
@@ -76,7 +79,7 @@ class Answers:
     def rows(
         self, sql: str, limit: int | None
     ) -> tuple[list[tuple[str, str]], Sequence[Sequence[Any]]]:
-        """Run a query over production's models and over sources.
+        """Run a query over production's models and over sources; return its columns and rows.
 
         Raises:
             VdeError: The text is not a query, reads another table, or fails on Spark.
@@ -99,14 +102,17 @@ class Answers:
         return None if found is None else [(column, type_) for column, type_, _ in found]
 
 
-def _as_in_spark(columns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return columns with types as DESCRIBE prints them."""
+def _describe_columns(columns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return columns with types as DESCRIBE prints them: in lower case, except names of fields."""
     # Types are in lower case, except the names of fields.
     return [(name, type_ if "<" in type_ else type_.lower()) for name, type_ in columns]
 
 
-def encoded(value: Any) -> Any:
-    """Convert a value to JSON, as an object with the type's name if JSON lacks the type."""
+def encode_value(value: Any) -> Any:
+    """Convert a value to JSON; a type that JSON lacks becomes an object such as `{"date":
+
+    "2026-01-31"}`.
+    """
     if isinstance(value, Decimal):
         return {"decimal": str(value)}
     if isinstance(value, datetime):
@@ -117,26 +123,26 @@ def encoded(value: Any) -> Any:
     if isinstance(value, bytes | bytearray):
         return {"bytes": bytes(value).hex()}
     if isinstance(value, dict):
-        return {"map": [[encoded(k), encoded(v)] for k, v in value.items()]}
+        return {"map": [[encode_value(k), encode_value(v)] for k, v in value.items()]}
     if isinstance(value, list | tuple):
-        return {"list": [encoded(one) for one in value]}
+        return {"list": [encode_value(one) for one in value]}
     return value
 
 
 def main(arguments: list[str]) -> int:
-    """Answer requests on standard input until it ends."""
+    """Answer questions on standard input until it ends."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # Spark and Java print to standard output.
     root, sources = Path(arguments[0]), json.loads(sys.stdin.readline())
     with ExitStack() as opened:
         try:
             workspace = opened.enter_context(Workspace.open(root))
-            begun = {"state": published_state(workspace, sources)}
+            reply = {"state": published_state(workspace, sources)}
             answers = Answers(workspace, sources) if workspace.has_state else None
         except VdeError as error:
             print(json.dumps({"failed": str(error)}), file=out, flush=True)
             return 1
-        print(json.dumps(begun), file=out, flush=True)
+        print(json.dumps(reply), file=out, flush=True)
         for line in sys.stdin:
             answer: dict[str, Any] = {"refused": "nothing was published yet"}
             if answers is not None:

@@ -37,7 +37,7 @@ _LEFT_OUT = "left_out.json"
 _INSIDE_DBT = Path(__file__).parent / "inside_dbt"
 """Folder on the Python path of dbt's process."""
 _ANSWERS = "vde_dagster.plugins.dbt.answers"
-_PARSED = "partial_parse.msgpack"
+_PARSE_CACHE = "partial_parse.msgpack"
 MACROS = "vde_macros"
 """Folder of the additional macro of a compile."""
 ANALYSES = "vde_hooks"
@@ -47,7 +47,7 @@ _MACRO = """{% macro is_incremental() %}
   {{ return(model.config.materialized == 'incremental' and not flags.FULL_REFRESH) }}
 {% endmacro %}
 """
-_NO_PART = frozenset({"target", "logs", "venv", "env", "node_modules", "__pycache__"})
+_SKIPPED_FOLDERS = frozenset({"target", "logs", "venv", "env", "node_modules", "__pycache__"})
 """Folders that dbt does not read; hidden folders are left out, too."""
 _ENDINGS = (".sql", ".yml", ".yaml", ".md", ".py", ".csv", ".lock")
 _OWN_MACRO = re.compile(r"\{%-?\s*macro\s+is_incremental\s*\(")
@@ -57,23 +57,23 @@ _COMPILE = ("compile", "--no-populate-cache")
 _TRIES = 5
 """Number of attempts to compile hooks; each leaves out the file that failed before."""
 _ERROR = re.compile(r"Encountered an error:\n|^Error: |^(?=[A-Z]\w+ Error)", re.MULTILINE)
-_STAMP = re.compile(r"^\d\d:\d\d:\d\d  ", re.MULTILINE)
+_TIME_PREFIX = re.compile(r"^\d\d:\d\d:\d\d  ", re.MULTILINE)
 _PLACE = re.compile(r"([\w./-]+\.(?:sql|ya?ml|py|csv|md))\b")
 _LINE = re.compile(r"\bline (\d+)")
-_HEAD = 1_000
+_SCRIPT_HEAD = 1_000
 """Bytes of a script that are searched for its interpreter."""
 _INTERPRETER = re.compile(r"/[^\s'\"]*python[\w.]*")
-_LISTED = re.compile(r"\bpackage\s*:\s*['\"]?[\w.-]+/([\w-]+)")
+_LISTED_PACKAGE = re.compile(r"\bpackage\s*:\s*['\"]?[\w.-]+/([\w-]+)")
 """Name of a package of dbt's hub."""
 PACKAGES = "dbt_packages"
 
 
-class Compiled(NamedTuple):
+class CompiledFiles(NamedTuple):
     """Output files of dbt, relative to the root.
 
     Args:
         later: Manifest of incremental models compiled with `is_incremental()` being true, or None.
-        hooks: Rendered hooks, see `Hooks.rendered`, or None.
+        hooks: Rendered hooks, see `Hooks.extract_rendered`, or None.
         seconds: Duration of the compile; None if the output was cached.
         left_out: Introspective calls, by the unique ids of the nodes with these calls, or None.
         empty: Manifest of microbatch models compiled with `--empty`, or None.
@@ -88,14 +88,14 @@ class Compiled(NamedTuple):
 
     @property
     def files(self) -> list[str]:
-        """All output files."""
+        """The output files that exist."""
         paths = (self.first, self.later, self.hooks, self.left_out, self.empty)
         return [path for path in paths if path]
 
 
 @dataclass(frozen=True)
 class Compiler:
-    """A dbt project and the dbt that compiles it.
+    """Compiles a dbt project with its dbt, if files changed.
 
     Args:
         inside: The dbt project's folder relative to the root, with a trailing slash, or empty.
@@ -113,18 +113,22 @@ class Compiler:
         top = self.folder.root / self.inside
         found = []
         for path, folders, names in os.walk(top):
-            folders[:] = [n for n in folders if n not in _NO_PART and not n.startswith(".")]
+            folders[:] = [n for n in folders if n not in _SKIPPED_FOLDERS and not n.startswith(".")]
             found += [os.path.join(path, name) for name in names if name.endswith(_ENDINGS)]
         return sorted(os.path.relpath(one, self.folder.root).replace(os.sep, "/") for one in found)
 
-    def manifests(self) -> Compiled:
-        """Compile the project if its inputs changed; raise ProjectError if dbt fails."""
+    def current_manifests(self) -> CompiledFiles:
+        """Return the paths of current manifests; compile first if inputs changed.
+
+        Raises:
+            ProjectError: dbt fails.
+        """
         cache = self.folder.root / _CACHE
-        done, now = self._done(), False
+        done, now = self._cached_record(), False
         if done is None:
             cache.mkdir(parents=True, exist_ok=True)
-            with _alone(cache / "lock"):
-                done = self._done()
+            with _compile_lock(cache / "lock"):
+                done = self._cached_record()
                 if done is None:
                     done, now = self._compile(), True
                     (cache / _DONE).write_text(json.dumps(done), encoding="utf-8")
@@ -133,10 +137,10 @@ class Compiler:
         left_out = f"{_CACHE}/{_LEFT_OUT}" if done.get("left_out") else None
         empty = f"{_CACHE}/{_EMPTY}" if done.get("empty") else None
         seconds = done["seconds"] if now else None
-        return Compiled(f"{_CACHE}/{_FIRST}", later, hooks, seconds, left_out, empty)
+        return CompiledFiles(f"{_CACHE}/{_FIRST}", later, hooks, seconds, left_out, empty)
 
-    def _done(self) -> dict[str, Any] | None:
-        """Return the record of the last compile, or None if its inputs have changed."""
+    def _cached_record(self) -> dict[str, Any] | None:
+        """Return the record of the last compile; None if its inputs have changed."""
         try:
             done: dict[str, Any] = json.loads((self.folder.root / _CACHE / _DONE).read_bytes())
         except (OSError, ValueError):
@@ -146,7 +150,6 @@ class Compiler:
         return done if "state" not in done or self._has_same_answers(done) else None
 
     def _has_same_answers(self, done: dict[str, Any]) -> bool:
-        """Return whether introspective queries have the same answers as in the last compile."""
         from vde_dagster.api.workspace import Workspace
         from vde_dagster.plugins.dbt.answers import published_state
 
@@ -157,17 +160,18 @@ class Compiler:
             return True  # Without a state there are no new answers.
 
     def _key(self, variables: Any) -> str:
-        """Hash all inputs of a compile."""
         hasher = self.folder.hasher
         # dbt needs only the names of seeds.
         content = [
             f"{path}:{'' if path.endswith('.csv') else hasher.hash(path)}" for path in self.files
         ]
         values = [f"{name}={os.environ.get(name)}" for name in variables]
-        return digest(*content, "|", *values, "|", repr(self.settings), self._dbt, self._profiles)
+        return digest(
+            *content, "|", *values, "|", repr(self.settings), self._dbt_identity, self._profiles
+        )
 
     @property
-    def _dbt(self) -> str:
+    def _dbt_identity(self) -> str:
         stat = self.executable.stat()
         return f"{self.executable}:{stat.st_mtime_ns}"
 
@@ -180,30 +184,29 @@ class Compiler:
     # -- running dbt -----------------------------------------------------------------------
 
     def _compile(self) -> dict[str, Any]:
-        """Run all compiles and return their record."""
         # A failure is not recorded, because its cause may be outside the inputs, for example in the
         # network.
         begin = time.monotonic()
         cache = self.folder.root / _CACHE
         (cache / _DONE).unlink(missing_ok=True)
-        texts = self._texts()
+        texts = self._read_texts()
         variables = sorted({name for text in texts for name in _VARIABLE.findall(text)})
         done: dict[str, Any] = {"key": self._key(variables), "variables": variables, "later": False}
         own = any(map(_OWN_MACRO.search, texts))
-        self._lay_out(cache / "project", own)
+        self._link_project(cache / "project", own)
         for target in (_FIRST, _LATER, _HOOKS, _LEFT_OUT, _EMPTY):
             (cache / target).unlink(missing_ok=True)
         # Explicit, because a default selector of the project may leave nodes out.
         reports = [self._run(cache / "project", "first", ["--full-refresh", "--select", "fqn:*"])]
         if not own and b'"materialized": "incremental"' in (cache / _FIRST).read_bytes():
             (cache / "later").mkdir(exist_ok=True)
-            shutil.copyfile(cache / "first" / _PARSED, cache / "later" / _PARSED)
+            shutil.copyfile(cache / "first" / _PARSE_CACHE, cache / "later" / _PARSE_CACHE)
             selected = ["--select", "config.materialized:incremental"]
             reports.append(self._run(cache / "project", "later", selected))
             done["later"] = True
         manifest = (cache / _FIRST).read_bytes()
         if b'"incremental_strategy": "microbatch"' in manifest:
-            done["empty"] = self._mark_filtered(cache)
+            done["empty"] = self._compile_empty(cache)
         if b"-hook" in manifest or b'"operation"' in manifest:
             done["hooks"] = self._render_hooks(cache / "project")
         left_out = {one: call for part in reports for one, call in part.get("left_out", {}).items()}
@@ -216,10 +219,9 @@ class Compiler:
             done["state"] = states.pop() if len(states) == 1 else "published while dbt compiled"
         return {**done, "seconds": round(time.monotonic() - begin, 1)}
 
-    def _mark_filtered(self, cache: Path) -> bool:
-        """Compile microbatch models with `--empty`; return False if dbt fails."""
+    def _compile_empty(self, cache: Path) -> bool:
         (cache / "empty").mkdir(exist_ok=True)
-        shutil.copyfile(cache / "first" / _PARSED, cache / "empty" / _PARSED)
+        shutil.copyfile(cache / "first" / _PARSE_CACHE, cache / "empty" / _PARSE_CACHE)
         selected = ["--select", "config.incremental_strategy:microbatch"]
         try:
             self._run(cache / "project", "empty", ["--full-refresh", "--empty", *selected])
@@ -230,40 +232,42 @@ class Compiler:
     def _render_hooks(self, project: Path) -> bool:
         """Let dbt render the hooks that contain Jinja; return whether any was rendered."""
         from vde_dagster.plugins.dbt.hooks import MACRO, Hooks
-        from vde_dagster.plugins.dbt.manifest import decoded
+        from vde_dagster.plugins.dbt.manifest import decode_manifest
 
         cache = project.parent
-        hooks = Hooks.from_manifest(decoded((cache / _FIRST).read_bytes()))
+        hooks = Hooks.from_manifest(decode_manifest((cache / _FIRST).read_bytes()))
         (project / MACROS / "vde_hooks.sql").write_text(MACRO, encoding="utf-8")
         (cache / "hooks").mkdir(exist_ok=True)
         for _ in range(_TRIES):
             if not hooks:
                 return False
-            shutil.copyfile(cache / "first" / _PARSED, cache / "hooks" / _PARSED)
+            shutil.copyfile(cache / "first" / _PARSE_CACHE, cache / "hooks" / _PARSE_CACHE)
             for name, text in hooks.analyses.items():
                 (project / ANALYSES / f"{name}.sql").write_text(text, encoding="utf-8")
             for (package, path), unique_ids in hooks.files.items():
                 own = package == hooks.manifest.metadata.project_name
                 inner = Path(path) if own else Path(PACKAGES, package, path)
                 text = (self.folder.root / self.inside / inner).read_text(encoding="utf-8")
-                _instead_of_link(project, inner, hooks.with_calls(text, unique_ids))
+                _replace_link(project, inner, hooks.with_calls(text, unique_ids))
             selected = ["--full-refresh", "--select", *hooks.selected]
             try:
                 # No introspective query is answered, because a hook's query may change data.
                 self._run(project, "hooks", selected, introspect=False)
             except ProjectError as error:
-                hooks = hooks.without(str(error.location.path) if error.location else "")
+                hooks = hooks.without_file(str(error.location.path) if error.location else "")
                 continue
-            rendered = hooks.rendered(decoded((cache / "hooks/manifest.json").read_bytes()))
+            rendered = hooks.extract_rendered(
+                decode_manifest((cache / "hooks/manifest.json").read_bytes())
+            )
             (cache / _HOOKS).write_text(json.dumps(rendered), encoding="utf-8")
             return True
         return False
 
-    def _texts(self) -> list[str]:
+    def _read_texts(self) -> list[str]:
         paths = (self.folder.root / one for one in self.files if one.endswith((".sql", ".yml")))
         return [path.read_text(encoding="utf-8", errors="replace") for path in paths]
 
-    def _lay_out(self, project: Path, own: bool) -> None:
+    def _link_project(self, project: Path, own: bool) -> None:
         """Create a folder for running dbt, with links to the project's entries.
 
         Raises:
@@ -275,7 +279,9 @@ class Compiler:
         project.mkdir(parents=True)
         top = self.folder.root / self.inside
         for entry in os.scandir(top):
-            if entry.name not in (*_NO_PART, PROJECT_FILE) and not entry.name.startswith("."):
+            if entry.name not in (*_SKIPPED_FOLDERS, PROJECT_FILE) and not entry.name.startswith(
+                "."
+            ):
                 os.symlink(entry.path, project / entry.name)
         text = (top / PROJECT_FILE).read_text(encoding="utf-8")
         try:
@@ -344,7 +350,7 @@ class Compiler:
                     location=SourceLocation(Path(f"{self.inside}{PROJECT_FILE}")),
                 )
             return found
-        output = _STAMP.sub("", f"{done.stdout}\n{done.stderr}")
+        output = _TIME_PREFIX.sub("", f"{done.stdout}\n{done.stderr}")
         parts = _ERROR.split(output, maxsplit=1)
         lines = [
             line.rstrip() for line in parts[-1].strip().splitlines() if "[WARNING]" not in line
@@ -352,7 +358,6 @@ class Compiler:
         raise self._compile_error("\n".join(lines[:30]) or f"exit code {done.returncode}")
 
     def _compile_error(self, output: str) -> ProjectError:
-        """Convert dbt's message to an error with its file and line."""
         lines = [line.strip() for line in output.splitlines()]
         files = {Path(one).name: one for one in reversed(self.files)}
         named = (name.removeprefix("./") for line in lines for name in _PLACE.findall(line))
@@ -386,18 +391,18 @@ class Compiler:
             hint = "set the folder of profiles.yml: profiles_dir = '…' under [tool.vde.dbt]"
         place = SourceLocation(Path(path), int(line[1]) if line and path != whole else None)
         if hint == "run `dbt deps`":
-            place = self._lacking() or place
+            place = self._missing_package() or place
         return ProjectError(f"dbt cannot compile the project: {what}", hint=hint, location=place)
 
-    def _lacking(self) -> SourceLocation | None:
-        """Return the place of the first package in dbt's package files that is not installed."""
+    def _missing_package(self) -> SourceLocation | None:
+        """Return the place of the first listed package that is not installed."""
         top = self.folder.root / self.inside
         installed = {path.name for path in top.glob(f"{PACKAGES}/*")}
         for name in ("packages.yml", "dependencies.yml"):
             path = top / name
             lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
             for number, line in enumerate(lines, 1):
-                listed = _LISTED.search(line)
+                listed = _LISTED_PACKAGE.search(line)
                 if listed and listed[1] not in installed:
                     return SourceLocation(Path(f"{self.inside}{name}"), number)
         return None
@@ -427,11 +432,10 @@ def find_compiler(folder: Folder, inside: str) -> Compiler | None:
 
 
 def dbt_command(executable: Path) -> list[str]:
-    """Return the command that starts dbt."""
     # If a Python environment was moved, its `dbt` script names an interpreter that no longer
     # exists. Then the interpreter next to the script is started with dbt's module.
     real = executable.resolve()
-    lines = real.read_bytes()[:_HEAD].decode(errors="replace").splitlines()[:2]
+    lines = real.read_bytes()[:_SCRIPT_HEAD].decode(errors="replace").splitlines()[:2]
     named = _INTERPRETER.findall("\n".join(lines)) if "".join(lines).startswith("#!") else []
     python = real.parent / "python"
     if python.is_file() and not all(Path(path).exists() for path in named):
@@ -439,8 +443,7 @@ def dbt_command(executable: Path) -> list[str]:
     return [str(executable)]
 
 
-def _instead_of_link(project: Path, path: Path, text: str) -> None:
-    """Write a file into a folder of links."""
+def _replace_link(project: Path, path: Path, text: str) -> None:
     # Linked parent folders become real folders.
     for folder in reversed(path.parents[:-1]):
         link = project / folder
@@ -455,8 +458,7 @@ def _instead_of_link(project: Path, path: Path, text: str) -> None:
 
 
 @contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """Hold the lock of the project's compile."""
+def _compile_lock(lock: Path) -> Iterator[None]:
     try:
         import fcntl
     except ImportError:  # On Windows two processes may compile at once, which repeats work.

@@ -1,4 +1,4 @@
-"""Context that the units of a dbt project share: settings, names, dialect and rendering."""
+"""Values that the conversion of all nodes of a dbt project needs: settings, names, dialect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vde_dagster.plugins.dbt.compiling import PACKAGES
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The context that all units share.
+    """Values that the conversion of all nodes needs.
 
     Args:
         project: The project's folder during this load.
@@ -34,13 +34,12 @@ class Context:
 
     @property
     def settings(self) -> Settings:
-        """The project's settings."""
         return self.project.settings
 
     def render(
         self, source: SourceText, code: Expanded, what: str = "query"
     ) -> tuple[str, dict[ModelName, SourceLocation]]:
-        """Return expanded code translated to Spark SQL, and the tables that it reads.
+        """Translate compiled code to Spark SQL; return it with the tables that it reads.
 
         Args:
             what: The code's name in errors.
@@ -49,17 +48,16 @@ class Context:
             ProjectError: The code is not a query, or cannot be translated.
         """
         rendered = self.project.render(
-            source, self.names, code=code, dialect=self.dialect, what=what, hint=_hint
+            source, self.names, code=code, dialect=self.dialect, what=what, hint=_translation_hint
         )
         return rendered.sql, dict(rendered.reads)
 
     def file(self, package: str, path: str) -> Path:
-        """Return a file of a package, relative to the root."""
+        """Return the path of a file of a package, relative to the root."""
         return package_file(self.folder, self.package, package, path)
 
 
-def _hint(function: str | None) -> str:
-    """Return the hint for code that cannot be written in Spark SQL."""
+def _translation_hint(function: str | None) -> str:
     hint = "write it in SQL that Spark has, too, or leave it out: config(enabled=false)"
     if function is not None:
         hint += f'; or trust the function: dialect_trust = ["{function}"] under [tool.vde]'
@@ -67,5 +65,5 @@ def _hint(function: str | None) -> str:
 
 
 def package_file(folder: Path, own: str, package: str, path: str) -> Path:
-    """Return a file of the project or of a package, relative to the root."""
+    """Return the path of a file of the project or of a package, relative to the root."""
     return folder / path if package == own else folder / PACKAGES / package / path

@@ -31,13 +31,13 @@ MACRO = r"""{% macro vde_hooks(asked) %}
   /*vde_hooks {{ tojson(found) | replace('*', '\\u002a') }}*/
 {%- endmacro %}
 """
-_OF_RUN = "{% set text %}{text}{% endset %}{{ vde_hooks_told({'': text | string}) }}\n"
+_RUN_HOOK = "{% set text %}{text}{% endset %}{{ vde_hooks_told({'': text | string}) }}\n"
 _RENDERED = re.compile(r"/\*vde_hooks (.*?)\*/", re.DOTALL)
 _END_OF_SNAPSHOT = re.compile(r"\{%-?\s*endsnapshot\b")
 _JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
-_TABLE_ALONE = re.compile(r"\{\{-?\s*this\s*-?\}\}")
+_THIS = re.compile(r"\{\{-?\s*this\s*-?\}\}")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_OF_THE_RUN = re.compile(
+_RUN_VALUES = re.compile(
     r"\b(?:run_query|statement|load_result|store_result|load_relation|is_incremental|flags"
     r"|should_full_refresh|invocation_id|run_started_at|modules\.datetime|thread_id"
     r"|selected_resources|results|schemas|database_schemas)\b"
@@ -47,7 +47,7 @@ _OF_THE_RUN = re.compile(
 
 
 def hook_text(hook: Any) -> str:
-    """Return a hook's raw text without the final semicolon."""
+    """Return the raw text of a hook without the final semicolon."""
     text = hook.get("sql") if isinstance(hook, Mapping) else hook
     return str(text or "").strip().rstrip(";").strip()
 
@@ -73,14 +73,14 @@ class Hooks:
             if node.resource_type == "operation":
                 # Unqualified names of a package are known only within the package.
                 own = node.package_name == manifest.metadata.project_name
-                if own and _is_known(node.raw_code, macros):
+                if own and _can_render(node.raw_code, macros):
                     runs.append(unique_id)
             elif node.resource_type in ("model", "snapshot") and node.language == "sql":
                 known = [
                     (key, index)
                     for key in KEYS
                     for index, hook in enumerate(node.config.get(key) or ())
-                    if _is_known(hook_text(hook), macros)
+                    if _can_render(hook_text(hook), macros)
                 ]
                 has_code = node.original_file_path.endswith(".sql")
                 if known and has_code and node.materialized != "ephemeral":
@@ -90,8 +90,12 @@ class Hooks:
     def __bool__(self) -> bool:
         return bool(self.models or self.runs)
 
-    def without(self, path: str) -> Hooks:
-        """Return these hooks without the hooks of a file that dbt cannot compile."""
+    def without_file(self, path: str) -> Hooks:
+        """Return these hooks without the hooks of a file that dbt cannot compile.
+
+        If no hook is from the file, the run hooks are left out; without run hooks, all hooks are
+        left out.
+        """
         # If no hook is from the file, the run hooks are left out. Without run hooks, all hooks are
         # left out.
         nodes = self.manifest.nodes
@@ -106,7 +110,7 @@ class Hooks:
 
     @property
     def selected(self) -> list[str]:
-        """Selection of nodes for dbt."""
+        """Arguments of `--select` for the nodes and analyses that render the hooks."""
         names = {self.manifest.nodes[one].name for one in self.models}
         return [f"fqn:{name}" for name in sorted({*names, *self.analyses})]
 
@@ -114,12 +118,12 @@ class Hooks:
     def analyses(self) -> dict[str, str]:
         """Texts of the dbt analyses that make dbt render the run hooks, by analysis name."""
         nodes = self.manifest.nodes
-        texts = (_OF_RUN.replace("{text}", nodes[one].raw_code) for one in self.runs)
+        texts = (_RUN_HOOK.replace("{text}", nodes[one].raw_code) for one in self.runs)
         return {f"vde_hook_{number}": text for number, text in enumerate(texts)}
 
     @property
     def files(self) -> dict[tuple[str, str], list[str]]:
-        """Unique ids of nodes with hooks, by the package and the file of the nodes."""
+        """Unique ids of nodes with hooks, by (package, file)."""
         found: dict[tuple[str, str], list[str]] = {}
         for unique_id in self.models:
             node = self.manifest.nodes[unique_id]
@@ -127,17 +131,21 @@ class Hooks:
         return found
 
     def with_calls(self, text: str, unique_ids: Sequence[str]) -> str:
-        """Add calls that render the hooks of a file's nodes to the text of the file."""
+        """Append calls of the rendering macro to the text of a file.
+
+        Args:
+            unique_ids: The nodes of the file.
+        """
         calls = json.dumps({one: self.models[one] for one in unique_ids})
         call = f"\n{{{{ vde_hooks({calls}) }}}}\n"
         if not _END_OF_SNAPSHOT.search(text):
             return text + call
         return _END_OF_SNAPSHOT.sub(lambda end: call + end[0], text)
 
-    def rendered(self, compiled: Manifest) -> dict[str, dict[str, str]]:
-        """Return the rendered hooks of each node, by key.
+    def extract_rendered(self, compiled: Manifest) -> dict[str, dict[str, str]]:
+        """Extract the rendered hooks of each node from compiled code.
 
-        A key is `pre-hook 0`, for example. The key of a run hook is empty.
+        The keys of a node's hooks are such as `pre-hook 0`; the key of a run hook is empty.
         """
         found = {}
         analyses = dict(zip(self.analyses, self.runs, strict=True))
@@ -149,7 +157,10 @@ class Hooks:
 
 
 def _macros_by_name(manifest: Manifest) -> dict[str, list[str]]:
-    """Return the Jinja of macros by the names that call them."""
+    """Return the Jinja of macros by the names that call them:
+
+    `default__f` is also called as `f`.
+    """
     # `default__f` can also be called as `f`.
     found: dict[str, list[str]] = {}
     for unique_id, macro in manifest.macros.items():
@@ -160,13 +171,13 @@ def _macros_by_name(manifest: Manifest) -> dict[str, list[str]]:
     return found
 
 
-def _is_known(text: str, macros: Mapping[str, Sequence[str]]) -> bool:
+def _can_render(text: str, macros: Mapping[str, Sequence[str]]) -> bool:
     """Return whether a hook contains Jinja, and dbt can render all of it in a compile."""
-    jinja = " ".join(_JINJA.findall(_TABLE_ALONE.sub("", text)))
+    jinja = " ".join(_JINJA.findall(_THIS.sub("", text)))
     waiting, seen = [jinja], set[str]()
     while waiting:
         one = waiting.pop()
-        if _OF_THE_RUN.search(one):
+        if _RUN_VALUES.search(one):
             return False
         called = {word for word in _WORD.findall(one) if word in macros} - seen
         seen |= called
@@ -174,12 +185,12 @@ def _is_known(text: str, macros: Mapping[str, Sequence[str]]) -> bool:
     return bool(jinja)
 
 
-def around_runs(
+def run_hooks(
     manifest: Manifest, rendered: Mapping[str, Mapping[str, str]]
 ) -> Iterator[tuple[str, str | None]]:
     """Yield the key and the text of each run hook, in order.
 
-    None takes the place of a text with Jinja that dbt did not render.
+    A text with Jinja that dbt did not render becomes None.
     """
     hooks = [n for n in manifest.nodes.values() if n.resource_type == "operation"]
     for node in sorted(hooks, key=lambda n: n.index or 0):

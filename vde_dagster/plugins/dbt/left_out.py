@@ -16,8 +16,8 @@ from vde_dagster.plugins.dbt.manifest import Manifest, Node, UnitTest
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
-    """The nodes that are left out.
+class LeftOutNodes:
+    """Nodes of a manifest that do not become models.
 
     Args:
         unique_ids: Nodes and unit tests.
@@ -30,7 +30,7 @@ class LeftOut:
     message: str
 
     @classmethod
-    def from_manifest(cls, manifest: Manifest, introspective: Mapping[str, str]) -> LeftOut:
+    def from_manifest(cls, manifest: Manifest, introspective: Mapping[str, str]) -> LeftOutNodes:
         """Leave out the introspective nodes and all nodes that read them.
 
         Args:
@@ -46,10 +46,10 @@ class LeftOut:
         own_tests = (n.name for one, n in tests if one in introspective)
         other_tests = (n.name for one, n in tests if one not in introspective)
         parts = [
-            _named("introspective models", calls),
-            _named("their readers", readers),
-            _named("introspective tests", own_tests),
-            _named("tests of these models", other_tests),
+            _list_names("introspective models", calls),
+            _list_names("their readers", readers),
+            _list_names("introspective tests", own_tests),
+            _list_names("tests of these models", other_tests),
         ]
         numbers = [count(len(n), noun) for n, noun in ((models, "model"), (tests, "test")) if n]
         is_one = len(models) + len(tests) == 1
@@ -61,8 +61,7 @@ class LeftOut:
         return cls(frozenset(gone), [n.relation for _, n in models if isinstance(n, Node)], message)
 
 
-def without(manifest: Manifest, left_out: LeftOut | None) -> Manifest:
-    """Return a manifest without the left-out nodes and unit tests."""
+def remove_left_out(manifest: Manifest, left_out: LeftOutNodes | None) -> Manifest:
     if left_out is None:
         return manifest
     gone = left_out.unique_ids
@@ -92,6 +91,6 @@ def _has_table(node: Node) -> bool:
     return node.resource_type in ("model", "snapshot")
 
 
-def _named(what: str, names: Iterable[str]) -> str:
+def _list_names(what: str, names: Iterable[str]) -> str:
     listed = ", ".join(sorted(names))
     return f"{what}: {listed}" if listed else ""

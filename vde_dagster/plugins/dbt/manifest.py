@@ -18,14 +18,14 @@ from vde_dagster.api.errors import ProjectError, SourceLocation
 from vde_dagster.api.values import count, digest
 
 VERSION = 12
-_AGAIN = "run `dbt compile`"
+_COMPILE_HINT = "run `dbt compile`"
 _NEWER = (
     "manifests of dbt Core 1.8 to 1.11 are read, those of Fusion and dbt 2 are not: install "
     '"dbt-core<1.12" with your adapter in an environment of its own, name it as executable under '
     "[tool.vde.dbt], or run its `dbt compile`"
 )
 _MODELS = ("model", "seed", "snapshot")
-_NOT_READ = ("metrics", "semantic_models", "saved_queries")
+_IGNORED_PARTS = ("metrics", "semantic_models", "saved_queries")
 """Parts of the manifest that are not read here; `metrics` reads some from another file."""
 _WORDS = {
     "analysis": "analyses",
@@ -35,7 +35,7 @@ _WORDS = {
 
 
 class Column(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A column's entry in a file of properties."""
+    """A column that a file of properties declares."""
 
     name: str
     description: str | None = ""
@@ -44,7 +44,7 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Contract(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A model's contract: whether the model must have exactly the declared columns."""
+    """A model's contract: if it is enforced, the model has exactly the declared columns."""
 
     enforced: bool = False
 
@@ -57,7 +57,7 @@ class Checksum(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ExtraCte(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An ephemeral model whose query dbt inserted into the compiled code of a reader."""
+    """An ephemeral model whose query dbt inserted into the compiled code."""
 
     id: str
 
@@ -124,7 +124,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def materialized(self) -> str:
-        """Materialization of the node, or its resource type if no materialization is configured."""
+        """Materialization of the node; its resource type if none is configured."""
         return str(self.config.get("materialized") or self.resource_type)
 
     @property
@@ -144,7 +144,7 @@ class Metadata(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Exposure(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A dashboard or another reader of nodes."""
+    """An exposure: a dashboard or another consumer of models."""
 
     unique_id: str
     name: str
@@ -158,7 +158,7 @@ class Exposure(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Rows(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Rows of a unit test: values that dbt parsed, or a query.
+    """Rows in a unit test: values that dbt parsed, or a query.
 
     Args:
         input: `ref('a')`, `source('a', 'b')` or `this`; empty for the expected rows.
@@ -233,7 +233,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A node, and all other inputs for converting it to a model.
+    """A node with its tests and everything else that its conversion to a model needs.
 
     Names of tables are in parts, as in `Node.relation`.
 
@@ -265,7 +265,7 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Reader(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An exposure with the names of the tables that it reads. Each name is a tuple of parts."""
+    """An exposure with the names of the tables that it reads, each in parts."""
 
     exposure: Exposure
     reads: list[tuple[str, ...]]
@@ -274,7 +274,7 @@ class Reader(msgspec.Struct, frozen=True, omit_defaults=True):
 def read_manifest(
     path: Path, content: bytes, folder: Path, without_code: Container[str] = ()
 ) -> Manifest:
-    """Read a manifest.
+    """Parse a manifest, and check its version and that it has compiled code.
 
     Args:
         folder: The dbt project's folder, relative to the root.
@@ -293,20 +293,20 @@ def read_manifest(
             raise ProjectError(
                 f"the manifest has {found}, made by dbt {metadata.dbt_version or '?'}; "
                 f"only version {VERSION} is supported",
-                hint=_NEWER if newer else f"{_AGAIN} with dbt 1.8 to 1.11",
-                location=_at(path, content, content.find(b'"dbt_schema_version"')),
+                hint=_NEWER if newer else f"{_COMPILE_HINT} with dbt 1.8 to 1.11",
+                location=_location_at(path, content, content.find(b'"dbt_schema_version"')),
             )
         manifest = msgspec.json.decode(content, type=Manifest)
     except msgspec.ValidationError as error:
-        raise _no_manifest(path, content, error) from None
+        raise _invalid_manifest_error(path, content, error) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         place = re.search(r"\(byte (\d+)\)", str(error))
         raise ProjectError(
             f"the manifest is broken: {error}",
-            hint=_AGAIN,
-            location=_at(path, content, int(place[1]) if place else -1),
+            hint=_COMPILE_HINT,
+            location=_location_at(path, content, int(place[1]) if place else -1),
         ) from None
-    manifest = _enabled(manifest)
+    manifest = _without_disabled(manifest)
     _require_compiled(path, manifest, without_code)
     for function in manifest.functions.values():
         raise ProjectError(
@@ -317,25 +317,24 @@ def read_manifest(
     return manifest
 
 
-def decoded(content: bytes) -> Manifest:
-    """Read a manifest of the installed dbt without checks."""
-    return _enabled(msgspec.json.decode(content, type=Manifest))
+def decode_manifest(content: bytes) -> Manifest:
+    """Parse a manifest of the installed dbt without checks."""
+    return _without_disabled(msgspec.json.decode(content, type=Manifest))
 
 
-def _enabled(manifest: Manifest) -> Manifest:
-    """Return a manifest without the tests of disabled models."""
+def _without_disabled(manifest: Manifest) -> Manifest:
     # These tests have no compiled code.
     enabled = {one: n for one, n in manifest.nodes.items() if n.config.get("enabled", True)}
     return msgspec.structs.replace(manifest, nodes=enabled)
 
 
-def _at(path: Path, content: bytes, offset: int) -> SourceLocation:
-    """Return the location of a byte offset, without a line if the offset is negative."""
+def _location_at(path: Path, content: bytes, offset: int) -> SourceLocation:
     return SourceLocation(path, content.count(b"\n", 0, offset) + 1 if offset >= 0 else None)
 
 
-def _no_manifest(path: Path, content: bytes, error: msgspec.ValidationError) -> ProjectError:
-    """Return the error for an invalid manifest, with the first invalid node."""
+def _invalid_manifest_error(
+    path: Path, content: bytes, error: msgspec.ValidationError
+) -> ProjectError:
     parts: dict[str, Any] = {}
     with suppress(msgspec.ValidationError):
         parts = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
@@ -349,15 +348,15 @@ def _no_manifest(path: Path, content: bytes, error: msgspec.ValidationError) -> 
             except msgspec.ValidationError as own:
                 return ProjectError(
                     f"the node {unique_id} is invalid: {own}",
-                    hint=_AGAIN,
-                    location=_at(path, content, content.find(bytes(node))),
+                    hint=_COMPILE_HINT,
+                    location=_location_at(path, content, content.find(bytes(node))),
                 )
     message = f"this is not a manifest of dbt: {error}"
-    return ProjectError(message, hint=_AGAIN, location=SourceLocation(path))
+    return ProjectError(message, hint=_COMPILE_HINT, location=SourceLocation(path))
 
 
-def later_nodes(content: bytes) -> dict[str, Node]:
-    """Read the compiled nodes of a manifest, for example of the compile of incremental models."""
+def read_compiled_nodes(content: bytes) -> dict[str, Node]:
+    """Parse a manifest and return its compiled nodes, by unique id."""
     manifest = msgspec.json.decode(content, type=Manifest)
     return {id_: node for id_, node in manifest.nodes.items() if node.compiled_code is not None}
 
@@ -375,7 +374,7 @@ def _require_compiled(path: Path, manifest: Manifest, without_code: Container[st
         first = f", such as '{lacking[0]}'" if named else ""
         raise ProjectError(
             f"the manifest has no compiled code{named}{first}",
-            hint=_AGAIN,
+            hint=_COMPILE_HINT,
             location=SourceLocation(path),
         )
 
@@ -386,7 +385,7 @@ def divide_units(
     hooks: Mapping[str, dict[str, str]] | None = None,
     limited: Mapping[str, Node] | None = None,
 ) -> dict[str, Unit | Reader]:
-    """Divide a manifest into units, by unique id.
+    """Divide a manifest into nodes with their tests, and exposures, by unique id.
 
     Args:
         later: Incremental models compiled with `is_incremental()` being true.
@@ -398,7 +397,7 @@ def divide_units(
     tests: dict[str, list[Node]] = {}
     for test in nodes.values():
         if test.resource_type == "test":
-            tests.setdefault(_audited(test, manifest), []).append(test)
+            tests.setdefault(_tested_node(test, manifest), []).append(test)
     unit_tests: dict[str, list[UnitTest]] = {}
     for case in manifest.unit_tests.values():
         unit_tests.setdefault(next(iter(case.depends_on.nodes), ""), []).append(case)
@@ -424,7 +423,7 @@ def divide_units(
             limited[node.unique_id].compiled_code if node.unique_id in limited else None,
         )
     for exposure in manifest.exposures.values():
-        units[exposure.unique_id] = Reader(exposure, _read_by(exposure, manifest))
+        units[exposure.unique_id] = Reader(exposure, _exposure_reads(exposure, manifest))
     return units
 
 
@@ -443,11 +442,7 @@ def _event_times(nodes: Sequence[Node]) -> dict[str, str]:
     }
 
 
-def _read_by(exposure: Exposure, manifest: Manifest) -> list[tuple[str, ...]]:
-    """Return the tables that an exposure reads.
-
-    Tables that it reads through metrics and saved queries are included.
-    """
+def _exposure_reads(exposure: Exposure, manifest: Manifest) -> list[tuple[str, ...]]:
     found: dict[tuple[str, ...], None] = {}
     waiting, seen = list(exposure.depends_on.nodes), set[str]()
     while waiting:
@@ -457,7 +452,7 @@ def _read_by(exposure: Exposure, manifest: Manifest) -> list[tuple[str, ...]]:
             found[node.relation] = None
         elif one not in seen:
             seen.add(one)
-            for part in _NOT_READ:
+            for part in _IGNORED_PARTS:
                 between = getattr(manifest, part).get(one)
                 waiting += between.depends_on.nodes if between is not None else ()
     return list(found)
@@ -468,14 +463,14 @@ def _unit_test_inputs(
 ) -> dict[str, tuple[str, ...]]:
     """Return the tables that unit tests replace with rows, by `Rows.input`."""
     inputs = {rows.input for test in tests for rows in test.given}
-    found = {text: _called(text, node, manifest) for text in inputs}
+    found = {text: _resolve_input(text, node, manifest) for text in inputs}
     return {text: found[text].relation for text in sorted(found) if found[text] is not None}  # type: ignore[union-attr]
 
 
 _VERSION = re.compile(r"(?:v|version)\s*=\s*['\"]?([\w.]+)")
 
 
-def _called(text: str, node: Node, manifest: Manifest) -> Node | None:
+def _resolve_input(text: str, node: Node, manifest: Manifest) -> Node | None:
     """Return the node that `ref('a')`, `source('a', 'b')` or `this` means in a model."""
     if text.strip() == "this":
         return node
@@ -498,12 +493,12 @@ def _called(text: str, node: Node, manifest: Manifest) -> Node | None:
 
 
 def unit_hash(unit: Unit | Reader) -> str:
-    """Hash a node, exposure or other unit of a manifest."""
+    """Hash a unit, to find out later whether it changed."""
     return digest(msgspec.json.encode(unit).decode())
 
 
 def owner_name(owner: Mapping[str, Any]) -> str | None:
-    """Return the email address, or else the name, of the owner of a group or exposure."""
+    """Return the owner's email address, or else the owner's name."""
     return next((str(owner[key]) for key in ("email", "name") if owner.get(key)), None)
 
 
@@ -512,8 +507,7 @@ def _ephemeral(coded: Sequence[Node], nodes: Mapping[str, Node]) -> dict[str, tu
     return {f"__dbt__cte__{node.alias or node.name}": node.relation for node in found}
 
 
-def _audited(test: Node, manifest: Manifest) -> str:
-    """Return the unique id of the node that a test audits; empty if it audits no node."""
+def _tested_node(test: Node, manifest: Manifest) -> str:
     seen: list[str] = []
     # The attached node comes first, and then the nodes that the test reads, in reverse order.
     waiting = [*([test.attached_node] if test.attached_node else []), *test.depends_on.nodes[::-1]]
@@ -530,12 +524,14 @@ def _audited(test: Node, manifest: Manifest) -> str:
     return ""
 
 
-def not_read(manifest: Manifest) -> Iterator[str]:
-    """Yield a word for each node that is not supported, such as `saved queries`."""
-    for part in _NOT_READ:
+def ignored_types(manifest: Manifest) -> Iterator[str]:
+    """Yield the type of each node that is ignored, such as `saved queries`."""
+    for part in _IGNORED_PARTS:
         noun = part.replace("_", " ")
         yield from (noun for _ in getattr(manifest, part))
-    placed = {_audited(n, manifest) for n in manifest.nodes.values() if n.resource_type == "test"}
+    placed = {
+        _tested_node(n, manifest) for n in manifest.nodes.values() if n.resource_type == "test"
+    }
     yield from ("tests that read no model" for one in placed if not one)
     known = (*_MODELS, "test", "operation")
     others = (n.resource_type for n in manifest.nodes.values() if n.resource_type not in known)

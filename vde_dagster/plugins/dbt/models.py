@@ -1,4 +1,4 @@
-"""Conversion of a manifest's unit to a model: its name, query, kind, columns and audits."""
+"""Conversion of a node with its tests to a model: name, query, kind, columns and audits."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ from vde_dagster.plugins.dbt.nodes.incremental import (
     READ_WHOLE,
     Filling,
     added_conditions,
-    either,
-    put_off,
+    ignore_while_empty,
+    unite_branches,
 )
-from vde_dagster.plugins.dbt.nodes.kinds import filling, misconfigured, with_refresh
-from vde_dagster.plugins.dbt.nodes.options import partitions, without_meaning
+from vde_dagster.plugins.dbt.nodes.kinds import configuration_error, read_filling, with_refresh
+from vde_dagster.plugins.dbt.nodes.options import ignored_options, partitions
 from vde_dagster.plugins.dbt.nodes.outside import read_asset, read_exposure
 from vde_dagster.plugins.dbt.nodes.python_models import python_source
 from vde_dagster.plugins.dbt.nodes.seed_types import infer_seed_types
-from vde_dagster.plugins.dbt.nodes.snapshots import table_and_view
+from vde_dagster.plugins.dbt.nodes.snapshots import split_snapshot
 from vde_dagster.plugins.dbt.nodes.statements import with_statements
 from vde_dagster.plugins.dbt.nodes.unit_tests import read_unit_tests
-from vde_dagster.plugins.dbt.nodes.when import read_times
+from vde_dagster.plugins.dbt.nodes.when import read_schedule
 from vde_dagster.plugins.dbt.relations import (
     filter_by_batch,
     filter_by_interval,
     has_limits,
-    quoted,
-    with_this_model,
-    without_ephemeral,
+    quote_name,
+    replace_ephemeral,
+    replace_relation,
 )
 
 _TIME = re.compile(
@@ -59,7 +59,11 @@ _OPTS_OUT = re.compile(r"\.\s*(?:render|identifier|name|table)\b")
 
 
 def read_unit(name: str, unit: Unit | Reader, context: Context) -> LoadedFile:
-    """Read a unit; raise ProjectError if its node is not supported or its SQL is invalid."""
+    """Convert a node or exposure of a manifest.
+
+    Raises:
+        ProjectError: The node is not supported, or its SQL is invalid.
+    """
     if isinstance(unit, Reader):
         path = context.file(unit.exposure.package_name, unit.exposure.original_file_path)
         return read_exposure(name, unit, path, context.names)
@@ -67,12 +71,12 @@ def read_unit(name: str, unit: Unit | Reader, context: Context) -> LoadedFile:
     path = context.file(node.package_name, node.original_file_path)
     line = 1 if path.suffix in (".sql", ".csv", ".py") else None
     location = SourceLocation(path, line)
-    with _configured(node, location):
-        model, reads, unread = _model(unit, context, location)
-        unread += tuple(without_meaning(node, grants=context.grants))
+    with _wrap_errors(node, location):
+        model, reads, unread = _convert_node(unit, context, location)
+        unread += tuple(ignored_options(node, grants=context.grants))
     audits, audit_reads, broken = read_audits(
         unit.tests,
-        lambda test, form: _test(test, form, unit, context),
+        lambda test, form: _test_query(test, form, unit, context),
         context.dialect,
         model.dialect_trust,
     )
@@ -82,7 +86,7 @@ def read_unit(name: str, unit: Unit | Reader, context: Context) -> LoadedFile:
     tests, untested = read_unit_tests(
         unit,
         model,
-        _later(unit, model, context),
+        _incremental_model(unit, model, context),
         context.file,
         context.names.model_name,
         lambda path, text: _test_rows(SourceText(path, text), model, context),
@@ -93,8 +97,8 @@ def read_unit(name: str, unit: Unit | Reader, context: Context) -> LoadedFile:
         LoadedModel(model, {**audit_reads, **reads}, group, is_private),
     )
     if node.materialized == "snapshot":
-        with _configured(node, location):
-            table, view = table_and_view(model, node, context.dialect)
+        with _wrap_errors(node, location):
+            table, view = split_snapshot(model, node, context.dialect)
         view_reads = {**audit_reads, table.name: location}
         models = (LoadedModel(table, reads, group), LoadedModel(view, view_reads, group))
     return LoadedFile(
@@ -108,14 +112,14 @@ def read_unit(name: str, unit: Unit | Reader, context: Context) -> LoadedFile:
 
 
 @contextmanager
-def _configured(node: Node, location: SourceLocation) -> Iterator[None]:
+def _wrap_errors(node: Node, location: SourceLocation) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise misconfigured(node, error, location) from None
+        raise configuration_error(node, error, location) from None
 
 
-def _model(
+def _convert_node(
     unit: Unit, context: Context, location: SourceLocation
 ) -> tuple[Model, dict[ModelName, SourceLocation], tuple[str, ...]]:
     node, settings, dialect = unit.node, context.settings, context.dialect
@@ -125,7 +129,7 @@ def _model(
     meta = {**node.meta, **(node.config.get("meta") or {})}
     owner = meta.get("owner") or unit.owner or settings.owner
     model = Model(
-        name=_name(node, context, location),
+        name=_model_name(node, context, location),
         kind=Kind.named("EXTERNAL", partial=is_source),
         location=location,
         source=node.raw_code or node.name,
@@ -141,11 +145,11 @@ def _model(
     )
     if is_source:
         audits = tuple(freshness_audits(node, dialect, frozenset(model.dialect_trust)))
-        lacking = ("freshness without loaded_at_field",) if _unseen(node) else ()
+        lacking = ("freshness without loaded_at_field",) if _lacks_loaded_at(node) else ()
         return replace(model, audits=audits), {}, (*misread, *lacking)
-    made = filling(node, unit.later, location.path, context.adapter, dialect, location)
+    made = read_filling(node, unit.later, location.path, context.adapter, dialect, location)
     kind = with_refresh(made.kind, node, meta)
-    model = replace(model, kind=kind, **read_times(meta, made, settings))
+    model = replace(model, kind=kind, **read_schedule(meta, made, settings))
     if node.contract.enforced:
         audits = tuple(constraint_audits(node, dialect, frozenset(model.dialect_trust)))
         model = replace(model, audits=audits, grains=read_grains(node))
@@ -154,21 +158,23 @@ def _model(
     model, unknown = with_statements(model, node, unit.hooks, context)
     unread += unknown
     if node.materialized == "seed":
-        model, texts = _seed(node, model, context)
+        model, texts = _with_seed(node, model, context)
         return model, {}, (*unread, *texts)
     if model.kind.owns_table:
         model = replace(model, partitioned_by=partitions(node, dialect))
-    read = _python(unit, model, context) if is_python else _with_query(unit, made, model, context)
+    read = (
+        _with_python(unit, model, context) if is_python else _with_query(unit, made, model, context)
+    )
     appends = model.kind.name == "INCREMENTAL_UNMANAGED" and not model.kind.refills
     return *read, (*unread, *([APPENDED] if appends else []))
 
 
-def _unseen(node: Node) -> bool:
+def _lacks_loaded_at(node: Node) -> bool:
     limits = ((node.freshness or {}).get(key) or {} for key in ("warn_after", "error_after"))
     return not node.loaded_at_field and any(limit.get("count") for limit in limits)
 
 
-def _python(
+def _with_python(
     unit: Unit, model: Model, context: Context
 ) -> tuple[Model, dict[ModelName, SourceLocation]]:
     if context.dialect != "spark":
@@ -190,21 +196,21 @@ def _with_query(
     source = _source(node, context)
     if made.batch and unit.limited is not None:
         source = replace(source, text=unit.limited)
-    first = without_ephemeral(source, unit.ephemeral, dialect)
+    first = replace_ephemeral(source, unit.ephemeral, dialect)
     if made.batch:
         first = _filter_inputs(unit, first, context)
     if not (made.both and unit.later is not None and node.relation_name):
         return _with_code(model, context.render(source, first))
     after = replace(source, text=unit.later)
-    later = without_ephemeral(after, unit.ephemeral, dialect)
+    later = replace_ephemeral(after, unit.ephemeral, dialect)
     conditions = added_conditions(first.text, later.text, dialect)
     if conditions is None:
         one, reads = context.render(source, first)
         other, later_reads = context.render(after, later)
         this = ".".join(quote(part) for part in (model.name.namespace, model.name.name))
         reads = {**later_reads, **reads, model.name: model.location}
-        return _with_code(model, (either(one, other, this), reads))
-    later = put_off(later, conditions, node.relation_name)
+        return _with_code(model, (unite_branches(one, other, this), reads))
+    later = ignore_while_empty(later, conditions, node.relation_name)
     return _with_code(model, context.render(after, later))
 
 
@@ -218,7 +224,7 @@ def _filter_inputs(unit: Unit, code: Expanded, context: Context) -> Expanded:
     """
     node, dialect = unit.node, context.dialect
     times = {
-        quoted(unit.ephemeral[name], dialect) if name in unit.ephemeral else name: column
+        quote_name(unit.ephemeral[name], dialect) if name in unit.ephemeral else name: column
         for name, column in unit.event_times.items()
     }
     if unit.limited is not None and has_limits(unit.limited):
@@ -238,18 +244,15 @@ def _filter_inputs(unit: Unit, code: Expanded, context: Context) -> Expanded:
     return code
 
 
-def _later(unit: Unit, model: Model, context: Context) -> Model | None:
-    """Return the model as it is compiled when `is_incremental()` is true.
-
-    Return None if no unit test sets `is_incremental`.
-    """
+def _incremental_model(unit: Unit, model: Model, context: Context) -> Model | None:
+    """Return the model with the code for `is_incremental()` being true, if a unit test needs it."""
     asked = any(
         (t.overrides or {}).get("macros", {}).get("is_incremental") for t in unit.unit_tests
     )
     if unit.later is None or not asked:
         return None
     source = replace(_source(unit.node, context), text=unit.later)
-    code = without_ephemeral(source, unit.ephemeral, context.dialect)
+    code = replace_ephemeral(source, unit.ephemeral, context.dialect)
     query, reads = context.render(source, code)
     return replace(model, query=query, reads_itself=model.name in reads)
 
@@ -263,7 +266,7 @@ def _with_code(
     return replace(model, query=query, depends_on=depends_on, reads_itself=reads_itself), reads
 
 
-def _name(node: Node, context: Context, location: SourceLocation) -> ModelName:
+def _model_name(node: Node, context: Context, location: SourceLocation) -> ModelName:
     try:
         return context.names.model_name(node.relation)
     except UsageError as error:
@@ -279,23 +282,21 @@ def _source(node: Node, context: Context) -> SourceText:
 
 
 def _test_rows(source: SourceText, model: Model, context: Context) -> TestTable:
-    """Return the table of a unit test whose rows come from a query."""
-    code = without_ephemeral(source, {}, context.dialect)
+    code = replace_ephemeral(source, {}, context.dialect)
     query = context.render(source, code, "query of rows")[0]
     dialect, trusted = context.dialect, model.dialect_trust
     return TestTable((), (), query=query, dialect=dialect, dialect_trust=trusted)
 
 
-def _test(
+def _test_query(
     test: Node, form: str, unit: Unit, context: Context
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
-    """Write the query of a test over the new rows of its model."""
     source = _source(test, context)
-    code = without_ephemeral(source, unit.ephemeral, context.dialect)
+    code = replace_ephemeral(source, unit.ephemeral, context.dialect)
     node = unit.node
     if node.relation_name:
         this_model = placeholder("this_model")
-        code = with_this_model(code, node.relation_name, this_model, node.relation[-1])
+        code = replace_relation(code, node.relation_name, this_model, node.relation[-1])
     query, reads = context.render(source, code, f"test {test.name}")
     reads.pop(ModelName(context.names.default_namespace, placeholder("this_model")), None)
     return form.replace("{}", query), reads
@@ -304,13 +305,12 @@ def _test(
 def _columns(
     node: Node, context: Context, location: SourceLocation
 ) -> tuple[tuple[Column, ...], tuple[str, ...]]:
-    """Return the declared columns, and descriptions of unreadable types."""
     found, misread = [], []
     for column in node.columns.values():
         type_ = None
         if column.data_type:
             try:
-                type_ = _type(column.data_type, context, location)
+                type_ = _spark_type(column.data_type, context, location)
             except ProjectError:
                 if node.contract.enforced:
                     raise
@@ -319,7 +319,7 @@ def _columns(
     return tuple(found), tuple(misread)
 
 
-def _type(text: str, context: Context, location: SourceLocation) -> str:
+def _spark_type(text: str, context: Context, location: SourceLocation) -> str:
     if _TIME.fullmatch(text.strip()):
         raise ProjectError(
             f"Spark's tables do not support the type '{text}'",
@@ -329,16 +329,15 @@ def _type(text: str, context: Context, location: SourceLocation) -> str:
     return context.project.column_type(text, context.dialect, location)
 
 
-def _type_in(
+def _seed_type(
     given: Mapping[str, str], name: str, times: Sequence[str], context: Context, at: SourceLocation
 ) -> str | None:
     if name in times:
         return "STRING"
-    return _type(given[name], context, at) if name in given else None
+    return _spark_type(given[name], context, at) if name in given else None
 
 
-def _seed(node: Node, model: Model, context: Context) -> tuple[Model, tuple[str, ...]]:
-    """Return a seed's model with its rows, and descriptions of differences from dbt."""
+def _with_seed(node: Node, model: Model, context: Context) -> tuple[Model, tuple[str, ...]]:
     # The first line of the file names the columns.
     place = context.file(node.package_name, node.original_file_path)
     path = context.settings.root / place
@@ -365,7 +364,7 @@ def _seed(node: Node, model: Model, context: Context) -> tuple[Model, tuple[str,
     columns = tuple(
         Column(
             name.strip(),
-            _type_in(given, name.strip().lower(), times, context, model.location)
+            _seed_type(given, name.strip().lower(), times, context, model.location)
             or inferred.get(name.strip().lower()),
             model.column_descriptions.get(name.strip()),
         )

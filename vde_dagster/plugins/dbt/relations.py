@@ -21,18 +21,18 @@ CLAUSES = frozenset(
 _BACKTICKS = frozenset({"spark", "databricks", "bigquery", "mysql", "hive"})
 
 
-def quoted(parts: Sequence[str], dialect: str) -> str:
-    """Write a name, given in parts, in a dialect."""
+def quote_name(parts: Sequence[str], dialect: str) -> str:
+    """Quote and join the parts of a name, as a dialect does."""
     if dialect == "tsql" or dialect == "fabric":
         return ".".join(f"[{part}]" for part in parts)
     mark = "`" if dialect in _BACKTICKS else '"'
     return ".".join(mark + part.replace(mark, mark * 2) + mark for part in parts)
 
 
-def without_ephemeral(
+def replace_ephemeral(
     source: SourceText, ephemeral: Mapping[str, Sequence[str]], dialect: str
 ) -> Expanded:
-    """Replace queries of ephemeral models in compiled code with tables.
+    """Replace the inserted queries of ephemeral models in compiled code with names of tables.
 
     Args:
         ephemeral: The names of ephemeral models, in parts, by the names of their common table
@@ -45,7 +45,7 @@ def without_ephemeral(
     if not any(name in source.text for name in ephemeral):
         return code
     tokens = Token.split(source, dialect)
-    edits, inside = _definitions(source, tokens, ephemeral)
+    edits, inside = _remove_ctes(source, tokens, ephemeral)
     names = {name.lower(): name for name in ephemeral}
     at = [
         i
@@ -55,12 +55,12 @@ def without_ephemeral(
     ]
 
     def table(text: str) -> str:
-        return quoted(ephemeral[names[text.strip('`"[]').lower()]], dialect)
+        return quote_name(ephemeral[names[text.strip('`"[]').lower()]], dialect)
 
-    return code.edited([*edits, *_named(source.text, tokens, at, table)])
+    return code.edited([*edits, *_rename_tables(source.text, tokens, at, table)])
 
 
-def _definitions(
+def _remove_ctes(
     source: SourceText, tokens: list[Token], ephemeral: Mapping[str, Sequence[str]]
 ) -> tuple[list[Edit], list[Edit]]:
     """Return edits that remove the CTEs of ephemeral models, and WITH if no other CTE follows."""
@@ -90,7 +90,7 @@ def _definitions(
     return [edit], [edit]
 
 
-def with_this_model(code: Expanded, relation: str, this_model: str, name: str) -> Expanded:
+def replace_relation(code: Expanded, relation: str, this_model: str, name: str) -> Expanded:
     """Replace a relation in compiled code by another table or query.
 
     Args:
@@ -105,15 +105,16 @@ def with_this_model(code: Expanded, relation: str, this_model: str, name: str) -
         Edit(
             found.start(),
             found.end(),
-            this_model + (_alias(code.text[found.end() :], name) if needs_alias else ""),
+            this_model
+            + (_alias_unless_present(code.text[found.end() :], name) if needs_alias else ""),
         )
         for found in whole.finditer(code.text)
     )
 
 
 def filter_by_interval(code: Expanded, relation: str, column: str) -> Expanded:
-    """Limit a relation in code to its rows in the interval, by its time column."""
-    return with_this_model(code, relation, _filtered_rows(relation, column), _last_part(relation))
+    """Replace a relation in code by its rows in the interval, according to a time column."""
+    return replace_relation(code, relation, _filtered_rows(relation, column), _last_part(relation))
 
 
 _LIMITED = re.compile(
@@ -129,7 +130,7 @@ def has_limits(code: str) -> bool:
 
 
 def filter_by_batch(code: Expanded, event_times: Mapping[str, str]) -> Expanded:
-    """Filter the relations in compiled code by the interval's time range.
+    """Filter the relations that `--empty` limited in compiled code by the interval.
 
     Args:
         event_times: Time column of each relation. Other relations are read completely.
@@ -138,7 +139,7 @@ def filter_by_batch(code: Expanded, event_times: Mapping[str, str]) -> Expanded:
     # replace these limits.
     columns = {_parts(relation): column for relation, column in event_times.items()}
 
-    def written(found: re.Match[str]) -> str:
+    def replacement(found: re.Match[str]) -> str:
         relation = found["relation"].strip()
         bare = relation.split(" AS ")[0]
         parts, name = _parts(bare), _last_part(bare)
@@ -148,11 +149,12 @@ def filter_by_batch(code: Expanded, event_times: Mapping[str, str]) -> Expanded:
         called = rf'(?<![\w.`"])[`"]?{re.escape(name)}[`"]?\s*\.'
         needs_alias = re.search(called, _LIMITED.sub("", code.text), re.IGNORECASE)
         return _filtered_rows(bare, column) + (
-            _alias(code.text[found.end() :], name) if needs_alias else ""
+            _alias_unless_present(code.text[found.end() :], name) if needs_alias else ""
         )
 
     return code.edited(
-        Edit(found.start(), found.end(), written(found)) for found in _LIMITED.finditer(code.text)
+        Edit(found.start(), found.end(), replacement(found))
+        for found in _LIMITED.finditer(code.text)
     )
 
 
@@ -169,17 +171,20 @@ def _last_part(relation: str) -> str:
     return relation.rpartition(".")[2].strip('`"[]')
 
 
-def _named(
+def _rename_tables(
     text: str, tokens: list[Token], at: list[int], table: Callable[[str], str]
 ) -> list[Edit]:
-    """Return edits that replace names of tables."""
     # A name that qualifies columns becomes an alias.
-    called = {tokens[i].text.lower() for i in at if _text(tokens, i + 1) == "."}
+    called = {tokens[i].text.lower() for i in at if _token_text(tokens, i + 1) == "."}
     edits = []
     for i in at:
         token = tokens[i]
-        if _text(tokens, i + 1) != ".":
-            alias = _alias(text[token.end :], token.text) if token.text.lower() in called else ""
+        if _token_text(tokens, i + 1) != ".":
+            alias = (
+                _alias_unless_present(text[token.end :], token.text)
+                if token.text.lower() in called
+                else ""
+            )
             edits.append(Edit(token.start, token.end, table(token.text) + alias))
     return edits
 
@@ -187,12 +192,11 @@ def _named(
 _NEXT = re.compile(r"""(?:\s|--[^\n]*\n)*([\w`"]+)""")
 
 
-def _alias(behind: str, name: str) -> str:
-    """Return ` AS name`, or an empty text if the text after the table has an alias."""
+def _alias_unless_present(behind: str, name: str) -> str:
     following = _NEXT.match(behind)
     has_alias = following is not None and following[1].lower() not in CLAUSES
     return "" if has_alias else f" AS {name}"
 
 
-def _text(tokens: Sequence[Token], index: int) -> str:
+def _token_text(tokens: Sequence[Token], index: int) -> str:
     return tokens[index].text if index < len(tokens) else ""

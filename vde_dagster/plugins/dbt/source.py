@@ -1,4 +1,4 @@
-"""The source of a dbt project: its manifest's units, and a warning if the manifest is outdated."""
+"""The dbt project as a source of models, with warnings about ignored parts and an old manifest."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from vde_dagster.api.errors import ProjectError, SourceLocation
 from vde_dagster.api.sources import Folder, LoadedFile, Problem, TableNames
 from vde_dagster.api.values import count, digest, how_to_install
-from vde_dagster.plugins.dbt.compiling import PROJECT_FILE, Compiled, Compiler, find_compiler
+from vde_dagster.plugins.dbt.compiling import PROJECT_FILE, CompiledFiles, Compiler, find_compiler
 from vde_dagster.plugins.dbt.settings import DbtSettings
 
 if TYPE_CHECKING:
     from vde_dagster.plugins.dbt.context import Context
-    from vde_dagster.plugins.dbt.left_out import LeftOut
+    from vde_dagster.plugins.dbt.left_out import LeftOutNodes
     from vde_dagster.plugins.dbt.manifest import Manifest, Reader, Unit
 
 _METRICS = frozenset({"metrics", "semantic models", "saved queries"})
@@ -56,7 +56,11 @@ _DIALECTS = {
 
 
 def dbt_project(folder: Folder) -> DbtProject | None:
-    """Return the source of a dbt project in this folder, or in a folder below it."""
+    """Return the dbt project in this folder, or in a folder directly below; None if it is missing.
+
+    Raises:
+        ProjectError: There are several dbt projects.
+    """
     root = str(folder.root)
     if os.path.isfile(os.path.join(root, PROJECT_FILE)):
         return DbtProject(folder, "")
@@ -71,7 +75,7 @@ def dbt_project(folder: Folder) -> DbtProject | None:
 
 
 class DbtProject:
-    """The source of a dbt project.
+    """A dbt project as a source of models, see `Source`.
 
     Args:
         inside: The dbt project's folder, relative to the root, with a trailing slash, or empty.
@@ -95,18 +99,17 @@ class DbtProject:
         return DbtSettings(**self._folder.settings.plugins.get("dbt", {}))
 
     @cached_property
-    def _compiled(self) -> Compiled:
+    def _compiled(self) -> CompiledFiles:
         """Manifests of the compile, or else the manifests in the project's folder."""
         if self._compiler is not None:
-            return self._compiler.manifests()
+            return self._compiler.current_manifests()
         paths = (_MANIFEST, _LATER, _HOOKS, _EMPTY)
         first, *others = (f"{self._inside}{path}" for path in paths)
         found = [path if (self._folder.root / path).is_file() else None for path in others]
         later, hooks, empty = found
-        return Compiled(first, later, hooks, empty=empty)
+        return CompiledFiles(first, later, hooks, empty=empty)
 
-    def _get_ready(self) -> None:
-        """Find the units, unless they are known."""
+    def _find_units(self) -> None:
         # Units are found when they are first needed, because this may run dbt.
         if self._ready:
             return
@@ -123,9 +126,9 @@ class DbtProject:
 
     @cached_property
     def names(self) -> TableNames:
-        """Resolver of names."""
+        """Converts dbt's names of tables to model names; most tables' database is the catalog."""
         # The database of most tables is the project's catalog.
-        self._get_ready()
+        self._find_units()
         own = str(self._memory.get("database", ""))
         settings = self._folder.settings
         given = {name.lower(): catalog for name, catalog in settings.catalogs.items()}
@@ -134,23 +137,26 @@ class DbtProject:
         return TableNames(settings.catalog, settings.default_namespace, given, any_catalog=True)
 
     def _read_manifest(self, content: str) -> None:
-        """Divide a manifest into units."""
-        from vde_dagster.plugins.dbt.age import recorded
-        from vde_dagster.plugins.dbt.hooks import around_runs
-        from vde_dagster.plugins.dbt.manifest import main_database, not_read, unit_hash
+        from vde_dagster.plugins.dbt.age import record_files
+        from vde_dagster.plugins.dbt.hooks import run_hooks
+        from vde_dagster.plugins.dbt.manifest import ignored_types, main_database, unit_hash
 
         manifest = self._manifest
         self._memory |= {
-            "around": list(around_runs(manifest, self._hooks)),
+            "around": list(run_hooks(manifest, self._hooks)),
             "manifest": content,
-            "units": {f"{self._path}#{one}": unit_hash(unit) for one, unit in self._parts.items()},
+            "units": {
+                f"{self._path}#{one}": unit_hash(unit) for one, unit in self._divided_units.items()
+            },
             "database": main_database(manifest),
             "adapter": manifest.metadata.adapter_type,
             "package": manifest.metadata.project_name or "",
-            "unread": dict(Counter(not_read(manifest))),
+            "unread": dict(Counter(ignored_types(manifest))),
             "left_out": self._left_out.message if self._left_out else "",
             "left_out_relations": self._left_out.relations if self._left_out else [],
-            **(recorded(manifest, self._folder, self._inside) if self._compiler is None else {}),
+            **(
+                record_files(manifest, self._folder, self._inside) if self._compiler is None else {}
+            ),
         }
 
     @property
@@ -159,7 +165,6 @@ class DbtProject:
 
     @cached_property
     def _manifest(self) -> Manifest:
-        """The manifest without the nodes that are left out."""
         if not (self._folder.root / self._path).is_file():
             raise ProjectError(
                 f"the dbt project has no {_MANIFEST}",
@@ -168,51 +173,51 @@ class DbtProject:
                 else "run `dbt compile`",
                 location=SourceLocation(Path(f"{self._inside}{PROJECT_FILE}")),
             )
-        from vde_dagster.plugins.dbt.left_out import without
+        from vde_dagster.plugins.dbt.left_out import remove_left_out
 
-        return without(self._whole_manifest, self._left_out)
+        return remove_left_out(self._whole_manifest, self._left_out)
 
     @cached_property
     def _whole_manifest(self) -> Manifest:
         from vde_dagster.plugins.dbt.manifest import read_manifest
 
-        content = self._content(self._path)
+        content = self._read_content(self._path)
         return read_manifest(Path(self._path), content, Path(self._inside), self._introspective)
 
     @cached_property
     def _introspective(self) -> dict[str, str]:
         path = self._compiled.left_out
-        found: dict[str, str] = json.loads(self._content(path)) if path else {}
+        found: dict[str, str] = json.loads(self._read_content(path)) if path else {}
         return found
 
     @cached_property
-    def _left_out(self) -> LeftOut | None:
+    def _left_out(self) -> LeftOutNodes | None:
         """The nodes that query the warehouse while dbt compiles them, and their readers."""
-        from vde_dagster.plugins.dbt.left_out import LeftOut
+        from vde_dagster.plugins.dbt.left_out import LeftOutNodes
 
         if not self._introspective:
             return None
-        return LeftOut.from_manifest(self._whole_manifest, self._introspective)
+        return LeftOutNodes.from_manifest(self._whole_manifest, self._introspective)
 
-    def _content(self, path: str) -> bytes:
+    def _read_content(self, path: str) -> bytes:
         content = self._folder.hasher.content(path)
         self._folder.hasher.forget(path)
         return content
 
     @cached_property
-    def _parts(self) -> dict[str, Unit | Reader]:
-        from vde_dagster.plugins.dbt.manifest import divide_units, later_nodes
+    def _divided_units(self) -> dict[str, Unit | Reader]:
+        from vde_dagster.plugins.dbt.manifest import divide_units, read_compiled_nodes
 
         later = self._compiled.later
-        second = later_nodes(self._content(later)) if later else {}
+        second = read_compiled_nodes(self._read_content(later)) if later else {}
         empty = self._compiled.empty
-        limited = later_nodes(self._content(empty)) if empty else {}
+        limited = read_compiled_nodes(self._read_content(empty)) if empty else {}
         return divide_units(self._manifest, second, self._hooks, limited)
 
     @cached_property
     def _hooks(self) -> dict[str, dict[str, str]]:
         path = self._compiled.hooks
-        found: dict[str, dict[str, str]] = json.loads(self._content(path)) if path else {}
+        found: dict[str, dict[str, str]] = json.loads(self._read_content(path)) if path else {}
         return found
 
     @property
@@ -222,8 +227,8 @@ class DbtProject:
 
     @cached_property
     def key(self) -> str:
-        """Hash of the settings and of the properties of the whole manifest."""
-        self._get_ready()
+        """Hash of the settings and of the manifest's properties that affect every node."""
+        self._find_units()
         settings, memory = self._folder.settings, self._memory
         deciding = (
             settings.catalog,
@@ -239,14 +244,14 @@ class DbtProject:
 
     def files(self) -> Sequence[str]:
         """Return the paths of all units, or only the project file if the manifest is unreadable."""
-        self._get_ready()
+        self._find_units()
         if self._problem is not None:
             return [f"{self._inside}{PROJECT_FILE}"]
-        return [*self._units, *self._semantic]
+        return [*self._units, *self._semantic_files]
 
     @cached_property
-    def _semantic(self) -> Sequence[str]:
-        """File of semantic models and metrics, if any."""
+    def _semantic_files(self) -> Sequence[str]:
+        """File of semantic models and metrics, which the plug-in `metrics` reads, if any."""
         # The plug-in `metrics` reads the file.
         path = (Path(self._path).parent / _SEMANTIC).as_posix()
         has_some = not _METRICS.isdisjoint(self._memory["unread"])
@@ -254,7 +259,7 @@ class DbtProject:
 
     def other_files(self) -> Sequence[str]:
         """Return the inputs of the manifest, and the manifest itself if it is in the project."""
-        self._get_ready()
+        self._find_units()
         if self._compiler is not None:
             return [f"{self._inside}{PROJECT_FILE}", *self._compiler.files]
         from vde_dagster.plugins.dbt.age import watched_files
@@ -262,39 +267,35 @@ class DbtProject:
         return [*self._compiled.files, *watched_files(self._memory)]
 
     def draws_in(self, path: str) -> Sequence[str]:
-        """Return no paths."""
+        """Return no paths: the files that a unit uses are recorded while the unit is read."""
         # The files that a unit depends on are recorded while the unit is read.
         return ()
 
     def prepare(self) -> Sequence[ProjectError]:
-        """Return no mistakes."""
         # Mistakes of the manifest are reported with the first file.
         return ()
 
     def follows(self, mistake: ProjectError) -> bool:
-        """Return False: no mistake is a consequence of another mistake."""
         return False
 
     def read(self, path: str, text: str) -> LoadedFile:
-        """Read a unit."""
         from vde_dagster.plugins.dbt.models import read_unit
 
         if self._problem is not None:
             raise self._problem
         self.names.used.clear()
-        if path in self._semantic:
+        if path in self._semantic_files:
             file = self._folder.read_form("metrics", Path(path), text, self._context)
             return self._without_left_out(file)
-        unit = self._parts[path.partition("#")[2]]
+        unit = self._divided_units[path.partition("#")[2]]
         try:
             return read_unit(path, unit, self._context)
         except ProjectError as error:
             error.location = self._with_line(error.location, unit)
-            error.message += _with_tests(unit)
+            error.message += _list_tests(unit)
             raise
 
     def _without_left_out(self, file: LoadedFile) -> LoadedFile:
-        """Remove readers (such as metrics) of models that are left out."""
         relations = self._memory.get("left_out_relations", ())
         gone = {self.names.model_name(tuple(parts)) for parts in relations}
         kept = (one for one in file.exposures if gone.isdisjoint(name for name, _, _ in one.reads))
@@ -303,7 +304,6 @@ class DbtProject:
     def _with_line(
         self, location: SourceLocation | None, unit: Unit | Reader
     ) -> SourceLocation | None:
-        """Return the line in a file of properties that declares the unit."""
         from vde_dagster.plugins.dbt.manifest import Reader
 
         if location is None or location.line or location.path.suffix not in (".yml", ".yaml"):
@@ -343,8 +343,7 @@ class DbtProject:
 
     @property
     def around_dialect(self) -> str:
-        """SQLGlot dialect of the adapter."""
-        self._get_ready()
+        self._find_units()
         return _DIALECTS.get(str(self._memory.get("adapter", "")), "spark")
 
     @cached_property
@@ -354,14 +353,14 @@ class DbtProject:
         unread: list[str] = []
         hooks = self._memory.get("around", ())
         if self._problem is None and hooks:
-            from vde_dagster.plugins.dbt.nodes.statements import spark_statements
+            from vde_dagster.plugins.dbt.nodes.statements import read_statements
 
             place = SourceLocation(Path(f"{self._inside}{PROJECT_FILE}"))
             for key, text in hooks:
                 if text is None:
                     unread.append(f"{key} with Jinja")
                     continue
-                made, why = spark_statements(text, self._context, place)
+                made, why = read_statements(text, self._context, place)
                 found[key] += made
                 unread += [f"{key} {why}"] if why else []
         return found, unread
@@ -369,17 +368,17 @@ class DbtProject:
     # -- warnings --------------------------------------------------------------------------
 
     def warnings(self, files: Sequence[LoadedFile]) -> Sequence[Problem]:
-        """Return warnings about features without effect, and about an outdated manifest."""
+        """Return warnings about parts without effect, left-out nodes, and an outdated manifest."""
         if self._problem is not None:
             return ()
         found: list[Problem] = []
-        read = _METRICS if self._semantic else frozenset[str]()
+        read = _METRICS if self._semantic_files else frozenset[str]()
         unread = Counter({w: n for w, n in self._memory["unread"].items() if w not in read})
         unread.update(word for file in files for word in dict.fromkeys(file.unread))
         unread.update(self._around[1])
         if unread:
-            told = "; ".join(f"{word} ({number})" for word, number in sorted(unread.items()))
-            message = f"parts of the dbt project are ignored, by number of nodes: {told}"
+            ignored = "; ".join(f"{word} ({number})" for word, number in sorted(unread.items()))
+            message = f"parts of the dbt project are ignored, by number of nodes: {ignored}"
             hint = "`vde help dbt` lists the meaning of each"
             found.append(Problem(message, hint, SourceLocation(Path(self._path)), False))
         if self._memory["left_out"]:
@@ -392,24 +391,22 @@ class DbtProject:
         if self._compiled.seconds is not None:
             message = f"dbt compile {self._compiled.seconds} s"
             found.append(Problem(message, None, SourceLocation(Path(self._path)), False))
-        found += self._older()
+        found += self._warn_of_age()
         return found
 
-    def _older(self) -> Iterator[Problem]:
-        """Warn if files changed since dbt wrote the manifest."""
+    def _warn_of_age(self) -> Iterator[Problem]:
         if self._compiler is not None:
             return
-        from vde_dagster.plugins.dbt.age import changed
+        from vde_dagster.plugins.dbt.age import changed_files
 
-        files = list(changed(self._memory, self._folder))
+        files = list(changed_files(self._memory, self._folder))
         if files:
             more = "" if len(files) == 1 else f" and {count(len(files) - 1, 'other file')}"
             message = f"the manifest is older than {files[0]}{more}"
             yield Problem(message, "run `dbt compile`", SourceLocation(Path(self._path)), False)
 
 
-def _with_tests(unit: Unit | Reader) -> str:
-    """Return the part of a message about a refused node that lists its ignored tests."""
+def _list_tests(unit: Unit | Reader) -> str:
     from vde_dagster.plugins.dbt.manifest import Reader
 
     if isinstance(unit, Reader):

@@ -86,23 +86,23 @@ def describe(
     as_of = parse_time(at, "--at", datetime.now(timezone.utc)) if at is not None else None
     document = gather_document(workspace, environment, as_of=as_of)
     if to is None:
-        sys.stdout.write(_ONE_FILE[form](document).decode())
+        sys.stdout.write(_WRITERS[form](document).decode())
         return
-    contents = _dbt(document, to) if form == "dbt" else {to: _ONE_FILE[form](document)}
-    _write(contents)
+    contents = _dbt_files(document, to) if form == "dbt" else {to: _WRITERS[form](document)}
+    _write_files(contents)
     files = [str(path) for path in contents]
-    told = {"files": files, "of": document.of, "models": len(document.models)}
+    result = {"files": files, "of": document.of, "models": len(document.models)}
     text = f"{len(document.models)} models of {document.of} are in {' and '.join(files)}"
-    output.result(told, text)
+    output.result(result, text)
 
 
-def _json(document: Document) -> bytes:
+def _json_bytes(document: Document) -> bytes:
     import msgspec
 
     return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
 
 
-def _datahub(document: Document) -> bytes:
+def _datahub_bytes(document: Document) -> bytes:
     import msgspec
 
     from vde_dagster.plugins.exports.datahub import datahub_proposals
@@ -111,10 +111,10 @@ def _datahub(document: Document) -> bytes:
     return msgspec.json.format(proposals, indent=2) + b"\n"
 
 
-_ONE_FILE = {"json": _json, "datahub": _datahub}
+_WRITERS = {"json": _json_bytes, "datahub": _datahub_bytes}
 
 
-def _dbt(document: Document, folder: Path) -> dict[Path, bytes]:
+def _dbt_files(document: Document, folder: Path) -> dict[Path, bytes]:
     import msgspec
 
     from vde_dagster.plugins.exports.dbt_artifacts import dbt_catalog, dbt_manifest
@@ -125,8 +125,7 @@ def _dbt(document: Document, folder: Path) -> dict[Path, bytes]:
     }
 
 
-def _write(contents: Mapping[Path, bytes]) -> None:
-    """Write each file completely or not at all; raise UsageError if one cannot be written."""
+def _write_files(contents: Mapping[Path, bytes]) -> None:
     from vde_dagster.api.sources import replacing
 
     for path, content in contents.items():

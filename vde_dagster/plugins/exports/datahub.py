@@ -1,4 +1,4 @@
-"""The content of an environment as a file of DataHub's metadata change proposals (MCPs).
+"""A published environment as a file of DataHub's metadata change proposals (MCPs).
 
 Plain JSON in the form that `datahub ingest` reads from a file: each proposal is one aspect of one
 entity. Source: https://docs.datahub.com/docs/metadata-modeling/metadata-model
@@ -25,8 +25,8 @@ _FABRICS = (
     *("CORP", "RVW", "TST", "SIT", "SBX", "SANDBOX", "CERT"),
 )
 """DataHub's environments except production's: a closed list; other environments map to NON_PROD."""
-_MADE_OF = ("identity", "transformation", "aggregation")
-_UNKNOWN = ("python", "unknown")
+_DIRECT_USES = ("identity", "transformation", "aggregation")
+_UNKNOWN_USES = ("python", "unknown")
 _COLUMN_AUDIT = re.compile(r"(not_null|unique_values)\(columns=\(([^()]*)\)\)")
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 _TYPES = {
@@ -52,12 +52,12 @@ Proposal = dict[str, Any]
 
 
 def datahub_proposals(document: Document) -> list[Proposal]:
-    """Return the content of a document's first environment as metadata change proposals."""
-    return list(_Proposals(document, document.environments[0]).all())
+    """Convert the first environment of a document to metadata change proposals."""
+    return list(_ProposalWriter(document, document.environments[0]).proposals())
 
 
 @dataclass(frozen=True)
-class _Proposals:
+class _ProposalWriter:
     document: Document
     environment: Document.Environment
 
@@ -82,56 +82,55 @@ class _Proposals:
 
     @cached_property
     def _stamp(self) -> dict[str, Any]:
-        return {"time": _millis(self.environment.published_at), "actor": _ACTOR}
+        return {"time": _milliseconds(self.environment.published_at), "actor": _ACTOR}
 
     @cached_property
     def _instance(self) -> str:
-        return f"urn:li:dataPlatformInstance:({_PLATFORM},{_escaped(self.document.project)})"
+        return f"urn:li:dataPlatformInstance:({_PLATFORM},{_escape(self.document.project)})"
 
-    def all(self) -> Iterator[Proposal]:
+    def proposals(self) -> Iterator[Proposal]:
         for model in self.document.models:
             if not self._is_dataset(model):
                 continue
-            urn = self._urn(model.name)
+            urn = self._dataset_urn(model.name)
             for aspect, value in self._aspects(model):
                 yield _proposal("dataset", urn, aspect, value)
             for audit in model.audits:
-                yield from self._assertion(model, audit)
+                yield from self._assertion_proposals(model, audit)
 
     # -- names ---------------------------------------------------------------------------------
 
     def _is_dataset(self, model: Document.Model) -> bool:
         """Return whether a model is in the catalog: a view, or an external table."""
-        return model.kind == "EXTERNAL" or self._view(model.name) is not None
+        return model.kind == "EXTERNAL" or self._view_name(model.name) is not None
 
-    def _view(self, name: str) -> str | None:
+    def _view_name(self, name: str) -> str | None:
         cell = self._cells.get(name)
         return cell.view if cell is not None else None
 
-    def _urn(self, name: str) -> str:
-        """Return the dataset of a model, or of a table outside of the project."""
-        shown = self._view(name) or name
+    def _dataset_urn(self, name: str) -> str:
+        shown = self._view_name(name) or name
         return (
             f"urn:li:dataset:({_PLATFORM},"
-            f"{_escaped(f'{self.document.project}.{shown}')},{self._fabric})"
+            f"{_escape(f'{self.document.project}.{shown}')},{self._fabric})"
         )
 
-    def _field(self, model: str, column: str) -> str:
+    def _field_urn(self, model: str, column: str) -> str:
         known = self._models.get(model)
         own = {one.name.lower(): one.name for one in known.columns} if known is not None else {}
         field = own.get(column.lower(), column)
-        return f"urn:li:schemaField:({self._urn(model)},{_escaped(field)})"
+        return f"urn:li:schemaField:({self._dataset_urn(model)},{_escape(field)})"
 
     # -- aspects of datasets -------------------------------------------------------------------
 
     def _aspects(self, model: Document.Model) -> Iterator[tuple[str, dict[str, Any]]]:
-        yield "datasetProperties", self._properties(model)
-        yield "schemaMetadata", self._schema(model)
+        yield "datasetProperties", self._dataset_properties(model)
+        yield "schemaMetadata", self._schema_metadata(model)
         yield "status", {"removed": False}
         yield "dataPlatformInstance", {"platform": _PLATFORM, "instance": self._instance}
         is_table = model.has_table or model.kind == "EXTERNAL"
         yield "subTypes", {"typeNames": ["Table" if is_table else "View"]}
-        schema = (self._view(model.name) or model.name).partition(".")[0]
+        schema = (self._view_name(model.name) or model.name).partition(".")[0]
         steps = [{"id": self._instance, "urn": self._instance}, {"id": self.environment.name}]
         yield "browsePathsV2", {"path": [*steps, {"id": schema}]}
         if model.query is not None:
@@ -144,19 +143,19 @@ class _Proposals:
                 },
             )
         if model.kind != "EXTERNAL":
-            yield "upstreamLineage", self._lineage(model)
+            yield "upstreamLineage", self._upstream_lineage(model)
         if model.owner:
-            owner = {"owner": f"urn:li:corpuser:{_escaped(model.owner)}", "type": "TECHNICAL_OWNER"}
+            owner = {"owner": f"urn:li:corpuser:{_escape(model.owner)}", "type": "TECHNICAL_OWNER"}
             yield "ownership", {"owners": [owner], "lastModified": self._stamp}
         if model.tags:
-            tags = [{"tag": f"urn:li:tag:{_escaped(tag)}"} for tag in model.tags]
+            tags = [{"tag": f"urn:li:tag:{_escape(tag)}"} for tag in model.tags]
             yield "globalTags", {"tags": tags}
         cell = self._cells.get(model.name)
         if cell is not None and cell.rows is not None:
             counts = {"rowCount": cell.rows, "columnCount": len(model.columns)}
             yield "datasetProfile", {"timestampMillis": self._stamp["time"], **counts}
 
-    def _properties(self, model: Document.Model) -> dict[str, Any]:
+    def _dataset_properties(self, model: Document.Model) -> dict[str, Any]:
         cell = self._cells.get(model.name)
         table = self._tables.get(cell.table or "") if cell is not None else None
         said = {
@@ -172,7 +171,7 @@ class _Proposals:
             "physical_table": table.name if table is not None else "",
             "iceberg_snapshot": str(cell.pinned) if cell is not None and cell.pinned else "",
         }
-        shown = self._view(model.name) or model.name
+        shown = self._view_name(model.name) or model.name
         found: dict[str, Any] = {
             "name": shown.rpartition(".")[2],
             "qualifiedName": f"{self.document.catalog}.{shown}",
@@ -181,11 +180,11 @@ class _Proposals:
         }
         return found | ({"description": model.description} if model.description else {})
 
-    def _schema(self, model: Document.Model) -> dict[str, Any]:
+    def _schema_metadata(self, model: Document.Model) -> dict[str, Any]:
         keys = [one.lower() for one in model.grains[0]] if model.grains else []
         partitioned = {one.lower() for one in model.partitioned_by}
         return {
-            "schemaName": self._view(model.name) or model.name,
+            "schemaName": self._view_name(model.name) or model.name,
             "platform": _PLATFORM,
             "version": 0,
             "hash": model.version,
@@ -197,17 +196,16 @@ class _Proposals:
             **({"primaryKeys": list(model.grains[0])} if model.grains else {}),
         }
 
-    def _lineage(self, model: Document.Model) -> dict[str, Any]:
-        """Return a dataset's lineage: the datasets it depends on, and sources of each column."""
+    def _upstream_lineage(self, model: Document.Model) -> dict[str, Any]:
         kind = "TRANSFORMED" if model.has_table else "VIEW"
         parents: dict[str, None] = {}
         for name in self._parents(model):
-            parents[self._urn(name)] = None
+            parents[self._dataset_urn(name)] = None
         hows: dict[str, dict[str, set[str]]] = {}
         for flow in self._flows(model):
-            parents[self._urn(flow.parent)] = None
+            parents[self._dataset_urn(flow.parent)] = None
             if flow.column is not None and flow.source != "*":
-                field = self._field(flow.parent, flow.source)
+                field = self._field_urn(flow.parent, flow.source)
                 hows.setdefault(flow.column, {}).setdefault(field, set()).add(flow.how)
         return {
             "upstreams": [
@@ -216,18 +214,24 @@ class _Proposals:
             "fineGrainedLineages": [
                 one
                 for column, fields in sorted(hows.items())
-                for one in self._flows_into(model, column, fields)
+                for one in self._column_lineage(model, column, fields)
             ],
         }
 
-    def _flows_into(
+    def _column_lineage(
         self, model: Document.Model, column: str, fields: Mapping[str, set[str]]
     ) -> Iterator[dict[str, Any]]:
-        """Yield the fields that flow into a column, grouped by their use."""
+        """Yield the lineage of a column, its source fields grouped by their use."""
         groups: dict[str, tuple[list[str], set[str]]] = {}
         for field, hows in sorted(fields.items()):
             for how in hows:
-                group = "made" if how in _MADE_OF else "unknown" if how in _UNKNOWN else "decides"
+                group = (
+                    "made"
+                    if how in _DIRECT_USES
+                    else "unknown"
+                    if how in _UNKNOWN_USES
+                    else "decides"
+                )
                 members, said = groups.setdefault(group, ([], set()))
                 if field not in members:
                     members.append(field)
@@ -238,13 +242,12 @@ class _Proposals:
                 "upstreamType": "FIELD_SET",
                 "upstreams": members,
                 "downstreamType": "FIELD",
-                "downstreams": [self._field(model.name, column)],
+                "downstreams": [self._field_urn(model.name, column)],
                 "transformOperation": ", ".join(sorted(said)),
                 "confidenceScore": 0.5 if group == "unknown" else 1.0,
             }
 
     def _parents(self, model: Document.Model) -> Iterator[str]:
-        """Yield the datasets that a model reads, directly or through embedded models."""
         for name in model.parents:
             parent = self._models.get(name)
             if parent is None or self._is_dataset(parent):
@@ -263,13 +266,17 @@ class _Proposals:
                     yield inner
                 elif inner.column.lower() == flow.source.lower():
                     outer = flow.how
-                    how = inner.how if outer == "identity" or inner.how not in _MADE_OF else outer
+                    how = (
+                        inner.how if outer == "identity" or inner.how not in _DIRECT_USES else outer
+                    )
                     yield replace(inner, column=flow.column, how=how)
 
     # -- assertions ----------------------------------------------------------------------------
 
-    def _assertion(self, model: Document.Model, audit: Document.Audit) -> Iterator[Proposal]:
-        dataset = self._urn(model.name)
+    def _assertion_proposals(
+        self, model: Document.Model, audit: Document.Audit
+    ) -> Iterator[Proposal]:
+        dataset = self._dataset_urn(model.name)
         number = hashlib.sha256(f"{dataset}\0{audit.name}".encode()).hexdigest()[:32]
         urn = f"urn:li:assertion:{number}"
         looked: dict[str, Any] = {
@@ -284,7 +291,7 @@ class _Proposals:
             columns = [one.strip() for one in called[2].split(",")]
             looked |= {
                 "scope": "DATASET_COLUMN",
-                "fields": [self._field(model.name, one) for one in columns],
+                "fields": [self._field_urn(model.name, one) for one in columns],
                 **({"operator": "NOT_NULL"} if called[1] == "not_null" else {}),
             }
         told = {"blocking": str(audit.blocking).lower(), "environment": self.environment.name}
@@ -311,7 +318,7 @@ class _Proposals:
         for outcome in table.audits if table is not None else ():
             if (outcome.model, outcome.audit) == (model.name, audit.name):
                 yield _proposal(
-                    "assertion", urn, "assertionRunEvent", _result(outcome, urn, dataset)
+                    "assertion", urn, "assertionRunEvent", _run_event(outcome, urn, dataset)
                 )
 
 
@@ -325,10 +332,10 @@ def _proposal(entity: str, urn: str, aspect: str, value: dict[str, Any]) -> Prop
     }
 
 
-def _result(outcome: Document.Outcome, urn: str, dataset: str) -> dict[str, Any]:
+def _run_event(outcome: Document.Outcome, urn: str, dataset: str) -> dict[str, Any]:
     passed = not outcome.failed_rows
     return {
-        "timestampMillis": _millis(outcome.at),
+        "timestampMillis": _milliseconds(outcome.at),
         "runId": outcome.plan,
         "asserteeUrn": dataset,
         "assertionUrn": urn,
@@ -360,11 +367,9 @@ def _schema_field(column: Document.Column, is_key: bool, is_partition: bool) -> 
     return found | ({"description": column.description} if column.description else {})
 
 
-def _escaped(text: str) -> str:
-    """Return text escaped for a URN, where commas and parentheses are structure."""
+def _escape(text: str) -> str:
     return re.sub("[%,()␟]", lambda one: quote(one[0]), text)
 
 
-def _millis(at: datetime) -> int:
-    """Return an instant as milliseconds since 1970."""
+def _milliseconds(at: datetime) -> int:
     return (at - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(milliseconds=1)

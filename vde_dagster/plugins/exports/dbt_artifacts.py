@@ -1,6 +1,7 @@
 """A project's document as dbt's `manifest.json` and `catalog.json`, for other tools.
 
-Source: https://schemas.getdbt.com/dbt/manifest/v12.json and https://schemas.getdbt.com/dbt/catalog/v1.json
+Source: https://schemas.getdbt.com/dbt/manifest/v12.json and
+https://schemas.getdbt.com/dbt/catalog/v1.json
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from vde_dagster.api.sql import Edit, apply_edits, read_query
 
 _MANIFEST = "https://schemas.getdbt.com/dbt/manifest/v12.json"
 _CATALOG = "https://schemas.getdbt.com/dbt/catalog/v1.json"
-_DBT = "1.11.6"
+_DBT_VERSION = "1.11.6"
 """The dbt version whose artifact format is written."""
 
 _COLUMN_TESTS = {
@@ -30,7 +31,7 @@ _COLUMN_TESTS = {
     ),
 }
 """dbt's names and queries for tests of one column, by the equivalent audit."""
-_EXPOSED = {"exposure": "dashboard", "sync": "application", "metric": "analysis"}
+_EXPOSURE_TYPES = {"exposure": "dashboard", "sync": "application", "metric": "analysis"}
 """Types of exposures in dbt by the kind of reader."""
 _COLUMN_AUDIT = re.compile(r"(\w+)\(columns=\(([^()]*)\)\)")
 _THIS = re.compile(r"@this_model\b", re.IGNORECASE)
@@ -39,12 +40,12 @@ Node = dict[str, Any]
 
 
 def dbt_manifest(document: Document) -> dict[str, Any]:
-    """Return a document as a manifest of version 12."""
+    """Convert a document to the content of dbt's `manifest.json`, version 12."""
     return _Artifacts(document).manifest()
 
 
 def dbt_catalog(document: Document) -> dict[str, Any]:
-    """Return the content of the document's first environment as a catalog of version 1."""
+    """Convert the first environment of a document to dbt's `catalog.json`, version 1."""
     return _Artifacts(document).catalog()
 
 
@@ -58,39 +59,39 @@ class _Artifacts:
 
     @cached_property
     def _environment(self) -> Document.Environment | None:
-        """The first environment of the document, if any."""
         return next(iter(self.document.environments), None)
 
     @cached_property
-    def _shown(self) -> dict[str, Document.Cell]:
+    def _cells(self) -> dict[str, Document.Cell]:
         found = self._environment
         return {one.model: one for one in found.models} if found is not None else {}
 
     @cached_property
     def _names(self) -> dict[str, str]:
         """Names of models in dbt, with the schema only if the name is ambiguous."""
-        last = Counter(_parts(model.name)[1] for model in self.document.models)
+        last = Counter(_split_name(model.name)[1] for model in self.document.models)
         return {
-            model.name: name if last[name := _parts(model.name)[1]] == 1 else "__".join(parts)
+            model.name: name if last[name := _split_name(model.name)[1]] == 1 else "__".join(parts)
             for model in self.document.models
-            for parts in [_parts(model.name)]
+            for parts in [_split_name(model.name)]
         }
 
     @cached_property
     def _ids(self) -> dict[str, str]:
-        """Unique ids of models and external tables."""
         found = {}
         for model in self.document.models:
-            if _resource(model) == "source":
+            if _resource_type(model) == "source":
                 found[model.name] = f"source.{self._package}.{model.name}"
             else:
-                found[model.name] = f"{_resource(model)}.{self._package}.{self._names[model.name]}"
+                found[model.name] = (
+                    f"{_resource_type(model)}.{self._package}.{self._names[model.name]}"
+                )
         return found
 
     def _relation(self, model: Document.Model) -> tuple[str, str, str]:
-        """Return the catalog, schema and name under which an environment's readers find a model."""
-        cell = self._shown.get(model.name)
-        schema, name = _parts(cell.view if cell is not None and cell.view else model.name)
+        """Return (catalog, schema, name) of the view in the environment, or of the model."""
+        cell = self._cells.get(model.name)
+        schema, name = _split_name(cell.view if cell is not None and cell.view else model.name)
         return self.document.catalog, schema, name
 
     # -- the manifest --------------------------------------------------------------------------
@@ -99,13 +100,13 @@ class _Artifacts:
         nodes: dict[str, Node] = {}
         sources: dict[str, Node] = {}
         for model in self.document.models:
-            if _resource(model) == "source":
-                sources[self._ids[model.name]] = self._source(model)
+            if _resource_type(model) == "source":
+                sources[self._ids[model.name]] = self._source_node(model)
                 continue
-            nodes[self._ids[model.name]] = self._node(model)
+            nodes[self._ids[model.name]] = self._model_node(model)
         for model in self.document.models:
-            nodes |= {test["unique_id"]: test for test in self._tests(model)}
-        exposures = {one["unique_id"]: one for one in self._exposures()}
+            nodes |= {test["unique_id"]: test for test in self._test_nodes(model)}
+        exposures = {one["unique_id"]: one for one in self._exposure_nodes()}
         parents = {
             key: list(one.get("depends_on", {}).get("nodes", ()))
             for key, one in (nodes | sources | exposures).items()
@@ -145,14 +146,13 @@ class _Artifacts:
     def _metadata(self, schema: str) -> dict[str, Any]:
         return {
             "dbt_schema_version": schema,
-            "dbt_version": _DBT,
+            "dbt_version": _DBT_VERSION,
             "generated_at": f"{self.document.as_of:%Y-%m-%dT%H:%M:%S.%fZ}",
             "invocation_id": None,
             "env": {"made_by": "vde-dagster", "of": self.document.of},
         }
 
-    def _named(self, model: Document.Model) -> Node:
-        """Return the fields that models, seeds, tests and sources have in common."""
+    def _common_fields(self, model: Document.Model) -> Node:
         catalog, schema, name = self._relation(model)
         path = model.seed or model.path
         return {
@@ -164,8 +164,8 @@ class _Artifacts:
             "relation_name": f"`{catalog}`.`{schema}`.`{name}`",
         }
 
-    def _described(self, model: Document.Model) -> Node:
-        said = {
+    def _description_fields(self, model: Document.Model) -> Node:
+        details = {
             "kind": model.kind,
             "version": model.version,
             "snapshot": model.snapshot,
@@ -174,17 +174,17 @@ class _Artifacts:
         }
         return {
             "description": model.description or "",
-            "columns": {column.name: _column(column) for column in model.columns},
+            "columns": {column.name: _column_fields(column) for column in model.columns},
             "tags": list(model.tags),
-            "meta": {"vde": {key: value for key, value in said.items() if value is not None}},
+            "meta": {"vde": {key: value for key, value in details.items() if value is not None}},
         }
 
-    def _node(self, model: Document.Model) -> Node:
-        schema, name = _parts(model.name)
-        resource = _resource(model)
+    def _model_node(self, model: Document.Model) -> Node:
+        schema, name = _split_name(model.name)
+        resource = _resource_type(model)
         node = {
-            **self._named(model),
-            **self._described(model),
+            **self._common_fields(model),
+            **self._description_fields(model),
             "name": self._names[model.name],
             "resource_type": resource,
             "unique_id": self._ids[model.name],
@@ -193,7 +193,7 @@ class _Artifacts:
             "checksum": _checksum(model.source),
             "config": {
                 "enabled": True,
-                "materialized": _materialized(model),
+                "materialized": _materialization(model),
                 "tags": list(model.tags),
             },
             "docs": {"show": True, "node_color": None},
@@ -207,34 +207,34 @@ class _Artifacts:
         return node | {
             "language": "sql" if compiled else "python",
             "compiled": compiled,
-            "compiled_code": self._compiled(model),
+            "compiled_code": self._compiled_query(model),
             "compiled_path": None,
-            **self._reads(model.parents),
+            **self._parent_fields(model.parents),
         }
 
-    def _compiled(self, model: Document.Model) -> str | None:
-        """Return a model's query with dbt's relation names."""
+    def _compiled_query(self, model: Document.Model) -> str | None:
         # Tools read a model's parents from this query.
         if model.query is None or model.opaque is not None:
             return model.query
         edits = []
         for table in read_query(model.query).tables:
-            found = self._readable.get(".".join(part.name for part in table.parts[-2:]).lower())
+            found = self._relation_names.get(
+                ".".join(part.name for part in table.parts[-2:]).lower()
+            )
             if found is not None:
                 first, last = table.parts[0], table.parts[-1]
                 edits.append(Edit(first.meta["start"], last.meta["end"] + 1, found))
         return apply_edits(model.query, edits)
 
     @cached_property
-    def _readable(self) -> dict[str, str]:
-        """Quoted relation name by model name, for all models except ephemeral models."""
+    def _relation_names(self) -> dict[str, str]:
         return {
-            model.name: str(self._named(model)["relation_name"])
+            model.name: str(self._common_fields(model)["relation_name"])
             for model in self.document.models
-            if _materialized(model) != "ephemeral"
+            if _materialization(model) != "ephemeral"
         }
 
-    def _reads(self, names: Sequence[str]) -> Node:
+    def _parent_fields(self, names: Sequence[str]) -> Node:
         known = [name for name in names if name in self._ids]
         sources = [name for name in known if self._ids[name].startswith("source.")]
         return {
@@ -243,16 +243,16 @@ class _Artifacts:
                 for name in known
                 if name not in sources
             ],
-            "sources": [list(_parts(name)) for name in sources],
+            "sources": [list(_split_name(name)) for name in sources],
             "metrics": [],
             "depends_on": {"macros": [], "nodes": [self._ids[name] for name in known]},
         }
 
-    def _source(self, model: Document.Model) -> Node:
-        schema, name = _parts(model.name)
+    def _source_node(self, model: Document.Model) -> Node:
+        schema, name = _split_name(model.name)
         return {
-            **self._named(model),
-            **self._described(model),
+            **self._common_fields(model),
+            **self._description_fields(model),
             "name": name,
             "resource_type": "source",
             "unique_id": self._ids[model.name],
@@ -263,8 +263,7 @@ class _Artifacts:
             "identifier": self._relation(model)[2],
         }
 
-    def _exposures(self) -> Iterator[Node]:
-        """Yield dashboards, syncs and metrics as exposures of dbt."""
+    def _exposure_nodes(self) -> Iterator[Node]:
         # In dbt, their names share one namespace.
         seen: set[str] = set()
         for one in self.document.exposures:
@@ -273,9 +272,9 @@ class _Artifacts:
             names = chain((name, f"{one.what}_{name}"), numbered)
             name = next(free for free in names if free not in seen)
             seen.add(name)
-            yield self._exposure(one, name)
+            yield self._exposure_node(one, name)
 
-    def _exposure(self, one: Document.Exposure, name: str) -> Node:
+    def _exposure_node(self, one: Document.Exposure, name: str) -> Node:
         read = list(dict.fromkeys(model for model, _ in one.reads))
         owner = {"email": one.owner} if one.owner and "@" in one.owner else {"name": one.owner}
         return {
@@ -286,18 +285,17 @@ class _Artifacts:
             "original_file_path": "",
             "unique_id": f"exposure.{self._package}.{name}",
             "fqn": [self._package, name],
-            "type": _EXPOSED[one.what],
+            "type": _EXPOSURE_TYPES[one.what],
             "label": one.name,
             "owner": owner,
             "url": one.url or "",  # Tools refuse null, though dbt's schema allows it.
             "description": one.description or "",
-            **self._reads(read),
+            **self._parent_fields(read),
         }
 
     # -- tests ---------------------------------------------------------------------------------
 
-    def _tests(self, model: Document.Model) -> Iterator[Node]:
-        """Yield a model's audits as tests of dbt."""
+    def _test_nodes(self, model: Document.Model) -> Iterator[Node]:
         # An audit becomes one of dbt's own tests if possible, otherwise a test with a query.
         seen = Counter[str]()
         for audit in model.audits:
@@ -306,13 +304,13 @@ class _Artifacts:
                 name = f"{audit.name.partition('(')[0]}_{self._names[model.name]}"
                 seen[name] += 1
                 number = "" if seen[name] == 1 else f"_{seen[name]}"
-                yield self._test(model, audit, f"{name}{number}")
+                yield self._test_node(model, audit, f"{name}{number}")
                 continue
             test, query = _COLUMN_TESTS[called[1]]
-            relation = self._named(model)["relation_name"]
+            relation = self._common_fields(model)["relation_name"]
             for column in (one.strip() for one in called[2].split(",")):
                 yield {
-                    **self._test(model, audit, f"{test}_{self._names[model.name]}_{column}"),
+                    **self._test_node(model, audit, f"{test}_{self._names[model.name]}_{column}"),
                     "column_name": column,
                     "attached_node": self._ids[model.name],
                     "test_metadata": {
@@ -323,17 +321,17 @@ class _Artifacts:
                     "compiled_code": query.format(relation, column),
                 }
 
-    def _test(self, model: Document.Model, audit: Document.Audit, name: str) -> Node:
+    def _test_node(self, model: Document.Model, audit: Document.Audit, name: str) -> Node:
         number = hashlib.sha256(f"{model.name} {audit.name} {name}".encode()).hexdigest()[:10]
         severity = "ERROR" if audit.blocking else "WARN"
-        relation = str(self._named(model)["relation_name"])
+        relation = str(self._common_fields(model)["relation_name"])
         return {
-            **self._named(model),
+            **self._common_fields(model),
             "relation_name": None,
             "name": name,
             "resource_type": "test",
             "unique_id": f"test.{self._package}.{name}.{number}",
-            "fqn": [self._package, *_parts(model.name), name],
+            "fqn": [self._package, *_split_name(model.name), name],
             "alias": name,
             "checksum": {"name": "none", "checksum": ""},
             "config": {"enabled": True, "materialized": "test", "severity": severity},
@@ -344,7 +342,7 @@ class _Artifacts:
             "language": "sql",
             "compiled": True,
             "compiled_code": _THIS.sub(lambda _: relation, audit.query),
-            **self._reads([model.name]),
+            **self._parent_fields([model.name]),
         }
 
     # -- the catalog ---------------------------------------------------------------------------
@@ -353,10 +351,10 @@ class _Artifacts:
         nodes: dict[str, Node] = {}
         sources: dict[str, Node] = {}
         for model in self.document.models:
-            if model.name not in self._shown or _materialized(model) == "ephemeral":
+            if model.name not in self._cells or _materialization(model) == "ephemeral":
                 continue
-            of = sources if _resource(model) == "source" else nodes
-            of[self._ids[model.name]] = self._table(model)
+            of = sources if _resource_type(model) == "source" else nodes
+            of[self._ids[model.name]] = self._catalog_node(model)
         return {
             "metadata": self._metadata(_CATALOG),
             "nodes": nodes,
@@ -364,9 +362,9 @@ class _Artifacts:
             "errors": None,
         }
 
-    def _table(self, model: Document.Model) -> Node:
+    def _catalog_node(self, model: Document.Model) -> Node:
         catalog, schema, name = self._relation(model)
-        rows = self._shown[model.name].rows
+        rows = self._cells[model.name].rows
         return {
             "unique_id": self._ids[model.name],
             "metadata": {
@@ -393,16 +391,16 @@ class _Artifacts:
         }
 
 
-def _parts(name: str) -> tuple[str, str]:
+def _split_name(name: str) -> tuple[str, str]:
     schema, _, last = name.partition(".")
     return schema, last
 
 
-def _resource(model: Document.Model) -> str:
+def _resource_type(model: Document.Model) -> str:
     return {"EXTERNAL": "source", "SEED": "seed"}.get(model.kind, "model")
 
 
-def _materialized(model: Document.Model) -> str:
+def _materialization(model: Document.Model) -> str:
     """Return the dbt materialization that is most like the model's kind."""
     if model.kind == "SEED":
         return "seed"
@@ -415,13 +413,13 @@ def _materialized(model: Document.Model) -> str:
     return "table" if model.kind == "FULL" else "incremental"
 
 
-def _column(column: Document.Column) -> Node:
-    said = {"vde": {"inherited_from": column.inherited_from}} if column.inherited_from else {}
+def _column_fields(column: Document.Column) -> Node:
+    details = {"vde": {"inherited_from": column.inherited_from}} if column.inherited_from else {}
     return {
         "name": column.name,
         "description": column.description or "",
         "data_type": column.type,
-        "meta": said,
+        "meta": details,
         "tags": [],
         "constraints": [],
     }

@@ -24,6 +24,5 @@ class OpenLineageSettings(PluginSettings):
     transport: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def mistakes(self) -> Iterator[tuple[str, str, str]]:
-        """Yield the mistake of a transport without a type."""
         if self.transport and not self.transport.get("type"):
             yield "transport", "has no type", "write { type = 'http', url = 'http://…' }"

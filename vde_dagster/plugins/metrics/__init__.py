@@ -2,8 +2,8 @@
 
 `definitions` reads `metrics/*.yaml`, `dialects` translates dbt's expressions, `layer` gets a
 metric's SQL from MetricFlow, `reading` finds the columns in that SQL, `kept` stores definitions
-with environments, `answers` compares metrics in two environments. Metrics are readers of models,
-like dashboards and syncs, so that plans and lineage include them.
+with environments, `answers` compares metrics in two environments. Plans and lineage treat a metric
+like a dashboard: as a consumer that reads columns of models.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ FOLDER = "metrics"
 
 
 def load_metrics(folder: Folder, path: Path, text: str, context: FileContext) -> LoadedFile:
-    """Read a file of `metrics/` as readers of models, together with the folder's other files.
+    """Read a file of `metrics/`, together with the folder's other files.
+
+    Each metric becomes an `Exposure`: a consumer that reads columns of models.
 
     Raises:
         ProjectError: MetricFlow rejects a metric or semantic model of the file.
@@ -43,9 +45,9 @@ def load_metrics(folder: Folder, path: Path, text: str, context: FileContext) ->
         AGGREGATIONS,
         MANIFEST,
         adapter_dialect,
-        manifest_in_spark,
+        translate_manifest,
     )
-    from vde_dagster.plugins.metrics.reading import readers_in
+    from vde_dagster.plugins.metrics.reading import file_exposures
 
     # dbt's compiled manifest is one file, next to the product's own files.
     own = folder.files_in(FOLDER, ".yaml", ".yml") if path.suffix != ".json" else ()
@@ -53,7 +55,7 @@ def load_metrics(folder: Folder, path: Path, text: str, context: FileContext) ->
     dialect = "spark"
     if path.suffix == ".json":
         manifest = folder.text(path.with_name(MANIFEST).as_posix())
-        text = manifest_in_spark(path, text, manifest, folder.settings)
+        text = translate_manifest(path, text, manifest, folder.settings)
         dialect = adapter_dialect(manifest)
     texts = {path: text, **{Path(one): folder.text(one) for one in others}}
     about = str(Path(found.origin).with_name("__about__.py"))
@@ -62,13 +64,13 @@ def load_metrics(folder: Folder, path: Path, text: str, context: FileContext) ->
     trusted = tuple(sorted({*folder.settings.trusted_functions, *AGGREGATIONS}))
     readers = (
         replace(one, dialect=dialect, dialect_trust=trusted)
-        for one in readers_in(path, texts, context.names)
+        for one in file_exposures(path, texts, context.names)
     )
     return replace(read, exposures=tuple(readers))
 
 
 def metrics_assets(catalog: AssetCatalog, settings: Settings) -> Iterable[Any]:
-    """Return an asset for each metric of a project; none if its files have mistakes."""
+    """Return a Dagster asset for each metric; none if the project's files have mistakes."""
     has_dbt = (settings.root / "dbt_project.yml").is_file() or settings.sources
     if catalog.live.errors or not ((settings.root / FOLDER).is_dir() or has_dbt):
         return ()
@@ -79,5 +81,5 @@ def metrics_assets(catalog: AssetCatalog, settings: Settings) -> Iterable[Any]:
     return make_assets(catalog, settings)
 
 
-def _is_outside(one: str, folder: Folder) -> bool:
-    return Path(one).is_dir() and not Path(one).resolve().is_relative_to(folder.root)
+def _is_outside(path: str, folder: Folder) -> bool:
+    return Path(path).is_dir() and not Path(path).resolve().is_relative_to(folder.root)

@@ -12,49 +12,50 @@ if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
     from vde_dagster.plugins.metrics.layer import Question, SemanticLayer
 
-SAME = 1e-9
+RELATIVE_TOLERANCE = 1e-9
 """Relative difference below which fractions are equal, because Spark adds them in any order."""
 
 
 @dataclass(frozen=True, slots=True)
 class DifferentValue:
-    """A metric's different values in two environments; None for an environment without the row.
+    """A metric's different values in two environments.
 
     Args:
-        by: The values of the dimensions, in the comparison's order.
+        key: The values of the dimensions, in the order of `ComparedMetrics.dimensions`.
+        first: The value in the first environment; None if that environment lacks the row.
     """
 
     metric: str
-    by: tuple[Any, ...]
-    one: Any
-    other: Any
+    key: tuple[Any, ...]
+    first: Any
+    second: Any
 
     @property
     def difference(self) -> Any:
-        """The other value minus this one; None unless both are numbers."""
-        if not isinstance(self.one, _NUMBERS) or not isinstance(self.other, _NUMBERS):
+        """The second value minus the first; None unless both are numbers."""
+        if not isinstance(self.first, _NUMBERS) or not isinstance(self.second, _NUMBERS):
             return None
-        if isinstance(self.one, float) or isinstance(self.other, float):
-            return float(self.other) - float(self.one)
-        return self.other - self.one
+        if isinstance(self.first, float) or isinstance(self.second, float):
+            return float(self.second) - float(self.first)
+        return self.second - self.first
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedMetrics:
-    """The comparison of metrics in two environments.
+    """Differences between the metrics of two environments.
 
     Args:
-        by: Names of the dimensions.
+        dimensions: Names of the dimensions that the values are grouped by.
         versions: The versions of the environments that were read.
-        same: Number of equal values.
+        equal_values: Number of values that are equal in both environments.
         redefined: Metrics with different definitions.
     """
 
-    by: tuple[str, ...]
+    dimensions: tuple[str, ...]
     versions: tuple[int, int]
     different: tuple[DifferentValue, ...]
-    same: int
-    redefined: tuple[str, ...]
+    equal_values: int
+    redefined_metrics: tuple[str, ...]
 
 
 def compare(
@@ -64,7 +65,9 @@ def compare(
     one: str,
     other: str,
 ) -> ComparedMetrics:
-    """Compare metrics in two environments or versions, each with its own definitions.
+    """Compute metrics in two environments and compare the values.
+
+    Each environment's metrics are computed by its own definitions.
 
     Raises:
         UsageError: MetricFlow refuses the question, or `Queries.run` fails.
@@ -84,14 +87,16 @@ def compare(
         for found in (first, second)
     )
     pairs = list(_pairs(before, after, metrics))
-    different = tuple(pair for pair in pairs if not _is_same(pair.one, pair.other))
+    different = tuple(pair for pair in pairs if not _is_equal(pair.first, pair.second))
     versions = (first.version, second.version)
     same = len(pairs) - len(different)
-    return ComparedMetrics(by, versions, different, same, redefined(layers, question))
+    return ComparedMetrics(by, versions, different, same, redefined_metrics(layers, question))
 
 
-def redefined(layers: tuple[SemanticLayer, SemanticLayer], question: Question) -> tuple[str, ...]:
-    """Return a question's metrics with different SQL in two semantic layers."""
+def redefined_metrics(
+    layers: tuple[SemanticLayer, SemanticLayer], question: Question
+) -> tuple[str, ...]:
+    """Return the names of a question's metrics whose SQL differs between two semantic layers."""
     one, other = layers
     asked = ((name, replace(question, names=(name,))) for name in question.names)
     return tuple(name for name, alone in asked if one.sql(alone) != other.sql(alone))
@@ -109,7 +114,9 @@ def _pairs(before: _Values, after: _Values, metrics: Sequence[str]) -> Iterator[
             yield DifferentValue(name, key, one, other)
 
 
-def _is_same(one: Any, other: Any) -> bool:
+def _is_equal(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=SAME) or (math.isnan(one) and math.isnan(other))
+        return math.isclose(one, other, rel_tol=RELATIVE_TOLERANCE) or (
+            math.isnan(one) and math.isnan(other)
+        )
     return bool(one == other)

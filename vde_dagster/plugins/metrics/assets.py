@@ -25,14 +25,14 @@ class MetricsConfig(dg.Config):
 
 
 def make_assets(catalog: AssetCatalog, settings: Settings) -> Iterator[dg.AssetsDefinition]:
-    """Yield one definition with an asset for each metric and saved query of a project."""
+    """Yield one Dagster definition with an asset for each metric and saved query of a project."""
     with Workspace.open(settings.root) as workspace:
         readers = [one for one in workspace.project.exposures if one.what == "metric"]
     if readers:
-        yield _assets(catalog, readers)
+        yield _define_assets(catalog, readers)
 
 
-def _assets(catalog: AssetCatalog, readers: Sequence[Exposure]) -> dg.AssetsDefinition:
+def _define_assets(catalog: AssetCatalog, readers: Sequence[Exposure]) -> dg.AssetsDefinition:
     names = catalog.names
     all_of = dg.AllPartitionMapping()
     # A publication, and a rollback, too, is an event of this asset.
@@ -61,9 +61,9 @@ def _assets(catalog: AssetCatalog, readers: Sequence[Exposure]) -> dg.AssetsDefi
         config = MetricsConfig(**context.op_execution_context.op_config)
         workspace = getattr(context.resources, names.resource).get()
         asked = [name for name, one in specs.items() if one.key in context.selected_asset_keys]
-        for name, told in _values(workspace, asked, config.environment):
-            told["environment"] = config.environment
-            yield dg.MaterializeResult(asset_key=specs[name].key, metadata=told)
+        for name, metadata in _compute_metadata(workspace, asked, config.environment):
+            metadata["environment"] = config.environment
+            yield dg.MaterializeResult(asset_key=specs[name].key, metadata=metadata)
 
     # Dagster's decorator would derive the names of inputs from keys of any characters.
     keys = dict.fromkeys(dep.asset_key for one in specs.values() for dep in one.deps)
@@ -85,10 +85,10 @@ def _assets(catalog: AssetCatalog, readers: Sequence[Exposure]) -> dg.AssetsDefi
     )
 
 
-def _values(
+def _compute_metadata(
     workspace: Workspace, asked: Sequence[str], environment: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield metadata by name: the values of metrics, and the rows of saved queries."""
+    """Yield (name, metadata): a metric's value, or a saved query's rows."""
     from vde_dagster.plugins.metrics.kept import semantic_layer
     from vde_dagster.plugins.metrics.layer import Question
 

@@ -68,7 +68,7 @@ def metrics_list(workspace: Workspace, output: Output, environment: OfFiles = No
     """
     from vde_dagster.plugins.metrics.kept import semantic_layer
 
-    found = list(semantic_layer(workspace, environment).described())
+    found = list(semantic_layer(workspace, environment).list_metrics())
     rows = [(one.name, one.type, ", ".join(one.by), one.description or "") for one in found]
     told = [
         {
@@ -101,11 +101,11 @@ def metrics_query(
     Examples: vde metrics query revenue --by route --env dev; vde metrics query revenue --grain
     month --where "route = 'JFK-LAX'" --env prod@41
     """
-    from vde_dagster.plugins.metrics.kept import require_kept, semantic_layer
+    from vde_dagster.plugins.metrics.kept import require_published_metrics, semantic_layer
     from vde_dagster.plugins.metrics.layer import Question
 
     layer = semantic_layer(workspace, environment)
-    require_kept(workspace, layer, names, environment)
+    require_published_metrics(workspace, layer, names, environment)
     question = Question(tuple(names), tuple(by or ()), tuple(where or ()), grain, limit)
     query = layer.sql(question)
     if sql:
@@ -131,25 +131,25 @@ def metrics_diff(
     Example: vde metrics diff dev prod --metric revenue --by route
     """
     from vde_dagster.plugins.metrics.answers import compare
-    from vde_dagster.plugins.metrics.kept import require_kept, semantic_layer
+    from vde_dagster.plugins.metrics.kept import require_published_metrics, semantic_layer
     from vde_dagster.plugins.metrics.layer import Question
 
     question = Question(tuple(metric), tuple(by or ()), tuple(where or ()), grain)
     layers = (semantic_layer(workspace, one), semantic_layer(workspace, other))
     for layer, environment in zip(layers, (one, other), strict=True):
-        require_kept(workspace, layer, metric, environment)
+        require_published_metrics(workspace, layer, metric, environment)
     found = compare(workspace, layers, question, one, other)
     rows = [
-        (*map(text_value, row.by), row.metric, *map(text_value, (row.one, row.other)),
+        (*map(text_value, row.key), row.metric, *map(text_value, (row.first, row.second)),
          "" if row.difference is None else text_value(row.difference))
         for row in found.different
     ]  # fmt: skip
     told: list[dict[str, Any]] = [
         {
             "metric": row.metric,
-            "by": dict(zip(found.by, map(json_value, row.by), strict=True)),
-            "one": json_value(row.one),
-            "other": json_value(row.other),
+            "by": dict(zip(found.dimensions, map(json_value, row.key), strict=True)),
+            "one": json_value(row.first),
+            "other": json_value(row.second),
             "difference": json_value(row.difference),
         }
         for row in found.different
@@ -158,13 +158,15 @@ def metrics_diff(
         {"environment": name, "version": version}
         for name, version in zip((one, other), found.versions, strict=True)
     ]
-    same = count(found.same, "value")
-    value = {"one": sides[0], "other": sides[1], "by": list(found.by), "different": told,
-             "redefined": list(found.redefined)}  # fmt: skip
-    table = simple_table((*found.by, "metric", one, other, "difference"), rows)
-    output.result({**value, "same": found.same}, table if rows else f"{same}, all the same in both")
-    if found.redefined:
-        names = ", ".join(found.redefined)
+    same = count(found.equal_values, "value")
+    value = {"one": sides[0], "other": sides[1], "by": list(found.dimensions), "different": told,
+             "redefined": list(found.redefined_metrics)}  # fmt: skip
+    table = simple_table((*found.dimensions, "metric", one, other, "difference"), rows)
+    output.result(
+        {**value, "same": found.equal_values}, table if rows else f"{same}, all the same in both"
+    )
+    if found.redefined_metrics:
+        names = ", ".join(found.redefined_metrics)
         output.note(f"defined differently in {other} than in {one}: {names}")
     if rows:
         output.note(f"[dim]{count(len(rows), 'value')} differ, {same} the same in both[/]")

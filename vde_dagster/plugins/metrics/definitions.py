@@ -1,4 +1,4 @@
-"""Metrics and semantic models as files define them: MetricFlow's own YAML, with places.
+"""Metrics and semantic models as files define them: MetricFlow's own YAML, with line numbers.
 
 A file is documents separated by `---`, each with one key: `semantic_model`, `metric`, `saved_query`
 or `project_configuration`, which has the time spines. A model's name refers to its table.
@@ -60,7 +60,7 @@ NO_SPINE = quote("no_time_spine", "is_declared")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document of a file.
+    """One of the YAML documents in a file of metrics.
 
     Args:
         what: The document's only key: `semantic_model`, `metric`, `saved_query` or
@@ -74,22 +74,21 @@ class Document:
 
     @property
     def name(self) -> str:
-        """Name of the defined object; empty without a name."""
+        """The `name` in the document; empty without a name."""
         return str(self.value.get("name") or "") if isinstance(self.value, dict) else ""
 
     def place(self, *keys: str | int) -> SourceLocation:
-        """Return the place of a value in the document."""
         return self.yaml.location((self.what, *keys))
 
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """All metrics of a project, parsed by MetricFlow.
+    """All metrics and semantic models of a project, parsed by MetricFlow.
 
     Args:
-        models: Models that semantic models are based on, by their names in SQL, with the place of
-            the first mention.
-        places: Places of metrics and saved queries, by name.
+        models: Models that semantic models are based on, by their quoted table names, with the
+            place of the first mention.
+        places: File and line of each metric and saved query, by name.
     """
 
     manifest: PydanticSemanticManifest
@@ -98,19 +97,19 @@ class Definitions:
 
 
 def read_definitions(texts: Mapping[Path, str], names: TableNames) -> Definitions:
-    """Read the files of a project's metrics together.
+    """Parse all files of metrics of a project together.
 
     Raises:
         ProjectError: All mistakes as one error, each with its place.
     """
-    reading = _Reading(names)
+    reading = _DefinitionsReader(names)
     for path, text in texts.items():
         reading.read(path, text)
-    return reading.finished()
+    return reading.build()
 
 
 @dataclass(slots=True)
-class _Reading:
+class _DefinitionsReader:
     names: TableNames
     documents: dict[tuple[str, str], Document] = field(default_factory=dict)
     objects: dict[str, list[Any]] = field(default_factory=lambda: {what: [] for what in _FORMS})
@@ -122,12 +121,14 @@ class _Reading:
         self.first = self.first or SourceLocation(path, 1)
         try:
             is_dbts = path.suffix == ".json"
-            for document in _dbt_documents(path, text) if is_dbts else _documents(path, text):
-                self._take(document, as_written=not is_dbts)
+            for document in (
+                _split_dbt_manifest(path, text) if is_dbts else _split_documents(path, text)
+            ):
+                self._add_document(document, as_written=not is_dbts)
         except ProjectError as error:
             self.mistakes += error.mistakes
 
-    def _take(self, document: Document, *, as_written: bool) -> None:
+    def _add_document(self, document: Document, *, as_written: bool) -> None:
         key = document.what, document.name
         earlier = self.documents.setdefault(key, document)
         if earlier is not document:
@@ -138,17 +139,20 @@ class _Reading:
         validator, parse = _FORMS[document.what]
         found = best_match(validator.iter_errors(document.value)) if as_written else None
         if found is not None:
-            keys = _keys(found.absolute_path)
+            keys = _key_path(found.absolute_path)
             odd = re.search(r"'([^']+)' w", found.message) if found.validator in _KEYS else None
-            raise _mistake(document, (*keys, odd[1]) if odd else keys, found.message)
+            raise _reading_error(document, (*keys, odd[1]) if odd else keys, found.message)
         value = document.value
         if document.what == "semantic_model":
-            value = {**value, "node_relation": self._relation(document, ("node_relation",), value)}
+            value = {
+                **value,
+                "node_relation": self._read_relation(document, ("node_relation",), value),
+            }
         elif document.what == "project_configuration":
             spines = [
                 {
                     **spine,
-                    "node_relation": self._relation(document, (*keys, "node_relation"), spine),
+                    "node_relation": self._read_relation(document, (*keys, "node_relation"), spine),
                 }
                 for number, spine in enumerate(value.get("time_spines") or ())
                 for keys in [("time_spines", number)]
@@ -157,11 +161,11 @@ class _Reading:
         try:
             self.objects[document.what].append(parse(value))
         except Exception as error:  # Of pydantic's first form, or whatever its validators raise.
-            (at, said) = _first_problem(error)
-            raise _mistake(document, at, said) from None
+            (at, message) = _read_first_problem(error)
+            raise _reading_error(document, at, message) from None
 
-    def _relation(self, document: Document, keys: KeyPath, around: Any) -> dict[str, Any]:
-        """Return the table of a semantic model as MetricFlow writes it into SQL."""
+    def _read_relation(self, document: Document, keys: KeyPath, around: Any) -> dict[str, Any]:
+        """Return the `node_relation` of a semantic model, with the table's quoted name."""
         given = dict(around.get("node_relation") or {})
         place = document.place(*keys)
         parts = [given.get(key) for key in ("database", "schema_name", "alias")]
@@ -171,7 +175,7 @@ class _Reading:
         self.models.setdefault(quoted, (name, place))
         return {"schema_name": name.namespace, "alias": name.name, "relation_name": quoted}
 
-    def finished(self) -> Definitions:
+    def build(self) -> Definitions:
         if self.mistakes:
             raise ProjectError.combine(self.mistakes)
         configured = self.objects["project_configuration"]
@@ -187,21 +191,23 @@ class _Reading:
         try:
             manifest = PydanticSemanticManifestTransformer.transform(manifest)
         except Exception as error:  # The type depends on the mistake.
-            raise self._unplaced(str(error)) from None
+            raise self._error_at_mention(str(error)) from None
         found = SemanticManifestValidator(max_workers=1).validate_semantic_manifest(manifest)
         if found.errors:
             # One mistake may break several rules: only the first one is reported.
-            told = {one.location: one for one in reversed([*map(self._issue, found.errors)])}
-            raise ProjectError.combine(told.values())
+            by_place = {
+                one.location: one for one in reversed([*map(self._convert_issue, found.errors)])
+            }
+            raise ProjectError.combine(by_place.values())
         return Definitions(manifest, self.models, self._places(manifest))
 
     def _places(self, manifest: PydanticSemanticManifest) -> dict[str, SourceLocation]:
-        """Return the places of metrics, including measures that are metrics, and saved queries."""
+        """Return the places of metrics and saved queries; a measure can be a metric, too."""
         found = {
             name: place
             for (what, _), document in self.documents.items()
             if what == "semantic_model"
-            for name, place in _elements(document)
+            for name, place in _list_elements(document)
         }
         for (what, name), document in self.documents.items():
             if what in ("metric", "saved_query"):
@@ -209,9 +215,8 @@ class _Reading:
         wanted = [one.name for one in (*manifest.metrics, *manifest.saved_queries)]
         return {name: found.get(name) or self.first or SourceLocation(Path()) for name in wanted}
 
-    def _issue(self, issue: Any) -> ProjectError:
-        """Convert an issue of MetricFlow's validation to a mistake with its place."""
-        context, said = issue.context, issue.message
+    def _convert_issue(self, issue: Any) -> ProjectError:
+        context, message = issue.context, issue.message
         element = getattr(context, "semantic_model_element", None)
         model = element or getattr(context, "semantic_model", None)
         metric = getattr(context, "metric", None)
@@ -219,15 +224,14 @@ class _Reading:
         own = ("semantic_model", model.semantic_model_name) if model else own
         document = self.documents.get(own) if own else None
         if document is None:
-            return self._unplaced(said)
-        named = dict(_elements(document)).get(element.element_name) if element else None
-        place = named or _named_in(document, said) or document.place()
-        return ProjectError(_single_line(said), hint=_HINT, location=place)
+            return self._error_at_mention(message)
+        named = dict(_list_elements(document)).get(element.element_name) if element else None
+        place = named or _find_mention(document, message) or document.place()
+        return ProjectError(_single_line(message), hint=_HINT, location=place)
 
-    def _unplaced(self, message: str) -> ProjectError:
-        """Return an error with a message, located at the first value that the message mentions."""
+    def _error_at_mention(self, message: str) -> ProjectError:
         every = self.documents.values()
-        places = (_named_in(one, message, names) for names in (False, True) for one in every)
+        places = (_find_mention(one, message, names) for names in (False, True) for one in every)
         place = next((place for place in places if place), self.first)
         return ProjectError(_single_line(message), hint=_HINT, location=place)
 
@@ -237,13 +241,12 @@ _SPINE = {
     "primary_column": {"name": "day", "time_granularity": "day"},
 }
 _KEYS = ("additionalProperties",)
-_DIVIDED = re.compile(r"^---[^\n]*$", re.MULTILINE)
+_SEPARATOR = re.compile(r"^---[^\n]*$", re.MULTILINE)
 
 
-def _documents(path: Path, text: str) -> Iterator[Document]:
-    """Yield the documents of a file, with line numbers in the file."""
+def _split_documents(path: Path, text: str) -> Iterator[Document]:
     begin = 0
-    for end in [*(found.start() for found in _DIVIDED.finditer(text)), len(text)]:
+    for end in [*(found.start() for found in _SEPARATOR.finditer(text)), len(text)]:
         part = text[begin:end]
         if part.startswith("---"):
             part = part.partition("\n")[2]
@@ -267,14 +270,15 @@ def _documents(path: Path, text: str) -> Iterator[Document]:
         yield Document(what, value, yaml)
 
 
-def _dbt_documents(path: Path, text: str) -> Iterator[Document]:
-    """Yield the documents of dbt's semantic manifest."""
+def _split_dbt_manifest(path: Path, text: str) -> Iterator[Document]:
     # Line numbers in a generated file would not help its reader.
     try:
         found = json.loads(text)
         listed = {what: found.get(f"{what}s") or [] for what in ("semantic_model", "metric")}
         listed["saved_query"] = found.get("saved_queries") or []
-        listed["project_configuration"] = [_configured(found.get("project_configuration") or {})]
+        listed["project_configuration"] = [
+            _read_time_spines(found.get("project_configuration") or {})
+        ]
     except (ValueError, AttributeError) as error:
         raise ProjectError(
             f"this is not a semantic manifest of dbt: {error}",
@@ -286,8 +290,7 @@ def _dbt_documents(path: Path, text: str) -> Iterator[Document]:
             yield Document(what, value, YamlDocument(path, {what: value}, {}))
 
 
-def _configured(written: dict[str, Any]) -> dict[str, Any]:
-    """Return the time spines of dbt's configuration."""
+def _read_time_spines(written: dict[str, Any]) -> dict[str, Any]:
     spines = list(written.get("time_spines") or ())
     # Legacy time spines have the names of their tables as texts.
     for one in () if spines else written.get("time_spine_table_configurations") or ():
@@ -301,7 +304,7 @@ def _configured(written: dict[str, Any]) -> dict[str, Any]:
 _PARTS = ("alias", "schema_name", "database")
 
 
-def _elements(document: Document) -> Iterator[tuple[str, SourceLocation]]:
+def _list_elements(document: Document) -> Iterator[tuple[str, SourceLocation]]:
     for group in _ELEMENTS:
         for number, one in enumerate(document.value.get(group) or ()):
             yield str(one.get("name")), document.place(group, number)
@@ -311,11 +314,11 @@ _WORD = re.compile(r"`([^`]+)`|['\"](\w+)['\"]|\b(\w+_\w+)\b")
 """A quoted text in a message, or a text that looks like a user-defined name."""
 
 
-def _named_in(document: Document, message: str, names: bool = True) -> SourceLocation | None:
-    """Return the place of a value that a message mentions.
+def _find_mention(document: Document, message: str, names: bool = True) -> SourceLocation | None:
+    """Return the place of the first value in a document that a message mentions.
 
     Args:
-        names: Whether names of objects count as values.
+        names: Whether values of the key `name` count.
     """
     words = {word for found in _WORD.findall(message) for word in found}
     waiting: list[tuple[KeyPath, Any]] = [((), document.value)]
@@ -335,25 +338,24 @@ def _is_name(keys: KeyPath) -> bool:
     return keys == ("name",) or (keys[0] in _ELEMENTS and keys[2:] == ("name",))
 
 
-def _first_problem(error: Exception) -> tuple[KeyPath, str]:
-    """Return the place and text of the first problem in a parsing error."""
-    told = getattr(error, "errors", None)
-    if not callable(told) or not (found := told()):
+def _read_first_problem(error: Exception) -> tuple[KeyPath, str]:
+    errors = getattr(error, "errors", None)
+    if not callable(errors) or not (found := errors()):
         return (), str(error)
     one = found[0]
-    keys = _keys(key for key in one["loc"] if key != "__root__")
+    keys = _key_path(key for key in one["loc"] if key != "__root__")
     return keys, f"{'.'.join(map(str, keys))}: {one['msg']}" if keys else str(one["msg"])
 
 
-def _keys(path: Any) -> KeyPath:
+def _key_path(path: Any) -> KeyPath:
     return tuple(key if isinstance(key, int) else str(key) for key in path)
 
 
-def _mistake(document: Document, keys: KeyPath, said: str) -> ProjectError:
+def _reading_error(document: Document, keys: KeyPath, message: str) -> ProjectError:
     what = document.what.replace("_", " ")
     named = f"the {what} '{document.name}'" if document.name else f"the {what}"
-    told = f"{named} cannot be read: {_single_line(said)}"
-    return document.yaml.error((document.what, *keys), told, _HINT)
+    text = f"{named} cannot be read: {_single_line(message)}"
+    return document.yaml.error((document.what, *keys), text, _HINT)
 
 
 def _single_line(text: str) -> str:
@@ -361,5 +363,4 @@ def _single_line(text: str) -> str:
 
 
 def unknown_metric(name: str, known: Mapping[str, object]) -> UsageError:
-    """Return the error for an unknown metric or saved query."""
     return UsageError(f"the metric '{name}' does not exist", hint=suggest(name, known, "metrics"))

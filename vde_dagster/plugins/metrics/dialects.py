@@ -17,14 +17,15 @@ _ADAPTER = re.compile(r'"adapter_type"\s*:\s*"(\w+)"')
 _DIALECTS = {"sqlserver": "tsql", "databricks": "spark"}
 """Dialects with other names than their adapters."""
 _JINJA = re.compile(r"\{\{.*?\}\}", re.DOTALL)
-_FILLED = re.compile(r"\bvde_jinja_(\d+)\b")
+_PLACEHOLDER = re.compile(r"\bvde_jinja_(\d+)\b")
 _KEYS = ("expr", "where_sql_template")
 
 
-def manifest_in_spark(path: Path, text: str, manifest: str, settings: Settings) -> str:
-    """Return a semantic manifest whose expressions are Spark SQL.
+def translate_manifest(path: Path, text: str, manifest: str, settings: Settings) -> str:
+    """Translate the expressions in dbt's semantic manifest to Spark SQL.
 
     Args:
+        text: The semantic manifest, as JSON.
         manifest: The text of dbt's `manifest.json`, which names the adapter.
 
     Raises:
@@ -38,18 +39,18 @@ def manifest_in_spark(path: Path, text: str, manifest: str, settings: Settings) 
     except ValueError:
         return text  # Its reader reports the mistake.
     mistakes = []
-    for name, holder, key in _expressions(whole, ""):
+    for name, holder, key in _find_expressions(whole, ""):
         try:
             holder[key] = _translate(holder[key], dialect, settings)
         except ValueError as problem:
-            mistakes.append(_mistake(path, name, holder[key], problem))
+            mistakes.append(_translation_error(path, name, holder[key], problem))
     if mistakes:
         raise ProjectError.combine(mistakes)
     return json.dumps(whole)
 
 
 def adapter_dialect(manifest: str) -> str:
-    """Return the SQLGlot dialect of the adapter in the text of dbt's manifest."""
+    """Find the adapter in the text of dbt's `manifest.json`, and return its SQLGlot dialect."""
     found = _ADAPTER.search(manifest)
     return _DIALECTS.get(found[1], found[1]) if found is not None else "spark"
 
@@ -58,30 +59,30 @@ AGGREGATIONS = ("avg", "median", "percentile_cont")
 """Functions in a metric's SQL that MetricFlow itself writes for Spark."""
 
 
-def _expressions(value: Any, name: str) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Yield each expression: the name of the element around it, its JSON object, and its key."""
+def _find_expressions(value: Any, name: str) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield (name of the enclosing element, its JSON object, the key that has an expression)."""
     if isinstance(value, list):
         for one in value:
-            yield from _expressions(one, name)
+            yield from _find_expressions(one, name)
     elif isinstance(value, dict):
         name = str(value.get("name") or name)
         for key, one in value.items():
             if key in _KEYS and isinstance(one, str):
                 yield name, value, key
             else:
-                yield from _expressions(one, name)
+                yield from _find_expressions(one, name)
 
 
 def _translate(text: str, dialect: str, settings: Settings) -> str:
-    """Translate an expression to Spark SQL, keeping each `{{ … }}` unchanged."""
+    """Translate an expression, keeping each Jinja part `{{ … }}` unchanged."""
     jinja = _JINJA.findall(text)
     numbers = iter(range(len(jinja)))
     plain = _JINJA.sub(lambda _: f"vde_jinja_{next(numbers)}", text)
     made = settings.in_spark(plain, dialect)
-    return _FILLED.sub(lambda found: jinja[int(found[1])], made)
+    return _PLACEHOLDER.sub(lambda found: jinja[int(found[1])], made)
 
 
-def _mistake(path: Path, name: str, text: str, problem: ValueError) -> ProjectError:
+def _translation_error(path: Path, name: str, text: str, problem: ValueError) -> ProjectError:
     hint = "write it in SQL that Spark has, too"
     function = getattr(problem.__cause__, "function", None)
     if function is not None:

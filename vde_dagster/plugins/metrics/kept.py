@@ -1,4 +1,4 @@
-"""Definitions of metrics, in the files and stored with an environment.
+"""Definitions of metrics, in the project's files and stored with an environment.
 
 A plan stores the texts of the metrics' files with its environment, so `prod@41` evaluates a metric
 by its definition at that version. An environment that an older release published has no stored
@@ -28,24 +28,25 @@ NAME = "metrics"
 """Name under which environments store the definitions of metrics."""
 
 
-def _kept_text(workspace: Handles) -> str | None:
-    """Return the texts of all metrics files as one text; None if they cannot be determined."""
+def _stored_text(workspace: Handles) -> str | None:
+    """Return the texts of all metrics files as JSON; None if MetricFlow is not installed."""
     if find_spec("metricflow") is None:
         return None
-    texts = {path.as_posix(): text for path, text in _texts(workspace).items()}
+    texts = {path.as_posix(): text for path, text in _read_texts(workspace).items()}
     return json.dumps(texts, sort_keys=True) if texts else ""
 
 
 def semantic_layer(workspace: Workspace, environment: str | None = None) -> SemanticLayer:
-    """Return the semantic layer of the files, or of an environment or a version (`prod@41`).
+    """Return the metrics in the project's files, or those stored with an environment (`prod@41`).
 
     Raises:
-        UsageError: Metrics or the environment do not exist, or MetricFlow is not installed.
+        UsageError: The project has no metrics, the environment does not exist, or MetricFlow is not
+            installed.
         ProjectError: A definition has a mistake, or reads a missing model or column.
     """
-    texts, snapshots = _kept_definitions(workspace, environment) if environment else ({}, None)
+    texts, snapshots = _stored_definitions(workspace, environment) if environment else ({}, None)
     if not texts:
-        texts, snapshots = _texts(workspace), None
+        texts, snapshots = _read_texts(workspace), None
     if not texts:
         raise UsageError(
             f"the project has no metrics in {workspace.root / FOLDER}",
@@ -56,7 +57,7 @@ def semantic_layer(workspace: Workspace, environment: str | None = None) -> Sema
         raise UsageError("metrics need MetricFlow, which is not installed", hint=hint)
     from vde_dagster.plugins.metrics.definitions import read_definitions
     from vde_dagster.plugins.metrics.layer import SemanticLayer
-    from vde_dagster.plugins.metrics.reading import readers
+    from vde_dagster.plugins.metrics.reading import metric_exposures
 
     layer = SemanticLayer(read_definitions(texts, workspace.project.names))
     models = workspace.project.models if snapshots is None else snapshots
@@ -70,21 +71,23 @@ def semantic_layer(workspace: Workspace, environment: str | None = None) -> Sema
         if name not in models
     ]
     known = workspace.snapshots() if snapshots is None else snapshots
-    mistakes = [*missing, *workspace.models.mistakes_in_readers(readers(layer), known)]
+    mistakes = [*missing, *workspace.models.mistakes_in_readers(metric_exposures(layer), known)]
     if mistakes:
         raise ProjectError.combine(mistakes)
     return layer
 
 
-def require_kept(
+def require_published_metrics(
     workspace: Workspace, layer: SemanticLayer, names: Sequence[str], environment: str
 ) -> None:
-    """Check that an environment's definitions include the given metrics of the files.
+    """Check that an environment stores the definitions of the given metrics.
 
     Raises:
-        UsageError: A metric is only in the files.
+        UsageError: A metric is defined in the files, but not published to the environment.
     """
-    missing = [name for name in names if name not in layer.metrics and name not in layer.saved]
+    missing = [
+        name for name in names if name not in layer.metrics and name not in layer.saved_queries
+    ]
     if not missing:
         return
     try:
@@ -92,7 +95,7 @@ def require_kept(
     except VdeError:
         return
     for name in missing:
-        if name in files.metrics or name in files.saved:
+        if name in files.metrics or name in files.saved_queries:
             plan = environment.partition("@")[0]
             raise UsageError(
                 f"'{environment}' does not have the metric '{name}' of the files",
@@ -100,52 +103,53 @@ def require_kept(
             )
 
 
-def _kept_readers(workspace: Handles, environment: Environment) -> tuple[Exposure, ...] | None:
-    """Return the metrics that an environment keeps, as readers of models; None if unknown."""
+def _stored_exposures(workspace: Handles, environment: Environment) -> tuple[Exposure, ...] | None:
+    """Return the metrics stored with an environment; None if their texts cannot be read."""
     text = environment.kept.get(NAME)
     if text is None or find_spec("metricflow") is None:
         return None
     from vde_dagster.plugins.metrics.definitions import read_definitions
     from vde_dagster.plugins.metrics.layer import SemanticLayer
-    from vde_dagster.plugins.metrics.reading import readers
+    from vde_dagster.plugins.metrics.reading import metric_exposures
 
-    texts = {Path(path): said for path, said in json.loads(text).items()}
+    texts = {Path(path): text for path, text in json.loads(text).items()}
     with suppress(VdeError):  # If the files cannot be read, names cannot be resolved either.
-        return tuple(readers(SemanticLayer(read_definitions(texts, workspace.project.names))))
+        return tuple(
+            metric_exposures(SemanticLayer(read_definitions(texts, workspace.project.names)))
+        )
     return None
 
 
-KEPT = Keeper(_kept_text, _kept_readers, "metric")
+KEPT = Keeper(_stored_text, _stored_exposures, "metric")
 
 
-def _kept_definitions(
+def _stored_definitions(
     workspace: Workspace, environment: str
 ) -> tuple[dict[Path, str], Mapping[ModelName, Snapshot] | None]:
-    shown = workspace.environments.named(environment)
-    text = shown.kept.get(NAME)
+    published = workspace.environments.named(environment)
+    text = published.kept.get(NAME)
     if text is None:
         return {}, None
     texts = {Path(path): text for path, text in json.loads(text).items()}
-    return texts, workspace.environments.snapshots(shown)
+    return texts, workspace.environments.snapshots(published)
 
 
-def _texts(workspace: Handles) -> dict[Path, str]:
+def _read_texts(workspace: Handles) -> dict[Path, str]:
     files = workspace.files_in(FOLDER, ".yaml", ".yml")
     if find_spec("metricflow") is not None:
         # If dbt compiled, its manifest names its metrics; of own files a reader is enough.
-        readers = [one for one in workspace.project.exposures if one.what == "metric"]
-        paths = {one.location.path for one in readers}
+        exposures = [one for one in workspace.project.exposures if one.what == "metric"]
+        paths = {one.location.path for one in exposures}
         dbts = sorted(path.as_posix() for path in paths if path.suffix == ".json")
         files = [*(files if len(paths) > len(dbts) else ()), *dbts]
-    return {Path(one): _text(workspace, Path(one)) for one in files}
+    return {Path(one): _read_text(workspace, Path(one)) for one in files}
 
 
-def _text(workspace: Handles, path: Path) -> str:
-    """Return the text of a file of metrics in Spark SQL."""
+def _read_text(workspace: Handles, path: Path) -> str:
     text = workspace.text(path.as_posix())
     if path.suffix != ".json":
         return text
-    from vde_dagster.plugins.metrics.dialects import MANIFEST, manifest_in_spark
+    from vde_dagster.plugins.metrics.dialects import MANIFEST, translate_manifest
 
     manifest = workspace.text(path.with_name(MANIFEST).as_posix())
-    return manifest_in_spark(path, text, manifest, workspace.settings)
+    return translate_manifest(path, text, manifest, workspace.settings)

@@ -1,4 +1,4 @@
-"""The semantic layer: questions about metrics as Spark SQL, which MetricFlow writes.
+"""The semantic layer: metrics and dimensions in, Spark SQL out, written by MetricFlow.
 
 A dimension has MetricFlow's name (`airline__airline_name`) or, if that is unambiguous, its last
 part (`airline_name`). MetricFlow refuses joins that would count rows twice.
@@ -38,7 +38,7 @@ for _name in ("metricflow", "metricflow_semantics", "metricflow_semantic_interfa
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question about metrics.
+    """Metrics to compute, with the dimensions to group by and the conditions.
 
     Args:
         names: Metrics, or one saved query.
@@ -56,8 +56,8 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class DescribedMetric:
-    """A metric, or a saved query, for a list.
+class MetricListing:
+    """A row of `vde metrics list`: a metric or a saved query.
 
     Args:
         type: `simple`, `ratio`, `cumulative`, `derived`, `conversion`, or `saved query`.
@@ -73,13 +73,13 @@ class DescribedMetric:
 
 
 class SemanticLayer:
-    """Writes SQL for a project's metrics with MetricFlow's engine."""
+    """Writes the SQL of a project's metrics with MetricFlow's engine."""
 
     def __init__(self, definitions: Definitions) -> None:
         self.definitions = definitions
         manifest = definitions.manifest
         self.metrics = {m.name: m for m in manifest.metrics if not m.type_params.is_private}
-        self.saved = {one.name: one for one in manifest.saved_queries}
+        self.saved_queries = {one.name: one for one in manifest.saved_queries}
 
     @cached_property
     def _lookup(self) -> SemanticManifestLookup:
@@ -87,33 +87,33 @@ class SemanticLayer:
 
     @cached_property
     def _engine(self) -> MetricFlowEngine:
-        return MetricFlowEngine(self._lookup, _Spark())
+        return MetricFlowEngine(self._lookup, _SparkSqlClient())
 
-    def described(self) -> Iterator[DescribedMetric]:
-        """Yield the metrics, and then the saved queries."""
+    def list_metrics(self) -> Iterator[MetricListing]:
+        """Yield a description of each metric, then of each saved query."""
         places = self.definitions.places
         for metric in self.metrics.values():
             by = tuple(self.group_bys([metric.name]))
             type_ = str(metric.type.value).lower()
-            said = metric.description, metric.label
-            yield DescribedMetric(metric.name, type_, *said, by, places[metric.name])
-        for one in self.saved.values():
+            texts = metric.description, metric.label
+            yield MetricListing(metric.name, type_, *texts, by, places[metric.name])
+        for one in self.saved_queries.values():
             names = tuple(one.query_params.metrics)
-            said = one.description or f"{', '.join(names)}", one.label
-            by = tuple(map(_plain, one.query_params.group_by))
-            yield DescribedMetric(one.name, "saved query", *said, by, places[one.name])
+            texts = one.description or f"{', '.join(names)}", one.label
+            by = tuple(map(_dimension_name, one.query_params.group_by))
+            yield MetricListing(one.name, "saved query", *texts, by, places[one.name])
 
     def group_bys(self, names: Sequence[str]) -> list[str]:
-        """Return the dimensions and entities that metrics have in common, sorted by name."""
+        """Return the sorted dimensions and entities that all given metrics can be grouped by."""
         return sorted(self._dimensions(names))
 
     def _dimensions(self, names: Sequence[str]) -> dict[str, _GroupBy]:
-        """Return the dimensions and entities that metrics share, by their name in `Question.by`."""
+        """Return the group-bys that metrics share, by their name in `Question.by`."""
         # The name of a joined model's entity contains the path to it (`customer__region`). For a
         # metric's own entity, only the short name is returned, not MetricFlow's `order__customer`.
         common = self._lookup.metric_lookup.get_common_group_by_items(
             metric_references=tuple(map(MetricReference, names)),
-            set_filter=GroupByItemSetFilter.create(any_properties_denylist=_NOT_LISTED),
+            set_filter=GroupByItemSetFilter.create(any_properties_denylist=_UNLISTED_GROUP_BYS),
         )
         specs = common.annotated_specs
         own = {one.spec.element_name for one in specs if not one.spec.entity_links}
@@ -130,24 +130,24 @@ class SemanticLayer:
         return found
 
     def metric_names(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return a question's metrics; for a saved query, the metrics in the query.
+        """Replace the name of a saved query by the metrics in the query.
 
         Raises:
             UsageError: A name is unknown, or a saved query is combined with other names.
         """
         for name in names:
-            if name not in self.metrics and name not in self.saved:
-                raise unknown_metric(name, {**self.metrics, **self.saved})
+            if name not in self.metrics and name not in self.saved_queries:
+                raise unknown_metric(name, {**self.metrics, **self.saved_queries})
         asked = [name for name in names if name not in self.metrics]
         if asked and len(names) > 1:
             raise UsageError(
                 f"'{asked[0]}' is a saved query, and cannot be combined with other names",
                 hint="query each alone",
             )
-        return tuple(self.saved[asked[0]].query_params.metrics) if asked else tuple(names)
+        return tuple(self.saved_queries[asked[0]].query_params.metrics) if asked else tuple(names)
 
     def sql(self, question: Question) -> str:
-        """Write the SQL of a question.
+        """Return the SQL that computes the metrics of a question.
 
         Its tables have the names of models, between back quotes.
 
@@ -155,10 +155,10 @@ class SemanticLayer:
             UsageError: A metric or dimension does not exist, or MetricFlow refuses the question.
         """
         metrics = self.metric_names(question.names)
-        by = [self._resolved(one, metrics) for one in question.by]
+        by = [self._resolve_dimension(one, metrics) for one in question.by]
         if question.grain is not None:
             by.insert(0, self._time(question.grain, metrics))
-        where = [self._condition(one, metrics) for one in question.where]
+        where = [self._template_condition(one, metrics) for one in question.where]
         is_saved = question.names[0] not in self.metrics
         if is_saved and by:
             raise UsageError(
@@ -171,16 +171,16 @@ class SemanticLayer:
                 **told,
                 group_by_names=by or None,
                 where_constraints=where or None,
-                order_by_names=(self._order(question.names[0]) if is_saved else by) or None,
+                order_by_names=(self._sort_columns(question.names[0]) if is_saved else by) or None,
                 limit=question.limit,
             )
             statement = self._engine.explain(request).sql_statement
         except (MetricFlowException, ValueError, NotImplementedError, AssertionError) as error:
             raise UsageError(
-                f"MetricFlow refuses {', '.join(question.names)}: {_message(error)}",
+                f"MetricFlow refuses {', '.join(question.names)}: {_short_message(error)}",
                 hint="list the dimensions of each metric: vde metrics list",
             ) from error
-        sql = _without_comments(statement.sql)
+        sql = _remove_comments(statement.sql)
         if NO_SPINE in sql:
             raise UsageError(
                 f"{', '.join(question.names)} needs a table of days, a time spine, but none is "
@@ -190,12 +190,11 @@ class SemanticLayer:
             )
         return sql
 
-    def _order(self, saved: str) -> list[str]:
-        """Return the dimensions that sort a saved query's rows; none if it has its own ORDER BY."""
-        asked = self.saved[saved].query_params
+    def _sort_columns(self, saved: str) -> list[str]:
+        asked = self.saved_queries[saved].query_params
         if asked.order_by or not all(map(_PLAIN.fullmatch, asked.group_by)):
             return []
-        return [*map(_plain, asked.group_by)]
+        return [*map(_dimension_name, asked.group_by)]
 
     def _time(self, grain: str, metrics: Sequence[str]) -> str:
         if grain not in GRAINS:
@@ -207,12 +206,12 @@ class SemanticLayer:
             )
         return f"{_TIME}__{grain}"
 
-    def _resolved(self, name: str, metrics: Sequence[str]) -> str:
+    def _resolve_dimension(self, name: str, metrics: Sequence[str]) -> str:
         """Return a dimension's MetricFlow name; raise UsageError if it is missing or ambiguous."""
         stem, _, unit = name.lower().rpartition("__")
         stem, unit = (stem, f"__{unit}") if stem and unit in _UNITS else (name.lower(), "")
         known = self.group_bys(metrics)
-        found = [one for one in known if one == stem] or _ending(known, stem)
+        found = [one for one in known if one == stem] or _names_ending_with(known, stem)
         if len(found) == 1:
             return found[0] + unit
         asked = ", ".join(metrics)
@@ -222,7 +221,7 @@ class SemanticLayer:
                 hint="write one of these",
             )
         others = sorted({by for one in self.metrics for by in self.group_bys([one])})
-        if stem in others or _ending(others, stem):
+        if stem in others or _names_ending_with(others, stem):
             raise UsageError(
                 f"{asked} cannot be grouped by '{name}': it cannot be joined to every metric "
                 "without counting rows more than once",
@@ -235,8 +234,8 @@ class SemanticLayer:
             hint=suggest(stem, [*known, *ends], otherwise=possible),
         )
 
-    def _condition(self, text: str, metrics: Sequence[str]) -> str:
-        """Return a condition with a template for each column, such as `{{ Dimension('a') }}`."""
+    def _template_condition(self, text: str, metrics: Sequence[str]) -> str:
+        """Replace each column in a condition by a template, such as `{{ Dimension('a') }}`."""
         if _TEMPLATE.search(text):
             return text
         try:
@@ -267,7 +266,7 @@ class SemanticLayer:
         ]
         for parts, places in condition.mentions:
             whole = "__".join(parts).lower()
-            first = [parts[0].lower(), *_ending(list(dimensions), parts[0].lower())]
+            first = [parts[0].lower(), *_names_ending_with(list(dimensions), parts[0].lower())]
             is_path = any(dimensions[name].is_entity for name in first if name in dimensions)
             if len(parts) > 1 and is_path:  # `customer.region`, not a field of a struct
                 edits.append(Edit(places[0][0], places[-1][1], self._template(whole, metrics)))
@@ -278,7 +277,7 @@ class SemanticLayer:
 
     def _template(self, name: str, metrics: Sequence[str]) -> str:
         """Return a dimension or entity as a template, such as `{{ Entity('a') }}`."""
-        found = self._resolved(name, metrics)
+        found = self._resolve_dimension(name, metrics)
         dimensions = self._dimensions(metrics)
         unit = ""
         if found not in dimensions:
@@ -309,18 +308,16 @@ class _GroupBy:
     grain: str | None
 
 
-class _Spark:
-    """Spark's dialect for MetricFlow."""
-
+class _SparkSqlClient:
     sql_engine_type = SqlEngine.DATABRICKS
     sql_plan_renderer = DatabricksSqlPlanRenderer()
 
     def render_bind_parameter_key(self, bind_parameter_key: str) -> str:
-        """Return how a query's text refers to a parameter."""
+        """Return `:name`, the form of a parameter in a query's text."""
         return f":{bind_parameter_key}"
 
 
-_NOT_LISTED = frozenset(
+_UNLISTED_GROUP_BYS = frozenset(
     {
         GroupByItemProperty.DERIVED_TIME_GRANULARITY,
         GroupByItemProperty.DATE_PART,
@@ -335,8 +332,7 @@ _COMMENT = re.compile(r"^[ \t]*--.*(?:\n|\Z)", re.MULTILINE)
 _PLAIN = re.compile(r"\w+\('(\w+)'(?:, *'(\w+)')?\)")
 
 
-def _without_comments(sql: str) -> str:
-    """Remove comment lines from MetricFlow's SQL, except inside of texts."""
+def _remove_comments(sql: str) -> str:
     inside = [
         (token.start, token.end)
         for token in Token.split(sql)
@@ -347,21 +343,20 @@ def _without_comments(sql: str) -> str:
     ).strip("\n")
 
 
-def _plain(written: str) -> str:
+def _dimension_name(written: str) -> str:
     """Convert a saved query's dimension, such as `TimeDimension('a', 'day')`, to `a__day`."""
     found = _PLAIN.search(written)
     return "__".join(part for part in found.groups() if part) if found else written
 
 
-def _ending(known: Sequence[str], stem: str) -> list[str]:
-    """Return the names that end with `__stem`, and among these only those with the fewest parts."""
+def _names_ending_with(known: Sequence[str], stem: str) -> list[str]:
+    """Return the names that end with `__stem` and have the fewest parts."""
     found = [one for one in known if one.endswith(f"__{stem}")]
     least = min((one.count("__") for one in found), default=0)
     return [one for one in found if one.count("__") == least]
 
 
-def _message(error: Exception) -> str:
-    """Return MetricFlow's message without its internal context."""
+def _short_message(error: Exception) -> str:
     found = re.search(r"Message:\s+(.*?)(?:\n\s*\n|\Z)", str(error), re.DOTALL)
     message = " ".join((found[1] if found else str(error)).split())
     return message.partition(" Common issues are:")[0][:400]

@@ -29,7 +29,7 @@ VERSION = "0.2.0.dev0"
 
 @dataclass(frozen=True, slots=True)
 class OssieDocument:
-    """A project's semantic models and metrics over the views of an environment.
+    """A project's metrics as an Apache Ossie document, over an environment's views.
 
     Args:
         value: JSON data.
@@ -40,14 +40,13 @@ class OssieDocument:
     left_out: tuple[str, ...]
 
     def yaml(self) -> str:
-        """Return the document as YAML."""
         return yaml.safe_dump(self.value, sort_keys=False, allow_unicode=True, width=100)
 
 
 def make_document(
     layer: SemanticLayer, environment: Environment, catalog: str, name: str
 ) -> OssieDocument:
-    """Write the semantic layer as Ossie, with the views of an environment as datasets."""
+    """Convert the semantic layer to an Ossie document whose datasets are an environment's views."""
     converter = MSIToOSIConverter(OSIDialect.DATABRICKS)
     made = converter.convert(layer.definitions.manifest, osi_model_name=name)
     found = json.loads(made.output.to_osi_json())

@@ -1,8 +1,8 @@
 """The columns that a metric reads, found by the lineage of the SQL that MetricFlow writes.
 
-This SQL groups by the metric's time only. So a metric reads the columns of its measures, its
-conditions, its time, and of the joins for these, but not of its other dimensions. A saved query
-also reads the dimensions that it names.
+The analyzed SQL is grouped only by the metric's time. So a metric reads the columns of its
+measures, its conditions, its time, and of the joins for these, but not of its other dimensions. A
+saved query also reads the dimensions that it names.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from vde_dagster.api.values import quote
 from vde_dagster.plugins.metrics.definitions import Definitions, read_definitions
 from vde_dagster.plugins.metrics.layer import Question, SemanticLayer
 
-_last: dict[object, Definitions | ProjectError] = {}
+_cache: dict[object, Definitions | ProjectError] = {}
 
 
-def readers_in(path: Path, texts: Mapping[Path, str], names: TableNames) -> tuple[Exposure, ...]:
-    """Return the metrics and saved queries that one file defines, as readers of models.
+def file_exposures(
+    path: Path, texts: Mapping[Path, str], names: TableNames
+) -> tuple[Exposure, ...]:
+    """Return the metrics and saved queries that one file defines, with the columns that they read.
 
     Args:
         texts: The texts of all files of metrics, by path.
@@ -33,60 +35,57 @@ def readers_in(path: Path, texts: Mapping[Path, str], names: TableNames) -> tupl
     Raises:
         ProjectError: This file has mistakes.
     """
-    found = _definitions(texts, names)
+    found = _parse_cached(texts, names)
     if isinstance(found, ProjectError):
         own = [one for one in found.mistakes if one.location is None or one.location.path == path]
         if own:
             raise ProjectError.combine(own)
         return ()
     layer = SemanticLayer(found)
-    return tuple(readers(layer, path))
+    return tuple(metric_exposures(layer, path))
 
 
-def readers(layer: SemanticLayer, path: Path | None = None) -> Iterator[Exposure]:
-    """Yield the metrics and saved queries of one file, or of all files, as readers of models.
+def metric_exposures(layer: SemanticLayer, path: Path | None = None) -> Iterator[Exposure]:
+    """Yield the metrics and saved queries of a semantic layer, with the columns that they read.
+
+    Args:
+        path: Yield only definitions in this file.
 
     Raises:
         ProjectError: MetricFlow refuses to write the SQL of a metric or query.
     """
     definitions = layer.definitions
-    for name in (*layer.metrics, *layer.saved):
+    for name in (*layer.metrics, *layer.saved_queries):
         place = definitions.places[name]
         if path is not None and place.path != path:
             continue
         try:
             sql = _metric_sql(layer, name)
-            read = columns_read(layer, name, sql)
+            read = read_metric_columns(layer, name, sql)
         except UsageError as error:
             raise ProjectError(error.message, hint=error.hint, location=place) from error
-        named = ((*definitions.models[table], column) for table, column in _sorted(read))
+        named = ((*definitions.models[table], column) for table, column in _sort_columns(read))
         reads = tuple((model, column, at) for model, at, column in named)
-        described = layer.metrics.get(name) or layer.saved[name]
+        described = layer.metrics.get(name) or layer.saved_queries[name]
         yield Exposure(name, None, None, reads, place, "metric", described.description, sql)
 
 
 def _metric_sql(layer: SemanticLayer, name: str) -> str:
-    """Return MetricFlow's SQL for a metric grouped by its time, or for a saved query.
-
-    Raises:
-        UsageError: MetricFlow refuses to write it.
-    """
     has_time = name in layer.metrics and "metric_time" in layer.group_bys([name])
     return layer.sql(Question((name,), ("metric_time",) if has_time else ()))
 
 
-def columns_read(layer: SemanticLayer, name: str, sql: str) -> set[tuple[str, str | None]]:
-    """Return the columns that a metric or a saved query reads.
+def read_metric_columns(layer: SemanticLayer, name: str, sql: str) -> set[tuple[str, str | None]]:
+    """Return (quoted model, column) for each column that a metric's SQL reads.
 
-    Each column is a pair of the quoted model and the column's name. None as the name means all
-    columns of the model.
+    A metric that may read all columns of a model has None as the column.
     """
     from vde_dagster.api.lineage import analyze
 
     models = layer.definitions.models
     tables = {str(model): table for table, (model, _) in models.items()}
     try:
-        named = _named(sql)
+        named = _columns_by_table(sql)
         schema = {
             str(models[table][0]): dict.fromkeys(sorted(columns), "UNKNOWN")
             for table, columns in named.items()
@@ -105,12 +104,11 @@ def columns_read(layer: SemanticLayer, name: str, sql: str) -> set[tuple[str, st
     return {(tables[table], column.lower()) for table, column in sources}
 
 
-def _sorted(read: set[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
+def _sort_columns(read: set[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
     return sorted(read, key=lambda one: (one[0], one[1] or ""))
 
 
-def _named(sql: str) -> dict[str, set[str]]:
-    """Return the columns that a query reads, by quoted table."""
+def _columns_by_table(sql: str) -> dict[str, set[str]]:
     # A column without a table's name counts for all tables. MetricFlow writes such columns only in
     # queries of one table.
     from sqlglot.optimizer.scope import traverse_scope
@@ -130,13 +128,13 @@ def _named(sql: str) -> dict[str, set[str]]:
     return found
 
 
-def _definitions(texts: Mapping[Path, str], names: TableNames) -> Definitions | ProjectError:
-    """Return the definitions in the given files, or the error if the files have mistakes."""
+def _parse_cached(texts: Mapping[Path, str], names: TableNames) -> Definitions | ProjectError:
+    """Parse files of metrics, with a cache of the last result; return the error if there is one."""
     key = (tuple(sorted((path.as_posix(), text) for path, text in texts.items())), repr(names))
-    if key not in _last:
-        _last.clear()
+    if key not in _cache:
+        _cache.clear()
         try:
-            _last[key] = read_definitions(dict(sorted(texts.items())), names)
+            _cache[key] = read_definitions(dict(sorted(texts.items())), names)
         except ProjectError as error:
-            _last[key] = error
-    return _last[key]
+            _cache[key] = error
+    return _cache[key]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def notify_sensors(settings: Settings) -> Iterable[Any]:
-    """Return the sensor that sends notifications, if the project configures any."""
+    """Return the Dagster sensor that sends notifications, if the project configures receivers."""
     if not settings.plugins.get("notify"):
         return ()
     from vde_dagster.plugins.notifications.sensor import notify_sensor

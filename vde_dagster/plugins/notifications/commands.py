@@ -26,10 +26,12 @@ def notify_send(workspace: Workspace, output: Output) -> None:
     The exit code is 1 if a service accepted nothing; the next call continues there. Example:
     vde notify send
     """
-    from vde_dagster.plugins.notifications.deliver import send, sentence
+    from vde_dagster.plugins.notifications.deliver import describe_result, send_notifications
 
-    done = send(workspace)
-    output.result({"receivers": [asdict(one) for one in done]}, "\n".join(map(sentence, done)))
+    done = send_notifications(workspace)
+    output.result(
+        {"receivers": [asdict(one) for one in done]}, "\n".join(map(describe_result, done))
+    )
     if any(one.problem for one in done):
         raise typer.Exit(1)
 
@@ -40,10 +42,10 @@ def notify_test(workspace: Workspace, output: Output, target: Target) -> None:
 
     Example: vde notify test team
     """
-    from vde_dagster.plugins.notifications.deliver import notify
-    from vde_dagster.plugins.notifications.settings import receivers
+    from vde_dagster.plugins.notifications.deliver import send_message
+    from vde_dagster.plugins.notifications.settings import read_receivers
 
-    found = receivers(workspace.settings)
+    found = read_receivers(workspace.settings)
     known = [one for one in found if one.name == target or one.name.startswith(f"{target}/")]
     if not known:
         names = [one.name for one in found]
@@ -53,5 +55,5 @@ def notify_test(workspace: Workspace, output: Output, target: Target) -> None:
     project = workspace.settings.name
     body = f"Nothing happened: this is the message of `vde notify test {target}`."
     for one in known:
-        notify(one, f"[{project}] a test of notifications", body, "info")
+        send_message(one, f"[{project}] a test of notifications", body, "info")
     output.result({"receiver": target}, f"{target} accepted the message")

@@ -1,4 +1,4 @@
-"""Sending: each receiver follows the outbox with its own position, and gets each message once.
+"""Sending of notifications: each receiver has its own position in the outbox.
 
 The position moves as soon as a service has accepted a message. If the process is killed, the next
 call repeats only the message in transit. An unavailable service delays only its own receivers.
@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from vde_dagster.api.errors import ExecutionError, ProjectError, UsageError
 from vde_dagster.api.values import count, expand_secrets, how_to_install
-from vde_dagster.plugins.notifications.late import note_late
+from vde_dagster.plugins.notifications.late import record_late_models
 from vde_dagster.plugins.notifications.messages import Message, Messages, Tone
-from vde_dagster.plugins.notifications.settings import Address, Receiver, receivers
+from vde_dagster.plugins.notifications.settings import Address, Receiver, read_receivers
 
 if TYPE_CHECKING:
     from vde_dagster.api.workspace import OutboxRecord, Workspace
@@ -33,14 +33,14 @@ _MOST_TOGETHER = 20
 
 
 @dataclass(slots=True)
-class Notified:
-    """The result for a receiver.
+class DeliveryResult:
+    """Result of sending messages to a receiver.
 
     Args:
         sent: Number of messages; a combined message counts as one.
-        told: Number of records in these messages.
-        held: Records that wait because the receiver has reached its limit for this hour.
-        forgotten: Records that were deleted before they could be sent.
+        told: Number of events in these messages.
+        held: Events that wait because the receiver has reached its limit for this hour.
+        forgotten: Events that were deleted before they could be sent.
         problem: The reason why the receiver did not get all messages.
     """
 
@@ -52,18 +52,19 @@ class Notified:
     problem: str = ""
 
 
-def send(workspace: Workspace, is_late: Callable[[], bool] = lambda: False) -> list[Notified]:
-    """Send every receiver its new messages, beginning with the receiver that waits longest.
+def send_notifications(
+    workspace: Workspace, is_late: Callable[[], bool] = lambda: False
+) -> list[DeliveryResult]:
+    """Send each receiver messages about new events, the receiver that waits longest first.
 
     Args:
-        is_late: Returns True when the remaining records and receivers should wait for the next
-            call.
+        is_late: Returns True when the remaining events and receivers should wait for the next call.
 
     Raises:
         UsageError: No receivers are configured, or Apprise is not installed.
         ConflictError: Another process sends at this moment.
     """
-    found = receivers(workspace.settings)
+    found = read_receivers(workspace.settings)
     if not found:
         raise UsageError(
             "no receivers of notifications are configured",
@@ -73,7 +74,7 @@ def send(workspace: Workspace, is_late: Callable[[], bool] = lambda: False) -> l
     messages = Messages(workspace)
     owner = f"process {os.getpid()}, {uuid.uuid4().hex[:8]}"
     with workspace.store.leases.holding("notify", owner, wait_seconds=0):
-        note_late(workspace, [one for one in found if "late" in one.events])
+        record_late_models(workspace, [one for one in found if "late" in one.events])
         due = [_Delivery(workspace, messages, receiver, is_late) for receiver in found]
         due.sort(key=lambda one: one.began)
         return [one.run() for one in due if not is_late()]
@@ -81,8 +82,6 @@ def send(workspace: Workspace, is_late: Callable[[], bool] = lambda: False) -> l
 
 @dataclass
 class _Delivery:
-    """Messages to one receiver."""
-
     workspace: Workspace
     messages: Messages
     receiver: Receiver
@@ -92,20 +91,20 @@ class _Delivery:
         self.consumer = f"notify/{self.receiver.name}"
         self.now = self.workspace.store.database.clock.now()
         self.began = self.workspace.store.outbox.cursor(self.consumer)
-        self.done = Notified(self.receiver.name)
+        self.done = DeliveryResult(self.receiver.name)
 
-    def run(self) -> Notified:
+    def run(self) -> DeliveryResult:
         try:
             took = self.workspace.maintenance.deliver(
-                self.consumer, self._take, "`vde notify send`"
+                self.consumer, self._send_records, "`vde notify send`"
             )
             self.done.forgotten = took.forgotten
         except (ExecutionError, ProjectError, UsageError) as error:
             self.done.problem = error.message
         return self.done
 
-    def _take(self, _: object, records: Sequence[OutboxRecord]) -> int | None:
-        """Send the messages for records.
+    def _send_records(self, _: object, records: Sequence[OutboxRecord]) -> int | None:
+        """Send the messages for outbox records.
 
         Returns:
             The number of the last processed record if later records must wait, otherwise None.
@@ -113,14 +112,14 @@ class _Delivery:
         wanted: list[Message] = []
         stop = None
         for record in records:
-            if (one := self._wanted(record)) is not None:
+            if (one := self._message_for(record)) is not None:
                 wanted.append(one)
             if record != records[-1] and self.is_late():
                 stop = record.number
                 break
         if not wanted:
             return stop
-        left = self._allowed()
+        left = self._remaining_messages()
         if left < 1:
             self.done.held = len(wanted)
             return wanted[0].number - 1
@@ -133,7 +132,7 @@ class _Delivery:
                 return one.number
         return stop
 
-    def _wanted(self, record: OutboxRecord) -> Message | None:
+    def _message_for(self, record: OutboxRecord) -> Message | None:
         if not self.began and record.at < self.now - FIRST:
             return None
         one = self.messages.for_record(record)
@@ -142,8 +141,7 @@ class _Delivery:
         wanted = self.receiver.wants_environment(one.environment, self.workspace.settings)
         return one if wanted else None
 
-    def _allowed(self) -> int:
-        """Return the remaining number of messages for the receiver in this hour."""
+    def _remaining_messages(self) -> int:
         most = int(self.workspace.settings.plugins["notify"]["per_hour"])
         name, since = self.receiver.name, self.now - _HOUR
         told = self.workspace.store.outbox.with_kind("told")
@@ -151,14 +149,13 @@ class _Delivery:
         return most - len(own)
 
     def _send(self, messages: Sequence[Message]) -> None:
-        """Send one or several messages as one message, and record it."""
         project = self.workspace.settings.name
         if len(messages) == 1:
             subject, body = messages[0].subject, messages[0].body(self.receiver)
         else:
-            subject, body = _together(messages)
+            subject, body = _combine(messages)
         tone: Tone = max((one.tone for one in messages), key=_TONES.index)
-        notify(self.receiver, f"[{project}] {subject}", body, tone)
+        send_message(self.receiver, f"[{project}] {subject}", body, tone)
         outbox = self.workspace.store.outbox
         outbox.move_cursor(self.consumer, messages[-1].number)
         outbox.add("told", [{"receiver": self.receiver.name, "subject": subject}])
@@ -169,7 +166,7 @@ class _Delivery:
 _TONES: tuple[Tone, ...] = ("info", "success", "warning", "failure")
 
 
-def _together(messages: Sequence[Message]) -> tuple[str, str]:
+def _combine(messages: Sequence[Message]) -> tuple[str, str]:
     lines: list[str] = []
     for one in messages[:_MOST_TOGETHER]:
         lines += [f"- {one.subject}", f"  {one.next}"]
@@ -178,8 +175,8 @@ def _together(messages: Sequence[Message]) -> tuple[str, str]:
     return f"{len(messages)} events", "\n".join(lines)
 
 
-def notify(receiver: Receiver, subject: str, body: str, tone: Tone) -> None:
-    """Send a message to a receiver.
+def send_message(receiver: Receiver, subject: str, body: str, tone: Tone) -> None:
+    """Send one message to a receiver with Apprise.
 
     Raises:
         UsageError: The receiver's URL is not valid for Apprise.
@@ -200,7 +197,7 @@ def notify(receiver: Receiver, subject: str, body: str, tone: Tone) -> None:
     sender.add(service)
     with apprise.LogCapture(level=apprise.logging.WARNING, fmt="%(message)s") as log:
         taken = sender.notify(title=subject, body=body, notify_type=tone, body_format="text")
-        said = " ".join(log.getvalue().split())
+        problem = " ".join(log.getvalue().split())
     if not taken:
         hidden = {
             str(address),
@@ -210,12 +207,11 @@ def notify(receiver: Receiver, subject: str, body: str, tone: Tone) -> None:
             *_secrets(receiver.url),
         }
         for secret in sorted(filter(None, hidden), key=len, reverse=True):
-            said = said.replace(secret, "…")
-        raise ExecutionError(f"'{receiver.name}' did not accept a message: {said}")
+            problem = problem.replace(secret, "…")
+        raise ExecutionError(f"'{receiver.name}' did not accept a message: {problem}")
 
 
 def _secrets(address: Address) -> list[str]:
-    """Return the values of environment variables in an address."""
     return [expand_secrets(found) for found in re.findall(r"\$\{\w+\}", str(address))]
 
 
@@ -235,12 +231,11 @@ def _apprise() -> Any:
 
 
 def _print(body: str, title: str, *_: Any, **__: Any) -> None:
-    """Print messages for `console://vde` to stderr."""
     print(f"{title}\n{body}", file=sys.stderr, flush=True)
 
 
-def sentence(done: Notified) -> str:
-    """Describe the result for a receiver."""
+def describe_result(done: DeliveryResult) -> str:
+    """Describe a result, such as `team: 3 messages of 7 records`."""
     told = f" of {count(done.told, 'record')}" if done.told != done.sent else ""
     parts = [f"{done.receiver}: {count(done.sent, 'message')}{told}"]
     if done.held:

@@ -1,7 +1,7 @@
 """Late tables: their last fill is older than their model's `freshness` allows.
 
-A fill that does not happen writes no record. So the process that sends notifications looks for late
-models and writes a record for each model that became late; it is sent like all other records.
+A missing fill writes no record. So the process that sends notifications looks for late models and
+writes a record for each model that became late; it is sent like all other records.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST_KNOWN = 100_000
 
 @dataclass(frozen=True, slots=True)
 class LateModel:
-    """A model of an environment whose table is older than promised.
+    """A model whose table in an environment is older than the model's `freshness`.
 
     Args:
         since: The last fill of its table, or the last run without changes (UTC).
@@ -38,13 +38,13 @@ class LateModel:
     owners: frozenset[str]
 
     def sentence(self) -> str:
-        """Return a sentence about the late model."""
+        """Return a sentence such as `shop.orders: filled last on …, promised within 1 day`."""
         last = f"filled last on {instant_text(self.since)}"
-        return f"{self.name}: {last}, promised within {_length(self.promised)}"
+        return f"{self.name}: {last}, promised within {_format_duration(self.promised)}"
 
 
-def note_late(workspace: Workspace, receivers: Sequence[Receiver]) -> None:
-    """Record models that became late in environments with receivers."""
+def record_late_models(workspace: Workspace, receivers: Sequence[Receiver]) -> None:
+    """Write an outbox record for models that became late in environments with receivers."""
     # Each model is recorded once until its next fill.
     store, settings = workspace.store, workspace.settings
     names = store.environments.names() if receivers else []
@@ -64,7 +64,6 @@ def note_late(workspace: Workspace, receivers: Sequence[Receiver]) -> None:
 
 
 def _recorded_late(workspace: Workspace, environment: str) -> dict[str, datetime]:
-    """Return when each model was last recorded as late."""
     found: dict[str, datetime] = {}
     for record in workspace.store.outbox.with_kind("late"):
         if record.subject["environment"] == environment:
@@ -73,9 +72,9 @@ def _recorded_late(workspace: Workspace, environment: str) -> dict[str, datetime
 
 
 def late_models(workspace: Workspace, environment: Environment, at: datetime) -> list[LateModel]:
-    """Return the models of an environment that are late at an instant (UTC), by name."""
+    """Return the models of an environment that are late at an instant (UTC), sorted by name."""
     store, entries = workspace.store, environment.entries.values()
-    known = _promising(workspace, [entry.snapshot_id for entry in entries])
+    known = _models_with_freshness(workspace, [entry.snapshot_id for entry in entries])
     promises = {
         entry.table_id: known[entry.snapshot_id]
         for entry in entries
@@ -96,29 +95,28 @@ def late_models(workspace: Workspace, environment: Environment, at: datetime) ->
     return sorted(found, key=lambda one: one.name)
 
 
-_without: set[str] = set()
+_without_freshness: set[str] = set()
 """Ids of snapshots without a declared freshness; cached, as the sensor runs twice a minute."""
 
 
-def _promising(workspace: Workspace, ids: Sequence[str]) -> dict[str, Model]:
-    """Return the models that declare a freshness, by snapshot id."""
-    asked = [one for one in ids if one not in _without]
+def _models_with_freshness(workspace: Workspace, ids: Sequence[str]) -> dict[str, Model]:
+    asked = [one for one in ids if one not in _without_freshness]
     models = {key: one.model for key, one in workspace.store.snapshots.load(asked).items()}
     found = {key: model for key, model in models.items() if model.freshness is not None}
-    if len(_without) > _MOST_KNOWN:
-        _without.clear()
-    _without.update(models.keys() - found.keys())
+    if len(_without_freshness) > _MOST_KNOWN:
+        _without_freshness.clear()
+    _without_freshness.update(models.keys() - found.keys())
     return found
 
 
 def model_owners(model: Model) -> frozenset[str]:
-    """Return a model's owners."""
+    """Return the model's `owner` and the owners in its Dagster asset settings."""
     more = model.asset.owners if model.asset else ()
     return frozenset(owner for owner in (model.owner, *more) if owner)
 
 
-def _length(length: timedelta) -> str:
-    """Write a length of time in its largest whole unit."""
+def _format_duration(length: timedelta) -> str:
+    """Write a duration in its largest whole unit, such as `2 days`."""
     seconds = int(length.total_seconds())
     for size, unit in ((604_800, "week"), (86_400, "day"), (3_600, "hour")):
         if seconds % size == 0:

@@ -1,4 +1,4 @@
-"""Messages: records of the outbox for people, with possible actions."""
+"""Messages about outbox records: what happened, and the command for the next step."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 Tone = Literal["info", "success", "warning", "failure"]
 _MOST_LINES = 15
-_AGAIN = timedelta(days=1)
+_REPEAT_AFTER = timedelta(days=1)
 """Time after which rules that still block an environment are reported again."""
-_MOST_OF_ERROR = 600
+_LONGEST_ERROR = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """The message for one record.
+    """The message about one outbox record.
 
     Args:
         number: The record's number.
@@ -60,7 +60,7 @@ class Message:
     link: str = ""
 
     def body(self, receiver: Receiver) -> str:
-        """Return the text below the subject, for a receiver."""
+        """Return the text below the subject, with only the lines that concern the receiver."""
         own = [one.text for one in self.lines if _concerns(one, receiver)]
         shown = own[:_MOST_LINES]
         if len(own) > len(shown):
@@ -68,7 +68,7 @@ class Message:
         return "\n".join([*shown, "", self.next, *([self.link] if self.link else [])]).strip()
 
     def is_for(self, receiver: Receiver) -> bool:
-        """Return whether a receiver wants the message."""
+        """Return whether a receiver subscribed to an event of the message."""
         # An owner gets it only if a line with one of the owner's events is about an owned model.
         if not self.events & receiver.events:
             return False
@@ -84,24 +84,24 @@ def _concerns(line: Line, receiver: Receiver) -> bool:
 
 @dataclass
 class Messages:
-    """Makes the messages for records of the outbox."""
+    """Creates messages from outbox records."""
 
     workspace: Workspace
     _known: dict[int, Message | None] = field(default_factory=dict)
 
     def for_record(self, record: OutboxRecord) -> Message | None:
-        """Return the message for a record, if there is one."""
+        """Return the message about a record; None if the record needs no message."""
         if record.number not in self._known:
             self._known[record.number] = self._make(record)
         return self._known[record.number]
 
     def _make(self, record: OutboxRecord) -> Message | None:
         if record.kind == "published":
-            return self._published(record)
+            return self._publication_message(record)
         if record.kind == "late":
-            return self._late(record)
+            return self._late_message(record)
         if record.kind == "audit":
-            return self._audited(record)
+            return self._audit_message(record)
         if record.kind not in ("plan", "held", "failed"):
             return None
         try:
@@ -109,10 +109,14 @@ class Messages:
         except VdeError:  # it, or an object it needs, was cleaned up
             return None
         if record.kind == "held":
-            return self._blocked_by_rules(record, plan)
-        return self._waits(record, plan) if record.kind == "plan" else self._failed(record, plan)
+            return self._objection_message(record, plan)
+        return (
+            self._approval_message(record, plan)
+            if record.kind == "plan"
+            else self._failure_message(record, plan)
+        )
 
-    def _waits(self, record: OutboxRecord, plan: Plan) -> Message | None:
+    def _approval_message(self, record: OutboxRecord, plan: Plan) -> Message | None:
         store = self.workspace.store.plans
         known = store.record(plan.id)
         waits = known is not None and known.status == "planned" and plan.proposal is not None
@@ -120,33 +124,36 @@ class Messages:
             return None
         author = plan.proposal.author if plan.proposal else ""
         lines = [Line(f"proposed by {author}")] if author else []
-        lines += [*self._against(plan), *self._changed(plan, "approval"), *self._breaks(plan)]
+        lines += [
+            *self._objection_lines(plan),
+            *self._change_lines(plan, "approval"),
+            *self._break_lines(plan),
+        ]
         return Message(
             record.number,
-            frozenset({"approval", *_contract(plan)}),
+            frozenset({"approval", *_contract_events(plan)}),
             plan.environment,
             "warning" if plan.breaks else "info",
-            f"the plan {plan.id} waits for an approval: {_size(plan)}",
+            f"the plan {plan.id} waits for an approval: {_summarize(plan)}",
             tuple(lines),
             f"Approve it with `vde apply {plan.environment} --plan {plan.id}`, or reject it with "
             f"`vde plan reject {plan.id}`.",
-            self._page("plan", plan.id),
+            self._page_url("plan", plan.id),
         )
 
-    def _blocked_by_rules(self, record: OutboxRecord, plan: Plan) -> Message | None:
-        """Report a plan that rules block, and its possible approvers."""
+    def _objection_message(self, record: OutboxRecord, plan: Plan) -> Message | None:
         store, found = self.workspace.store, record.subject["objections"]
         known = store.plans.record(plan.id)
         refused = any(one["level"] == "refuse" for one in found)
         if known is None or known.status != "planned" or store.plans.past([plan.id]):
             return None
-        if self._was_held(record, plan) or (plan.proposal is not None and not refused):
+        if self._was_reported(record, plan) or (plan.proposal is not None and not refused):
             return None  # reported before
-        event, owners = "refused" if refused else "approval", self._owners(plan)
+        event, owners = "refused" if refused else "approval", self._plan_owners(plan)
         lines = []
         for one in found:
             models = [ModelName.parse(name) for name in one["models"]]
-            whose = frozenset(one["approvers"]) | _merge(owners, *models)
+            whose = frozenset(one["approvers"]) | _merge_owners(owners, *models)
             lines.append(Line(Objection(**one).sentence, event, whose))
         work = "the run" if plan.kind is PlanKind.RUN else f"the plan {plan.id}"
         says = "refuse" if refused else "require an approval of"
@@ -156,43 +163,44 @@ class Messages:
             frozenset({event}),
             plan.environment,
             "warning",
-            f"rules {says} {work} of {plan.environment}: {_size(plan)}",
+            f"rules {says} {work} of {plan.environment}: {_summarize(plan)}",
             tuple(lines),
             f"Nothing was computed. Change what the rules object to, and plan again: "
             f"`vde plan {plan.environment}`."
             if refused
             else f"Nothing was computed. Read it, and approve it with {again}, or reject it with "
             f"`vde plan reject {plan.id}`.",
-            self._run(record) or self._page("plan", plan.id),
+            self._run_url(record) or self._page_url("plan", plan.id),
         )
 
-    def _was_held(self, record: OutboxRecord, plan: Plan) -> bool:
+    def _was_reported(self, record: OutboxRecord, plan: Plan) -> bool:
         """Return whether the same rules blocked a plan for the environment in the day before."""
-        rules = _rules(record)
+        rules = _rule_names(record)
         for other in self.workspace.store.outbox.with_kind("held"):
-            is_before = 0 < other.number < record.number and record.at - other.at < _AGAIN
-            if is_before and _rules(other) == rules:
+            is_before = 0 < other.number < record.number and record.at - other.at < _REPEAT_AFTER
+            if is_before and _rule_names(other) == rules:
                 known = self.workspace.store.plans.record(other.subject["plan"])
                 if known is not None and known.environment == plan.environment:
                     return True
         return False
 
-    def _failed(self, record: OutboxRecord, plan: Plan) -> Message | None:
+    def _failure_message(self, record: OutboxRecord, plan: Plan) -> Message | None:
         store, environment = self.workspace.store, plan.environment
         known = store.plans.record(plan.id)
         if known is None or known.status != "failed":
             return None  # retried since, or published: another message reports that
         results = store.audits.results(plan_id=plan.id, failed=True)
-        owners = self._owners(plan)
-        found = _audited(results, owners, "audit_blocked", blocking=True)
+        owners = self._plan_owners(plan)
+        found = _audit_lines(results, owners, "audit_blocked", blocking=True)
         said, lines = {model for model, _ in found}, [*found.values()]
-        broken = self._broken(record, plan) - said
+        failed_models = self._failed_models(record, plan) - said
         lines += [
-            Line(f"{one}: failed", "run_failed", _merge(owners, one)) for one in sorted(broken)
+            Line(f"{one}: failed", "run_failed", _merge_owners(owners, one))
+            for one in sorted(failed_models)
         ]
         if known.message:
             text = known.message
-            shown = text if len(text) <= _MOST_OF_ERROR else f"{text[:_MOST_OF_ERROR]} …"
+            shown = text if len(text) <= _LONGEST_ERROR else f"{text[:_LONGEST_ERROR]} …"
             lines.append(Line(shown))
         work = "the run" if plan.kind is PlanKind.RUN else f"the plan {plan.id}"
         is_stopped = known.message == KeyboardInterrupt.__name__
@@ -209,18 +217,17 @@ class Messages:
         return Message(
             record.number,
             frozenset({"audit_blocked" if said else "run_failed"})
-            | ({"run_failed"} if broken else set()),
+            | ({"run_failed"} if failed_models else set()),
             environment,
             "failure",
             subject,
             tuple(lines),
             f"Nothing was published, and finished work is kept. {mend}; {again} continues with "
             f"the definitions as they were, `vde apply {environment}` with those of the files.",
-            self._run(record) or self._page("apply", plan.id),
+            self._run_url(record) or self._page_url("apply", plan.id),
         )
 
-    def _broken(self, record: OutboxRecord, plan: Plan) -> set[ModelName]:
-        """Return the models whose fills failed in the attempt that ended with this record."""
+    def _failed_models(self, record: OutboxRecord, plan: Plan) -> set[ModelName]:
         own = self.workspace.store.outbox.for_plan(plan.id, record.number - 1)
         before = max((one.number for one in own if one.kind == "failed"), default=0)
         tables = {
@@ -230,14 +237,14 @@ class Messages:
         }
         return {model.name for model in plan.builds if model.table and model.table.id in tables}
 
-    def _published(self, record: OutboxRecord) -> Message | None:
+    def _publication_message(self, record: OutboxRecord) -> Message | None:
         name, version = record.subject["environment"], record.subject["version"]
         store = self.workspace.store
         environment = store.versions.at(name, version)
         if environment is None or store.versions.is_end(name, version):
             return None
         if environment.plan_id is None:
-            return self._without_plan(record, environment)
+            return self._rollback_message(record, environment)
         try:
             plan = store.plans.load(environment.plan_id)
         except VdeError:
@@ -245,21 +252,26 @@ class Messages:
         who = f"by {environment.published_by} on {instant_text(environment.published_at)}"
         event = "run" if plan.kind is PlanKind.RUN else "publication"
         results = store.audits.results(plan_id=plan.id, failed=True)
-        warned = _audited(results, self._owners(plan), event, blocking=False)
-        lines = [Line(who), *self._changed(plan, event), *self._breaks(plan), *warned.values()]
+        warned = _audit_lines(results, self._plan_owners(plan), event, blocking=False)
+        lines = [
+            Line(who),
+            *self._change_lines(plan, event),
+            *self._break_lines(plan),
+            *warned.values(),
+        ]
         return Message(
             record.number,
-            frozenset({event, *_contract(plan)}),
+            frozenset({event, *_contract_events(plan)}),
             name,
             "warning" if plan.breaks else "success",
-            f"{name} is at version {version}: {_size(plan)}",
+            f"{name} is at version {version}: {_summarize(plan)}",
             tuple(lines),
             f"`vde history {name}` lists its versions"
             + (f"; `vde rollback {name}` reverts this one." if version > 1 else "."),
-            self._page("environment", name),
+            self._page_url("environment", name),
         )
 
-    def _without_plan(self, record: OutboxRecord, environment: Environment) -> Message | None:
+    def _rollback_message(self, record: OutboxRecord, environment: Environment) -> Message | None:
         name, version = environment.name, environment.version
         if not environment.note.startswith("rollback"):
             return None
@@ -273,11 +285,10 @@ class Messages:
             (Line(who),),
             f"The files still contain the reverted changes: `vde diff {name}` shows them, and the "
             f"next `vde apply {name}` publishes them again.",
-            self._page("environment", name),
+            self._page_url("environment", name),
         )
 
-    def _audited(self, record: OutboxRecord) -> Message | None:
-        """Report failing rows that a separate run of audits found in published tables."""
+    def _audit_message(self, record: OutboxRecord) -> Message | None:
         store, name = self.workspace.store, record.subject["environment"]
         environment = store.versions.at(name, record.subject["version"])
         results = store.audits.results(plan_id=record.subject["run"], failed=True)
@@ -288,8 +299,8 @@ class Messages:
             for one in results
             if (entry := environment.entries.get(one.model)) is not None
         ]
-        owners = _owners(store.snapshots.load(ids).values())
-        found = _audited(results, owners, "audit_blocked", blocking=True)
+        owners = _owners_by_model(store.snapshots.load(ids).values())
+        found = _audit_lines(results, owners, "audit_blocked", blocking=True)
         models = sorted({model for model, _ in found})
         return Message(
             record.number,
@@ -300,10 +311,10 @@ class Messages:
             tuple(found.values()),
             f"Fix the input, then `vde apply {name} --restate {models[0]}` with the range "
             f"computes it again; `vde rollback {name}` goes back.",
-            self._run(record) or self._page("environment", name),
+            self._run_url(record) or self._page_url("environment", name),
         )
 
-    def _late(self, record: OutboxRecord) -> Message | None:
+    def _late_message(self, record: OutboxRecord) -> Message | None:
         name, store = record.subject["environment"], self.workspace.store
         environment = store.environments.get(name)
         found = (
@@ -322,11 +333,10 @@ class Messages:
             tuple(Line(one.sentence(), "late", one.owners) for one in still),
             f"`vde run {name}` computes what is due; `vde check-intervals {name}` lists what is "
             "missing, and the page of its last run in Dagster shows what failed.",
-            self._page("environment", name),
+            self._page_url("environment", name),
         )
 
-    def _against(self, plan: Plan) -> Iterator[Line]:
-        """Yield the objections of the project's rules to a plan, for possible approvers."""
+    def _objection_lines(self, plan: Plan) -> Iterator[Line]:
         try:
             found = self.workspace.plans.gates.stored_objections(plan)
         except VdeError as error:
@@ -335,49 +345,46 @@ class Messages:
         for one in found:
             yield Line(one.sentence, "approval", frozenset(one.approvers))
 
-    def _changed(self, plan: Plan, event: str) -> Iterator[Line]:
-        """Yield the changed models, by kind of change, and the recomputed models."""
-        owners = self._owners(plan)
+    def _change_lines(self, plan: Plan, event: str) -> Iterator[Line]:
+        owners = self._plan_owners(plan)
         for change in (Change.ADDED, Change.MODIFIED, Change.AFFECTED, Change.REMOVED):
             names = [model.name for model in plan.models if model.change is change]
             if names:
-                yield Line(f"{change.value}: {listed(names)}", event, _merge(owners, *names))
+                yield Line(f"{change.value}: {listed(names)}", event, _merge_owners(owners, *names))
         if plan.restates:
-            whose = _merge(owners, *plan.restates)
+            whose = _merge_owners(owners, *plan.restates)
             yield Line(f"computed again: {listed(plan.restates)}", event, whose)
 
-    def _breaks(self, plan: Plan) -> Iterator[Line]:
-        owners = self._owners(plan)
+    def _break_lines(self, plan: Plan) -> Iterator[Line]:
+        owners = self._plan_owners(plan)
         for broken in plan.breaks:
             concerned = [broken.model, *(reader.model for reader in broken.readers)]
             text = f"breaks: {self.workspace.plans.describe(broken)}"
-            yield Line(text, "contract", _merge(owners, *concerned))
+            yield Line(text, "contract", _merge_owners(owners, *concerned))
 
-    def _owners(self, plan: Plan) -> dict[ModelName, frozenset[str]]:
-        """Return the owners of a plan's models, including removed models."""
+    def _plan_owners(self, plan: Plan) -> dict[ModelName, frozenset[str]]:
         gone = [one.previous_snapshot_id for one in plan.models if one.change is Change.REMOVED]
         before = self.workspace.store.snapshots.load([key for key in gone if key])
-        return {**_owners(before.values()), **_owners(plan.snapshots.values())}
+        return {**_owners_by_model(before.values()), **_owners_by_model(plan.snapshots.values())}
 
-    def _page(self, asset: str, partition: str) -> str:
-        """Return the address of a partition of one of the control assets in Dagster."""
+    def _page_url(self, asset: str, partition: str) -> str:
         settings = self.workspace.settings
         prefix = settings.dagster.prefix
         path = "/".join(map(quote, [*([prefix] if prefix else []), "vde", asset]))
-        url = self._dagster
+        url = self._dagster_url
         return f"{url}/assets/{path}?view=partitions&partition={quote(partition)}" if url else ""
 
-    def _run(self, record: OutboxRecord) -> str:
+    def _run_url(self, record: OutboxRecord) -> str:
         run = record.dagster_run
-        return f"{self._dagster}/runs/{run}" if run and self._dagster else ""
+        return f"{self._dagster_url}/runs/{run}" if run and self._dagster_url else ""
 
     @property
-    def _dagster(self) -> str:
+    def _dagster_url(self) -> str:
         said = self.workspace.settings.plugins.get("notify", {})
         return str(said.get("dagster_url") or "").rstrip("/")
 
 
-def _size(plan: Plan) -> str:
+def _summarize(plan: Plan) -> str:
     changed = sum(model.change is not Change.UNCHANGED for model in plan.models)
     parts = [f"{count(changed, 'model')} changed"] if changed else []
     if plan.builds:
@@ -387,14 +394,13 @@ def _size(plan: Plan) -> str:
     return ", ".join(parts) or "nothing changed"
 
 
-def _audited(
+def _audit_lines(
     results: Iterable[AuditRecord],
     owners: Mapping[ModelName, frozenset[str]],
     event: str,
     *,
     blocking: bool,
 ) -> dict[tuple[ModelName, str], Line]:
-    """Return a line for each audit with failing rows, in order."""
     # Messages do not contain the content of rows.
     rows: dict[tuple[ModelName, str], int] = {}
     for one in results:
@@ -404,23 +410,25 @@ def _audited(
     said = "" if blocking else ", which does not block"
     return {
         (model, audit): Line(
-            f"{model}: {audit} found {count(found, 'row')}{said}", event, _merge(owners, model)
+            f"{model}: {audit} found {count(found, 'row')}{said}",
+            event,
+            _merge_owners(owners, model),
         )
         for (model, audit), found in sorted(rows.items())
     }
 
 
-def _rules(record: OutboxRecord) -> set[str]:
+def _rule_names(record: OutboxRecord) -> set[str]:
     return {one["rule"] for one in record.subject["objections"]}
 
 
-def _contract(plan: Plan) -> set[str]:
+def _contract_events(plan: Plan) -> set[str]:
     return {"contract"} if plan.breaks else set()
 
 
-def _owners(snapshots: Iterable[Snapshot]) -> dict[ModelName, frozenset[str]]:
+def _owners_by_model(snapshots: Iterable[Snapshot]) -> dict[ModelName, frozenset[str]]:
     return {one.name: model_owners(one.model) for one in snapshots}
 
 
-def _merge(owners: Mapping[ModelName, frozenset[str]], *names: ModelName) -> frozenset[str]:
+def _merge_owners(owners: Mapping[ModelName, frozenset[str]], *names: ModelName) -> frozenset[str]:
     return frozenset[str]().union(*(owners.get(name, frozenset()) for name in names))

@@ -1,4 +1,4 @@
-"""The sensor `vde_notify`: sends messages for all records of the state, from any process."""
+"""The Dagster sensor `vde_notify`, which sends notifications about events of all processes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from vde_dagster.api.dagster import Names
 from vde_dagster.api.errors import ConflictError, VdeError
 from vde_dagster.api.values import Settings
 from vde_dagster.api.workspace import Workspace
-from vde_dagster.plugins.notifications.deliver import send, sentence
+from vde_dagster.plugins.notifications.deliver import describe_result, send_notifications
 
 BUDGET_SECONDS = 8.0
 """Time after which a tick leaves records and receivers to the next tick."""
 
 
 def notify_sensor(settings: Settings) -> dg.SensorDefinition:
-    """Return the sensor that sends notifications."""
     is_on = settings.plugins["notify"]["sensor"]
 
     @dg.sensor(
@@ -30,14 +29,14 @@ def notify_sensor(settings: Settings) -> dg.SensorDefinition:
         until = time.monotonic() + BUDGET_SECONDS
         try:
             with Workspace.open(settings.root) as workspace:
-                done = send(workspace, lambda: time.monotonic() > until)
+                done = send_notifications(workspace, lambda: time.monotonic() > until)
         except ConflictError as error:
             return dg.SkipReason(str(error))
         except VdeError as error:
             raise dg.Failure(str(error)) from error
-        told = "; ".join(map(sentence, done))
+        results = "; ".join(map(describe_result, done))
         if any(one.problem for one in done):
-            raise dg.Failure(told)
-        return dg.SkipReason(told)
+            raise dg.Failure(results)
+        return dg.SkipReason(results)
 
     return vde_notify

@@ -1,4 +1,4 @@
-"""The table `[tool.vde.notify]`: receivers and their events."""
+"""The table `[tool.vde.notify]`: receivers of notifications, and the events that each gets."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ EVENTS = {
     "run_failed": "an apply or a run failed",
 }
 """Events for receivers."""
-_RARE = tuple(name for name in EVENTS if name != "run")
+_DEFAULT_EVENTS = tuple(name for name in EVENTS if name != "run")
 """Events that a target without `events` does not receive."""
-_OF_OWNERS = ("approval", "audit_blocked", "contract", "late", "refused", "run_failed")
+_OWNER_EVENTS = ("approval", "audit_blocked", "contract", "late", "refused", "run_failed")
 _KEYS = ("url", "events", "environments")
 
 
@@ -48,50 +48,49 @@ class NotifySettings(PluginSettings):
 
     targets: dict[str, Any] = field(default_factory=dict, repr=False)
     owners: dict[str, Any] = field(default_factory=dict, repr=False)
-    owner_events: tuple[str, ...] = _OF_OWNERS
+    owner_events: tuple[str, ...] = _OWNER_EVENTS
     environments: tuple[str, ...] = ()
     per_hour: int = 20
     dagster_url: str = ""
     sensor: bool = False
 
     def mistakes(self) -> Iterator[tuple[str, str, str]]:
-        """Yield mistakes in the settings, such as receivers without an address."""
         for name, target in self.targets.items():
             if isinstance(target, Mapping):
-                yield from _wrong_target(f"targets.{name}", target)
+                yield from _check_target(f"targets.{name}", target)
             else:
                 hint = "write { url = '…', events = ['run_failed'] }"
                 yield f"targets.{name}", "is not a table", hint
         for owner, given in self.owners.items():
             is_table = isinstance(given, Mapping) and "schema" not in given
             if is_table:
-                yield from _wrong_target(f"owners.{owner}", given)
+                yield from _check_target(f"owners.{owner}", given)
             else:
-                yield from _wrong_urls(f"owners.{owner}", given)
-        yield from _wrong_events("owner_events", self.owner_events)
+                yield from _check_urls(f"owners.{owner}", given)
+        yield from _check_events("owner_events", self.owner_events)
         if self.per_hour < 1:
             yield "per_hour", "must be 1 or more", "raise it"
         if self.dagster_url and not self.dagster_url.startswith(("http://", "https://")):
             yield "dagster_url", "is not a URL", "write https://dagster.example.org"
 
 
-def _wrong_target(key: str, target: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _check_target(key: str, target: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     for one in target:
         if one not in _KEYS:
             yield f"{key}.{one}", "is not known", suggest(one, _KEYS, "keys")
-    yield from _wrong_urls(f"{key}.url", target.get("url"))
+    yield from _check_urls(f"{key}.url", target.get("url"))
     for part in ("events", "environments"):
         if not _is_texts(target.get(part, [])):
             yield f"{key}.{part}", "is not a list of texts", "write ['…', '…']"
         elif part == "events":
-            yield from _wrong_events(f"{key}.{part}", target.get(part, []))
+            yield from _check_events(f"{key}.{part}", target.get(part, []))
 
 
 def _is_texts(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)
 
 
-def _wrong_urls(key: str, value: Any) -> Iterator[tuple[str, str, str]]:
+def _check_urls(key: str, value: Any) -> Iterator[tuple[str, str, str]]:
     urls = value if isinstance(value, list) else [value]
     if not urls or not all(urls):
         yield key, "has no address", "write 'slack://…', 'mailto://…' or a list of such URLs"
@@ -105,7 +104,7 @@ def _is_address(value: Any) -> bool:
     return isinstance(value, str) and ("://" in value or value.startswith("${"))
 
 
-def _wrong_events(key: str, names: Any) -> Iterator[tuple[str, str, str]]:
+def _check_events(key: str, names: Any) -> Iterator[tuple[str, str, str]]:
     for name in names:
         if name not in EVENTS:
             yield key, f"names an unknown event: '{name}'", suggest(name, EVENTS, "events")
@@ -117,7 +116,7 @@ Address = str | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """A receiver of events, with a position in the outbox.
+    """An address that gets notifications, with its own position in the outbox.
 
     Args:
         name: The target's name, or `owner:NAME`. The second address of the target `team` has the
@@ -134,35 +133,33 @@ class Receiver:
     owner: str | None = None
 
     def wants_environment(self, environment: str, settings: Settings) -> bool:
-        """Return whether the receiver gets events of an environment."""
         if self.environments:
             return any(fnmatchcase(environment, pattern) for pattern in self.environments)
         return environment == PRODUCTION or settings.is_protected(environment)
 
 
-def receivers(settings: Settings) -> list[Receiver]:
-    """Return a project's receivers, targets first."""
+def read_receivers(settings: Settings) -> list[Receiver]:
+    """Read the receivers from a project's settings, targets before owners."""
     own = NotifySettings(**settings.plugins.get("notify", {}))
     found: list[Receiver] = []
     for name, target in own.targets.items():
-        found += _at(name, target, _RARE, own.environments)
+        found += _expand_target(name, target, _DEFAULT_EVENTS, own.environments)
     for owner, given in own.owners.items():
         is_table = isinstance(given, Mapping) and "schema" not in given
         target = given if is_table else {"url": given}
-        found += _at(f"owner:{owner}", target, own.owner_events, own.environments, owner)
+        found += _expand_target(f"owner:{owner}", target, own.owner_events, own.environments, owner)
     return found
 
 
-def _at(
+def _expand_target(
     name: str,
     target: Mapping[str, Any],
     events: Sequence[str],
     environments: Sequence[str],
     owner: str | None = None,
 ) -> Iterator[Receiver]:
-    """Yield a receiver for each address of a target."""
-    hears = frozenset(target.get("events") or events)
+    subscribed = frozenset(target.get("events") or events)
     where = tuple(target.get("environments") or environments)
     urls = target["url"] if isinstance(target["url"], list) else [target["url"]]
     for place, url in enumerate(urls, 1):
-        yield Receiver(name if place == 1 else f"{name}/{place}", url, hears, where, owner)
+        yield Receiver(name if place == 1 else f"{name}/{place}", url, subscribed, where, owner)

@@ -1,4 +1,4 @@
-"""The gate `policies`: evaluates the project's rules on the facts of every plan."""
+"""The gate `policies`: evaluates the project's rules on every plan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _QUANTITIES = ("seconds", "task_seconds", "rows", "bytes", "bytes_read")
 
 
 def policies_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator[Objection]:
-    """Yield the objections of rules to a plan; see `Gate`.
+    """Yield an objection for each of the project's rules that a plan breaks; see `Gate`.
 
     Raises:
         UsageError: A rule cannot be evaluated, or a file of rules does not exist.
@@ -36,7 +36,7 @@ def policies_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator[O
 
 
 def plan_facts(workspace: Workspace, plan: Plan) -> dict[str, Any]:
-    """Return a plan as JSON.
+    """Return a plan as JSON, with further fields for the expressions of rules.
 
     Its models have, in addition to `vde plan --json`: `namespace`, `kind`, `owner`, `tags`,
     `published_owner` (empty if the published definition has no owner), `computes` (whether
@@ -49,28 +49,27 @@ def plan_facts(workspace: Workspace, plan: Plan) -> dict[str, Any]:
         (m.previous_snapshot_id for m in changed if m.previous_snapshot_id), unreadable=set()
     )
     found = workspace.plans.to_json(plan)
-    for model, said in zip(plan.models, found["models"], strict=True):
+    for model, fields in zip(plan.models, found["models"], strict=True):
         snapshot = plan.snapshots.get(model.snapshot_id or model.previous_snapshot_id or "")
-        of = snapshot.model if snapshot is not None else None
+        definition = snapshot.model if snapshot is not None else None
         before = published.get(model.previous_snapshot_id or "") or snapshot
         before = before if model.previous_snapshot_id else None
         known = estimate.models.get(model.name)
         money = known.price(estimate.prices).expected if known else 0.0
-        said |= {
+        fields |= {
             "namespace": model.name.namespace,
-            "kind": of.kind.name if of else "",
-            "owner": (of.owner if of else None) or "",
+            "kind": definition.kind.name if definition else "",
+            "owner": (definition.owner if definition else None) or "",
             "published_owner": (before.model.owner if before else None) or "",
-            "tags": list(of.tags) if of else [],
+            "tags": list(definition.tags) if definition else [],
             "computes": model.builds,
             "breaks": model.is_breaking,
-            **{name: _expected(name, getattr(known, name, None)) for name in _QUANTITIES},
+            **{name: _expected_value(name, getattr(known, name, None)) for name in _QUANTITIES},
             "money": money,
         }
     return found
 
 
-def _expected(quantity: str, spread: Any) -> float:
-    """Return the expected value: seconds with fractions, rows and bytes as whole numbers."""
+def _expected_value(quantity: str, spread: Any) -> float:
     value = spread.expected if spread is not None else 0.0
     return value if "seconds" in quantity else round(value)

@@ -1,4 +1,4 @@
-"""Rules in files: expressions of CEL (https://cel.dev), each with a message."""
+"""Rules of plans in YAML files: CEL expressions (https://cel.dev), each with a message."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OWNERS = "owners"
 """Placeholder in `approvers` for the owners of the affected models."""
 
 
-class _Written(msgspec.Struct, forbid_unknown_fields=True):
+class _RuleEntry(msgspec.Struct, forbid_unknown_fields=True):
     name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
     require: str
     message: str
@@ -41,10 +41,10 @@ class _Written(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A condition on a plan, or on each selected model of a plan.
+    """A condition that a plan, or each selected model of a plan, must meet.
 
     Args:
-        require: An expression over `plan`, `now` and, with `each`, `model`.
+        require: The condition, an expression over `plan`, `now` and, with `each`, `model`.
         each: An expression that selects models; None for a rule about the plan as a whole.
         approvers: Possible approvers, for level `ask`; the entry `owners` means the models' owners.
         environments: The environments where the rule applies; empty for all.
@@ -61,28 +61,28 @@ class Rule:
     kinds: frozenset[str]
     place: SourceLocation
 
-    def objection(self, known: Mapping[str, Any]) -> Objection | None:
-        """Return the rule's objection to a plan, if any.
+    def objection(self, variables: Mapping[str, Any]) -> Objection | None:
+        """Evaluate the rule on a plan; return an objection if the plan breaks the rule.
 
         Args:
-            known: The result of `make_variables`.
+            variables: The result of `make_variables`.
 
         Raises:
             UsageError: An expression fails, or its value is not a truth value.
         """
-        plan = known["plan"]
+        plan = variables["plan"]
         if plan["kind"] not in self.kinds:
             return None
         if self.environments and plan["environment"] not in self.environments:
             return None
         if self.each is None:
-            if self._holds(self.require, known):
+            if self._is_true(self.require, variables):
                 return None
             return self._objection(self.message, [])
         against = []
         for model in plan["models"]:
-            own = {**known, "model": model}
-            if self._holds(self.each, own) and not self._holds(self.require, own):
+            own = {**variables, "model": model}
+            if self._is_true(self.each, own) and not self._is_true(self.require, own):
                 against.append(model)
         if not against:
             return None
@@ -102,24 +102,26 @@ class Rule:
         names = tuple(str(model["name"]) for model in models)
         return Objection(self.name, message, level, approvers, names)
 
-    def _holds(self, expression: Runner, known: Mapping[str, Any]) -> bool:
+    def _is_true(self, expression: Runner, variables: Mapping[str, Any]) -> bool:
         from celpy import celtypes
         from celpy.evaluation import CELEvalError
 
         try:
             with TooSlow.after(_MOST_SECONDS):
-                found = expression.evaluate(dict(known))
+                found = expression.evaluate(dict(variables))
         except TooSlow:
-            raise self._unanswered(f"it takes more than {_MOST_SECONDS} s", known) from None
+            raise self._evaluation_error(
+                f"it takes more than {_MOST_SECONDS} s", variables
+            ) from None
         except CELEvalError as error:
             said = str(error.args[0]) if error.args else "it has no value"
-            raise self._unanswered(said, known) from error
+            raise self._evaluation_error(said, variables) from error
         if not isinstance(found, celtypes.BoolType | bool):
-            raise self._unanswered(f"the value is {found!s}, not true or false", known)
+            raise self._evaluation_error(f"the value is {found!s}, not true or false", variables)
         return bool(found)
 
-    def _unanswered(self, why: str, known: Mapping[str, Any]) -> UsageError:
-        of = f" for {known['model']['name']}" if "model" in known else ""
+    def _evaluation_error(self, why: str, variables: Mapping[str, Any]) -> UsageError:
+        of = f" for {variables['model']['name']}" if "model" in variables else ""
         return UsageError(
             f"{self.place}: the rule '{self.name}' cannot be evaluated{of}: {why}",
             hint="`vde help policies` lists fields of `plan` and `model`; test one by has(model.x)",
@@ -127,7 +129,7 @@ class Rule:
 
 
 def make_variables(facts: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """Return CEL values for rules: `plan` (JSON, see `plan_facts`) and `now` (UTC)."""
+    """Return the variables of rules as CEL values: `plan` (see `plan_facts`) and `now` (UTC)."""
     from celpy import celtypes
     from celpy.adapter import json_to_cel
 
@@ -150,19 +152,19 @@ def read_rules(workspace: Workspace, files: tuple[str, ...]) -> list[Rule]:
                 f"the rules of plans cannot be read: {file}: {error.strerror}",
                 hint="create the file, or correct the setting `files` under [tool.vde.policies]",
             ) from error
-        found += _read(load_yaml(Path(file), text), {rule.name for rule in found})
+        found += _parse_rules(load_yaml(Path(file), text), {rule.name for rule in found})
     return found
 
 
-def _read(document: YamlDocument, known: set[str]) -> Iterator[Rule]:
+def _parse_rules(document: YamlDocument, names: set[str]) -> Iterator[Rule]:
     if document.value is not None and not isinstance(document.value, list):
         raise document.error((), "the rules must be a list", "write - name: owners")
     for number, entry in enumerate(document.value or []):
         at = (number,)
-        one = document.read(at, entry, _Written, "a rule", "`vde help policies`")
-        if one.name in known:
+        one = document.read(at, entry, _RuleEntry, "a rule", "`vde help policies`")
+        if one.name in names:
             raise document.error(at, f"the rule '{one.name}' occurs twice", "rename one")
-        known.add(one.name)
+        names.add(one.name)
         if one.approvers and one.level != "ask":
             message = f"the rule '{one.name}' has approvers, but its level is {one.level}"
             raise document.error((number, "approvers"), message, "write level: ask")
@@ -173,9 +175,9 @@ def _read(document: YamlDocument, known: set[str]) -> Iterator[Rule]:
             environments = frozenset(map(environment_name, one.environments))
         yield Rule(
             one.name,
-            _compiled(document, number, "require", one.require),
+            _compile_expression(document, number, "require", one.require),
             one.message.strip().rstrip("."),
-            None if one.each is None else _compiled(document, number, "each", one.each),
+            None if one.each is None else _compile_expression(document, number, "each", one.each),
             one.level,
             tuple(one.approvers),
             environments,
@@ -184,7 +186,7 @@ def _read(document: YamlDocument, known: set[str]) -> Iterator[Rule]:
         )
 
 
-def _compiled(document: YamlDocument, number: int, field: str, text: str) -> Runner:
+def _compile_expression(document: YamlDocument, number: int, field: str, text: str) -> Runner:
     try:
         from celpy import Environment
         from celpy.celparser import CELParseError
@@ -195,14 +197,14 @@ def _compiled(document: YamlDocument, number: int, field: str, text: str) -> Run
         ) from error
     environment = Environment()
     try:
-        return environment.program(environment.compile(text), functions={"_+_": _added})
+        return environment.program(environment.compile(text), functions={"_+_": _add_within_limit})
     except CELParseError as error:
-        told = " ".join(str(error.args[0] if error.args else error).split())
-        message = f"`{field}` is not a CEL expression: {told}"
+        problem = " ".join(str(error.args[0] if error.args else error).split())
+        message = f"`{field}` is not a CEL expression: {problem}"
         raise document.error((number, field), message, "see `vde help policies`") from None
 
 
-def _added(left: Any, right: Any) -> Any:
+def _add_within_limit(left: Any, right: Any) -> Any:
     """Compute `left + right`, unless the text or list would be too long."""
     from celpy.evaluation import CELEvalError, base_functions
 

@@ -9,10 +9,10 @@ from vde_dagster.api.values import PluginSettings
 
 @dataclass(frozen=True, slots=True)
 class PoliciesSettings(PluginSettings):
-    """The rules of a project.
+    """The files with a project's rules for plans.
 
     Args:
-        files: The files with the rules, relative to the project's folder.
+        files: Paths of YAML files, relative to the project's folder.
     """
 
     files: tuple[str, ...] = ("policies.yaml",)

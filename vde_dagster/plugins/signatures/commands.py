@@ -54,11 +54,15 @@ def plan_sign(workspace: Workspace, output: Output, plan: PlanToSign, key: Key =
     """
     from vde_dagster.api.errors import UsageError
     from vde_dagster.api.values import json_value
-    from vde_dagster.plugins.signatures.keys import private_key
-    from vde_dagster.plugins.signatures.ledger import keep, kept, read_settings
-    from vde_dagster.plugins.signatures.signing import read_signatures, sign, wrong
+    from vde_dagster.plugins.signatures.keys import read_private_key
+    from vde_dagster.plugins.signatures.ledger import (
+        load_signatures,
+        read_settings,
+        store_signatures,
+    )
+    from vde_dagster.plugins.signatures.signing import invalid_signatures, read_signatures, sign
 
-    private = private_key(key)
+    private = read_private_key(key)
     settings = read_settings(workspace)
     files = workspace.plans.files
     path = files.path(plan)
@@ -67,14 +71,14 @@ def plan_sign(workspace: Workspace, output: Output, plan: PlanToSign, key: Key =
         document, before = found.document, read_signatures(found.attached.get("signatures", []))
     else:
         stored = workspace.store.plans.load(plan)
-        document, before = files.document(stored), kept(workspace, plan)
+        document, before = files.document(stored), load_signatures(workspace, plan)
     made = sign(document, private, json_value(workspace.store.database.clock.now()))
-    if wrong(document, before):
+    if invalid_signatures(document, before):
         raise UsageError(
             f"{plan} was not signed, because its earlier signatures are for other content",
             hint="use the plan as it was signed before, or plan again",
         )
-    name = settings.who(made.key)
+    name = settings.owner_name(made.key)
     after = [*(one for one in before if one.key != made.key), made]
     if path is not None:
         attached = {**found.attached, "signatures": [one.to_json() for one in after]}
@@ -85,8 +89,8 @@ def plan_sign(workspace: Workspace, output: Output, plan: PlanToSign, key: Key =
             hint="add it below [tool.vde.signatures.trusted], or sign the plan's file",
         )
     else:
-        keep(workspace, plan, [made])
-    told = {
+        store_signatures(workspace, plan, [made])
+    result = {
         "plan": document["plan"]["id"],
         "key": made.key,
         "name": name,
@@ -94,4 +98,4 @@ def plan_sign(workspace: Workspace, output: Output, plan: PlanToSign, key: Key =
         "signatures": len(after),
     }
     who = name or f"{made.key}, which this project does not trust"
-    output.result(told, f"{told['plan']} is signed by {who}")
+    output.result(result, f"{result['plan']} is signed by {who}")

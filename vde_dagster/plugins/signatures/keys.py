@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "VDE_SIGNING_KEY"
 """The environment variable with a private key's PEM."""
-_BEGIN = "ed25519:"
+_PREFIX = "ed25519:"
 _KEY_BYTES = 32
 
 
@@ -44,10 +44,10 @@ def make_key(path: Path) -> str:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
-    return public_key(key)
+    return encode_public_key(key)
 
 
-def private_key(path: Path | None) -> Ed25519PrivateKey:
+def read_private_key(path: Path | None) -> Ed25519PrivateKey:
     """Read a private key from a file, or from `VDE_SIGNING_KEY`.
 
     Raises:
@@ -83,27 +83,27 @@ def private_key(path: Path | None) -> Ed25519PrivateKey:
     return key
 
 
-def public_key(key: Ed25519PrivateKey) -> str:
-    """Return a key's public part, in the form of settings."""
-    return _BEGIN + b64encode(key.public_key().public_bytes_raw()).decode()
+def encode_public_key(key: Ed25519PrivateKey) -> str:
+    """Return a key's public part as text, such as `ed25519:MCow…`, the form of settings."""
+    return _PREFIX + b64encode(key.public_key().public_bytes_raw()).decode()
 
 
-def public_bytes(public: str) -> bytes | None:
-    """Decode a public key; None if the text is not its canonical spelling."""
+def decode_public_key(public: str) -> bytes | None:
+    """Decode a public key's text; return None if the text is invalid or has another spelling."""
     # Base64 of 32 bytes leaves two bits of its last character unused, so four texts decode to the
-    # same key. Only the text that `public_key` writes counts.
-    raw = _decode(public.removeprefix(_BEGIN))
-    known = public.startswith(_BEGIN) and raw is not None and len(raw) == _KEY_BYTES
+    # same key. Only the text that `encode_public_key` writes counts.
+    raw = _decode(public.removeprefix(_PREFIX))
+    known = public.startswith(_PREFIX) and raw is not None and len(raw) == _KEY_BYTES
     return raw if known else None
 
 
-def is_signature(public: str, signature: str, data: bytes) -> bool:
-    """Return whether a public key verifies a signature (base64, in canonical spelling) of bytes."""
+def verify_signature(public: str, signature: str, data: bytes) -> bool:
+    """Return whether a signature (base64, in canonical spelling) of bytes is by a public key."""
     _require_cryptography()
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    raw, made = public_bytes(public), _decode(signature)
+    raw, made = decode_public_key(public), _decode(signature)
     if raw is None or made is None:
         return False
     try:
@@ -114,7 +114,7 @@ def is_signature(public: str, signature: str, data: bytes) -> bool:
 
 
 def _decode(text: str) -> bytes | None:
-    """Decode base64 in its canonical spelling; None for any other text."""
+    """Decode base64; return None unless the text is in its canonical spelling."""
     try:
         raw = b64decode(text, validate=True)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Signatures by plan in the state's database, for the history of applied plans."""
+"""Signatures of plans in the state's database."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from sqlalchemy import Column, Connection, MetaData, String, Table, select
 
 from vde_dagster.api.errors import UsageError
 from vde_dagster.plugins.signatures.settings import SignaturesSettings
-from vde_dagster.plugins.signatures.signing import Signature, read_signatures, signers, wrong
+from vde_dagster.plugins.signatures.signing import (
+    Signature,
+    invalid_signatures,
+    read_signatures,
+    valid_signers,
+)
 
 if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
@@ -31,48 +36,56 @@ rows = Table(
 
 
 class Signatures:
-    """The plug-in's attachment to plans; see `Attachment`."""
+    """Reads signatures from plan files into the database, and describes them; see `Attachment`."""
 
     def take(self, workspace: Workspace, document: Mapping[str, Any], value: Any) -> None:
-        """Store the signatures in a plan's file that trusted keys made.
+        """Verify the signatures in a plan's file, and store those by trusted keys.
 
         Raises:
             UsageError: A signature belongs to other content, or no signature is by a trusted key.
         """
         settings, found = read_settings(workspace), read_signatures(value)
         plan_id = document["plan"]["id"]
-        if bad := wrong(document, found):
-            names = ", ".join(settings.who(one.key) or one.key for one in bad)
+        if bad := invalid_signatures(document, found):
+            names = ", ".join(settings.owner_name(one.key) or one.key for one in bad)
             raise UsageError(
                 f"plan {plan_id} differs from what was signed (by {names}): nothing was applied",
                 hint="use the file as it was signed, or have this one signed: vde plan sign FILE",
             )
-        if found and not signers(settings, document, found):
+        if found and not valid_signers(settings, document, found):
             names = ", ".join(one.key for one in found)
             raise UsageError(
                 f"the plan {plan_id} has no signature by a trusted key ({names}): nothing was "
                 "applied",
                 hint="trusted keys are listed in [tool.vde.signatures.trusted]",
             )
-        keep(workspace, plan_id, found)
+        store_signatures(workspace, plan_id, found)
 
     def descriptions(self, workspace: Workspace, plan_ids: Sequence[str]) -> Mapping[str, str]:
-        """Return the signers of plans, by plan id, with their names at the time of signing."""
+        """Return texts such as `signed by anna, ben`, by plan id.
+
+        The names are those at the time of signing.
+        """
         database = workspace.store.database
         if not database.has_table(rows.name):
             return {}
         query = select(rows.c.plan_id, rows.c.name).order_by(rows.c.plan_id, rows.c.at)
-        told: dict[str, list[str]] = {}
+        names_by_plan: dict[str, list[str]] = {}
         for plan_id, name in database.among(query, rows.c.plan_id, plan_ids):
-            told.setdefault(plan_id, []).append(name)
-        return {plan_id: f"signed by {', '.join(names)}" for plan_id, names in told.items()}
+            names_by_plan.setdefault(plan_id, []).append(name)
+        return {
+            plan_id: f"signed by {', '.join(names)}" for plan_id, names in names_by_plan.items()
+        }
 
 
 SIGNATURES = Signatures()
 
 
 def read_settings(workspace: Workspace) -> SignaturesSettings:
-    """Return the project's settings of signatures, or the defaults."""
+    """Return the project's settings of signatures.
+
+    Trusted keys in environment variables replace the keys in the project's files.
+    """
     settings = SignaturesSettings(**workspace.settings.plugins.get("signatures", {}))
     given = {name.upper(): value for name, value in os.environ.items()}
     own = {
@@ -85,10 +98,10 @@ def read_settings(workspace: Workspace) -> SignaturesSettings:
     return replace(settings, trusted=own) if own else settings
 
 
-def keep(workspace: Workspace, plan_id: str, found: Iterable[Signature]) -> None:
-    """Store signatures of a plan by trusted keys, replacing earlier signatures of these keys."""
+def store_signatures(workspace: Workspace, plan_id: str, found: Iterable[Signature]) -> None:
+    """Store the signatures by trusted keys; a key's earlier signature of the plan is replaced."""
     settings = read_settings(workspace)
-    trusted = {one.key: one for one in found if settings.who(one.key) is not None}
+    trusted = {one.key: one for one in found if settings.owner_name(one.key) is not None}
     database = workspace.store.database
     stored = workspace.store.plans.record(plan_id)
     database.ensure_tables(metadata)
@@ -100,12 +113,12 @@ def keep(workspace: Workspace, plan_id: str, found: Iterable[Signature]) -> None
         if not new:
             return
         signed = [
-            {"plan_id": plan_id, "name": settings.who(one.key), **one.to_json()}
+            {"plan_id": plan_id, "name": settings.owner_name(one.key), **one.to_json()}
             for one in trusted.values()
         ]
         database.upsert(conn, rows, signed, "name", "at", "signature")
         environment = stored.environment if stored is not None else None
-        names = [settings.who(one.key) for one in new]
+        names = [settings.owner_name(one.key) for one in new]
         detail = {"plan": plan_id, "signers": names}
         workspace.store.log.record(conn, "sign", environment, detail)
 
@@ -114,8 +127,8 @@ def keep(workspace: Workspace, plan_id: str, found: Iterable[Signature]) -> None
         database.run_transaction(work, name="signatures.keep")
 
 
-def kept(workspace: Workspace, plan_id: str) -> list[Signature]:
-    """Return the stored signatures of a plan, valid or not."""
+def load_signatures(workspace: Workspace, plan_id: str) -> list[Signature]:
+    """Return the stored signatures of a plan, without verifying them."""
     database = workspace.store.database
     if not database.has_table(rows.name):
         return []

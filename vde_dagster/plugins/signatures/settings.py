@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from vde_dagster.api.values import PluginSettings
-from vde_dagster.plugins.signatures.keys import public_bytes
+from vde_dagster.plugins.signatures.keys import decode_public_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,11 @@ class SignaturesSettings(PluginSettings):
     required: dict[str, int] = field(default_factory=dict)
 
     def mistakes(self) -> Iterator[tuple[str, str, str]]:
-        """Yield mistakes: invalid keys, a key with two owners, and too few keys."""
         hint = "vde keys make NAME makes a key, and prints the line to write here"
         for name, key in self.trusted.items():
-            if public_bytes(key) is None:
+            if decode_public_key(key) is None:
                 yield "trusted", f"has no public key of {name}", hint
-        if len({public_bytes(key) for key in self.trusted.values()}) < len(self.trusted):
+        if len({decode_public_key(key) for key in self.trusted.values()}) < len(self.trusted):
             yield "trusted", "has one key under two names", "give everyone a separate key"
         for environment, number in self.required.items():
             if not re.fullmatch("[a-z0-9_]+", environment):
@@ -37,6 +36,6 @@ class SignaturesSettings(PluginSettings):
                 told = f"requires {number} signatures of '{environment}'"
                 yield "required", told, f"only {len(self.trusted)} keys are trusted"
 
-    def who(self, public: str) -> str | None:
-        """Return the owner of a public key; None for a key that is not trusted."""
+    def owner_name(self, public: str) -> str | None:
+        """Return the name of a public key's owner; None for a key that is not trusted."""
         return next((name for name, key in self.trusted.items() if key == public), None)

@@ -1,4 +1,4 @@
-"""Signing a plan's content, and verifying its signers."""
+"""Signing the content of a plan, and verifying signatures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vde_dagster.api.errors import UsageError
-from vde_dagster.plugins.signatures.keys import is_signature, public_key
+from vde_dagster.plugins.signatures.keys import encode_public_key, verify_signature
 from vde_dagster.plugins.signatures.settings import SignaturesSettings
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _PURPOSE = b"vde-dagster: signature of a plan\n"
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """One signature of a plan.
+    """A signature of a plan by one key.
 
     Args:
         key: The public key.
@@ -36,18 +36,18 @@ class Signature:
     signature: str
 
     def to_json(self) -> dict[str, str]:
-        """Return the form in a plan's file."""
+        """Return the signature as it is stored in a plan's file."""
         return asdict(self)
 
 
 def sign(document: Mapping[str, Any], key: Ed25519PrivateKey, at: str) -> Signature:
-    """Sign a plan's document at an instant (UTC, ISO 8601)."""
-    made = key.sign(_signed(document, at))
-    return Signature(public_key(key), at, b64encode(made).decode())
+    """Sign a plan's document together with the time of signing (UTC, ISO 8601)."""
+    made = key.sign(_signed_bytes(document, at))
+    return Signature(encode_public_key(key), at, b64encode(made).decode())
 
 
 def read_signatures(value: object) -> list[Signature]:
-    """Read the signatures of a plan's file, each key once.
+    """Parse the signatures of a plan's file.
 
     Raises:
         UsageError: The value has another form, an unknown field, or two signatures by one key.
@@ -55,45 +55,46 @@ def read_signatures(value: object) -> list[Signature]:
     try:
         found = msgspec.convert(value, list[Signature])
     except msgspec.ValidationError as error:
-        raise _unreadable(str(error)) from error
+        raise _unreadable_error(str(error)) from error
     if _json_bytes([one.to_json() for one in found]) != _json_bytes(value):
-        raise _unreadable("a signature has key, at and signature, and nothing else")
+        raise _unreadable_error("a signature has key, at and signature, and nothing else")
     keys = [one.key for one in found]
     if twice := next((key for key in keys if keys.count(key) > 1), None):
-        raise _unreadable(f"two of them are by the key {twice}")
+        raise _unreadable_error(f"two of them are by the key {twice}")
     return found
 
 
-def _unreadable(why: str) -> UsageError:
+def _unreadable_error(why: str) -> UsageError:
     return UsageError(
         f"the file's signatures cannot be read: {why}", hint="sign the plan's file again"
     )
 
 
-def wrong(document: Mapping[str, Any], signatures: Iterable[Signature]) -> list[Signature]:
-    """Return the signatures that do not match this document."""
+def invalid_signatures(
+    document: Mapping[str, Any], signatures: Iterable[Signature]
+) -> list[Signature]:
     return [
         one
         for one in signatures
-        if not is_signature(one.key, one.signature, _signed(document, one.at))
+        if not verify_signature(one.key, one.signature, _signed_bytes(document, one.at))
     ]
 
 
-def signers(
+def valid_signers(
     settings: SignaturesSettings, document: Mapping[str, Any], signatures: Iterable[Signature]
 ) -> list[str]:
-    """Return the names of a document's valid signers, each once."""
-    known = [one for one in signatures if settings.who(one.key) is not None]
-    bad = wrong(document, known)
-    names = (settings.who(one.key) for one in known if one not in bad)
+    """Return the names of trusted people whose signatures of a document are valid, each once."""
+    known = [one for one in signatures if settings.owner_name(one.key) is not None]
+    bad = invalid_signatures(document, known)
+    names = (settings.owner_name(one.key) for one in known if one not in bad)
     return list(dict.fromkeys(name for name in names if name is not None))
 
 
-def _signed(document: Mapping[str, Any], at: str) -> bytes:
+def _signed_bytes(document: Mapping[str, Any], at: str) -> bytes:
     return _PURPOSE + _json_bytes([at, document])
 
 
 def _json_bytes(value: object) -> bytes:
-    """Write JSON in its signed form: sorted keys, no whitespace, UTF-8."""
+    """Write the canonical JSON that is signed: sorted keys, no whitespace, UTF-8."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return text.encode("utf-8", "surrogatepass")

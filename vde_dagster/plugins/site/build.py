@@ -1,4 +1,4 @@
-"""Writing a site: the shell, which is the same for every project, and the project's scripts."""
+"""Writing of a site's files: the shell, which is the same for every project, and its data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DATA = "data"
 
 
 def site_files(document: Document) -> dict[str, bytes]:
-    """Return the contents of a site's files, by path in the site."""
+    """Return the files of a site by path: the shell, and the project's data as scripts."""
     shell = files("vde_dagster.plugins.site") / "shell"
     found = {name: (shell / name).read_bytes() for name in SHELL}
     scripts = compact(document).items()
@@ -37,13 +37,13 @@ def site_files(document: Document) -> dict[str, bytes]:
 
 
 def write_site(made: Mapping[str, bytes], folder: Path) -> None:
-    """Write a site, replacing an earlier site.
+    """Write the files of a site to a folder, and delete data files of an earlier site.
 
     Raises:
         UsageError: The folder has other files, or cannot be written.
     """
     try:
-        _refuse_others(folder)
+        _require_site_folder(folder)
         (folder / DATA).mkdir(parents=True, exist_ok=True)
         for path, content in made.items():
             with replacing(folder / path, shared=True) as file:
@@ -58,8 +58,7 @@ def write_site(made: Mapping[str, bytes], folder: Path) -> None:
         ) from error
 
 
-def _refuse_others(folder: Path) -> None:
-    """Refuse a folder that is not empty and not a site."""
+def _require_site_folder(folder: Path) -> None:
     if not folder.exists():
         return
     if any(folder.iterdir()) and not (folder / DATA / "index.js").exists():
@@ -70,7 +69,7 @@ def _refuse_others(folder: Path) -> None:
 
 
 def serve_site(folder: Path, port: int) -> ThreadingHTTPServer:
-    """Return a server of a folder that listens only on this machine.
+    """Return an HTTP server for a folder that accepts requests only from this machine.
 
     Args:
         port: 0 for any free port.
@@ -79,7 +78,9 @@ def serve_site(folder: Path, port: int) -> ThreadingHTTPServer:
         UsageError: The port is in use.
     """
     try:
-        return ThreadingHTTPServer(("127.0.0.1", port), partial(_Quiet, directory=str(folder)))
+        return ThreadingHTTPServer(
+            ("127.0.0.1", port), partial(_SiteHandler, directory=str(folder))
+        )
     except OSError as error:
         raise UsageError(
             f"cannot listen on port {port}: {error.strerror}",
@@ -87,9 +88,9 @@ def serve_site(folder: Path, port: int) -> ThreadingHTTPServer:
         ) from error
 
 
-class _Quiet(SimpleHTTPRequestHandler):
+class _SiteHandler(SimpleHTTPRequestHandler):
     def send_head(self) -> io.BytesIO | BinaryIO | None:
-        """Send a page of the folder."""
+        """Send a file of the folder; listings, and links to files elsewhere, are not found."""
         # Folders, and links to files outside of the folder, are refused.
         if not self._is_page(self.translate_path(self.path)):
             self.send_error(HTTPStatus.NOT_FOUND, "File not found")
@@ -105,5 +106,4 @@ class _Quiet(SimpleHTTPRequestHandler):
             return False
         return os.path.isfile(found) or os.path.isfile(os.path.join(found, "index.html"))
 
-    def log_message(self, format: str, *args: object) -> None:
-        """Log nothing about requests."""
+    def log_message(self, format: str, *args: object) -> None: ...

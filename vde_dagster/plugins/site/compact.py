@@ -23,26 +23,26 @@ from typing import Any
 import msgspec
 
 from vde_dagster.api.reports import Document
-from vde_dagster.plugins.site.layout import place
+from vde_dagster.plugins.site.layout import place_nodes
 
-FORM = 2
+FORMAT_VERSION = 2
 """Increased when older pages and scripts would be incompatible."""
 
-AT_ONCE = 50
+MODELS_PER_FILE = 50
 """Number of models whose details are in one file."""
 
-LARGEST = 100_000
+LARGEST_FILE = 100_000
 """Size in bytes after which publications or differences continue in another file."""
 
 
 @dataclass(slots=True)
-class Words:
-    """Numbers texts from 0, in the order of their first use."""
+class TextNumbers:
+    """Numbers distinct texts from 0, in the order of their first use."""
 
     numbers: dict[str, int] = field(default_factory=dict)
 
     def number(self, text: str | None) -> int:
-        """Return the number of a text; -1 for None."""
+        """Return the number of a text, a new number for a new text; -1 for None."""
         return -1 if text is None else self.numbers.setdefault(text, len(self.numbers))
 
 
@@ -59,16 +59,16 @@ def script(name: str, value: Any) -> bytes:
 
 
 def compact(document: Document) -> dict[str, bytes]:
-    """Return a document's JavaScript files by name."""
+    """Convert a document to the contents of a site's JavaScript files, by name."""
     return _Compactor(document).scripts()
 
 
 @dataclass(slots=True)
 class _Compactor:
     document: Document
-    words: Words = field(default_factory=Words)
-    names: Words = field(default_factory=Words)
-    snapshots: Words = field(default_factory=Words)
+    words: TextNumbers = field(default_factory=TextNumbers)
+    names: TextNumbers = field(default_factory=TextNumbers)
+    snapshots: TextNumbers = field(default_factory=TextNumbers)
     columns: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def scripts(self) -> dict[str, bytes]:
@@ -81,17 +81,17 @@ class _Compactor:
         tables = self._tables_by_model()
         models = [self._details(one, tables.get(one.name, {})) for one in document.models]
         files: dict[str, Any] = {
-            f"models-{start // AT_ONCE}": models[start : start + AT_ONCE]
-            for start in range(0, len(models), AT_ONCE)
+            f"models-{start // MODELS_PER_FILE}": models[start : start + MODELS_PER_FILE]
+            for start in range(0, len(models), MODELS_PER_FILE)
         }
         files["environments"] = self._environments()
         publications = [self._publication(one) for one in document.publications]
         differences = [
-            _full(
+            _drop_empty(
                 definitions=[self._difference(each) for each in one.definitions],
                 tables=[self.names.number(name) for name in one.tables],
                 data=[
-                    _trimmed(
+                    _trim_end(
                         [
                             self.names.number(each.model),
                             each.before,
@@ -105,18 +105,18 @@ class _Compactor:
             )
             for one in document.differences
         ]
-        published_in = _in_files(files, "publications", publications)
-        differs_in = _in_files(files, "differences", differences)
+        published_in = _divide_into_files(files, "publications", publications)
+        differs_in = _divide_into_files(files, "differences", differences)
         index = {
-            "form": FORM,
+            "form": FORMAT_VERSION,
             "project": document.project,
             "of": document.of,
             "as_of": _seconds(document.as_of),
             "catalog": document.catalog,
-            "at_once": AT_ONCE,
-            "models": list(self._listed()),
+            "at_once": MODELS_PER_FILE,
+            "models": list(self._index_rows()),
             "exposures": [
-                _full(
+                _drop_empty(
                     name=one.name,
                     what=one.what,
                     owner=one.owner,
@@ -127,7 +127,7 @@ class _Compactor:
                 for one in document.exposures
             ],
             "environments": [
-                _full(
+                _drop_empty(
                     name=one.name,
                     version=one.version,
                     at=_seconds(one.published_at),
@@ -165,11 +165,10 @@ class _Compactor:
             "names": list(self.names.numbers),
             "words": list(self.words.numbers),
         }
-        packed = {name: script(name, _packed(value)) for name, value in files.items()}
+        packed = {name: script(name, _compress(value)) for name, value in files.items()}
         return {"index": script("index", index), **packed}
 
     def _failed_audits(self) -> Iterator[list[Any]]:
-        """Yield audits whose last result has failing rows, with the numbers of the environments."""
         shown: dict[str, list[int]] = {}
         for at, environment in enumerate(self.document.environments):
             for id_ in {cell.table for cell in environment.models if cell.table}:
@@ -181,8 +180,7 @@ class _Compactor:
                     values = [one.audit, one.failed_rows, _seconds(one.at), one.plan]
                     yield [number, *values, shown[table.id]]
 
-    def _listed(self) -> Iterator[list[Any]]:
-        """Yield, for each model, the data that the page needs at the start."""
+    def _index_rows(self) -> Iterator[list[Any]]:
         number = self.names.number
         own = {model.name for model in self.document.models}
         parents = [
@@ -191,7 +189,7 @@ class _Compactor:
         ]
         # Parents come first in a document; otherwise the edge points to the model itself.
         before = [[one for one in above if one < at] for at, above in enumerate(parents)]
-        for model, (layer, at) in zip(self.document.models, place(before), strict=True):
+        for model, (layer, at) in zip(self.document.models, place_nodes(before), strict=True):
             yield [
                 self.words.number(model.kind),
                 model.description or 0,
@@ -218,7 +216,7 @@ class _Compactor:
         self, model: Document.Model, tables: Mapping[int, Document.Table]
     ) -> dict[str, Any]:
         word = self.words.number
-        return _full(
+        return _drop_empty(
             version=model.version,
             cron=word(model.cron),
             cron_tz=model.cron_tz,
@@ -228,7 +226,7 @@ class _Compactor:
             path=model.path,
             line=model.line,
             source=model.source,
-            query=_within(model.query, model.source),
+            query=_find_query(model.query, model.source),
             opaque=model.opaque,
             types=[word(column.type) for column in model.columns],
             said={
@@ -274,9 +272,9 @@ class _Compactor:
             seconds = None if fill.seconds is None else round(fill.seconds, 2)
             length = _seconds(fill.range.end) - begun
             counts = [fill.rows, fill.bytes, seconds, int(fill.skipped) or None, fill.refresh]
-            fills.append(_trimmed([begun - start, length, recorded - at, *counts]))
+            fills.append(_trim_end([begun - start, length, recorded - at, *counts]))
             start, at = begun, recorded
-        return _full(
+        return _drop_empty(
             name=table.name,
             branch=table.branch,
             filled=_ranges(table.filled),
@@ -289,14 +287,13 @@ class _Compactor:
         )
 
     def _environments(self) -> dict[str, Any]:
-        """Return facts of each model in each environment (cells), and the words of the cells."""
-        words = Words()
+        words = TextNumbers()
         tables = {table.id: at for at, table in enumerate(self.document.tables)}
 
         def cell(one: Document.Cell) -> list[Any]:
             same = one.view is not None and one.view.split(".")[-1] == one.model.split(".")[-1]
             view = words.number(one.view.rpartition(".")[0]) if same and one.view else one.view
-            return _trimmed(
+            return _trim_end(
                 [
                     self.names.number(one.model),
                     words.number(one.version),
@@ -317,13 +314,13 @@ class _Compactor:
         return {"cells": cells, "words": list(words.numbers)}
 
     def _publication(self, one: Document.Version) -> dict[str, Any]:
-        return _full(
+        return _drop_empty(
             plan=one.plan,
             note=one.note,
             dropped=one.dropped,
             definitions=[self._difference(each) for each in one.definitions],
             data=[
-                _trimmed(
+                _trim_end(
                     [
                         [self.names.number(name) for name in each.models],
                         self.words.number(each.what),
@@ -338,7 +335,7 @@ class _Compactor:
         )
 
     def _difference(self, one: Document.Difference) -> dict[str, Any]:
-        return _full(
+        return _drop_empty(
             model=self.names.number(one.model),
             change=one.change,
             category=one.category,
@@ -351,16 +348,18 @@ class _Compactor:
         )
 
 
-def _packed(value: Any) -> str:
+def _compress(value: Any) -> str:
     return b64encode(zlib.compress(msgspec.json.encode(value), 9)).decode()
 
 
-def _in_files(files: dict[str, Any], kind: str, values: Sequence[Any]) -> list[tuple[int, int]]:
-    """Add values to files of limited size, and return the file and the position of each value."""
+def _divide_into_files(
+    files: dict[str, Any], kind: str, values: Sequence[Any]
+) -> list[tuple[int, int]]:
+    """Add values to files of limited size; return the file and position of each value."""
     places: list[tuple[int, int]] = []
-    number, size = -1, LARGEST
+    number, size = -1, LARGEST_FILE
     for value in values:
-        if size >= LARGEST:
+        if size >= LARGEST_FILE:
             number, size = number + 1, 0
             files[f"{kind}-{number}"] = []
         held = files[f"{kind}-{number}"]
@@ -370,12 +369,12 @@ def _in_files(files: dict[str, Any], kind: str, values: Sequence[Any]) -> list[t
     return places
 
 
-def _within(query: str | None, source: str) -> str | list[int] | None:
-    """Return where a source contains a query: the start and the length, in UTF-16 units.
+def _find_query(query: str | None, source: str) -> str | list[int] | None:
+    """Return the place of a query in a source: start and length, in UTF-16 units.
 
     Whitespace may differ. If the source does not contain the query, return the query.
 
-    >>> _within("SELECT 1", "MODEL (name a.b); SELECT\\n  1")
+    >>> _find_query("SELECT 1", "MODEL (name a.b); SELECT\\n  1")
     [18, 10]
     """
     if query is None:
@@ -406,15 +405,14 @@ def _ranges(ranges: Iterable[Document.Span]) -> list[int]:
     ]
 
 
-def _trimmed(values: list[Any]) -> list[Any]:
-    """Return values without empty values at the end."""
+def _trim_end(values: list[Any]) -> list[Any]:
     while values and (values[-1] is None or values[-1] in (-1, [])):
         values.pop()
     return values
 
 
-def _full(**values: Any) -> dict[str, Any]:
-    """Return the values that are not empty, None or false."""
+def _drop_empty(**values: Any) -> dict[str, Any]:
+    """Return the values that are not empty, None or false; zero is kept."""
     # Zero is kept.
     return {
         name: value

@@ -1,7 +1,7 @@
 """Positions of models in the graph: layers by longest path, ordered by barycenters.
 
-The layered layout of Sugiyama, Tagawa and Toda (1981) without its dummy nodes and coordinates:
-an edge may cross boxes of layers between its two nodes, which hardly disturbs an overview.
+The layered layout of Sugiyama, Tagawa and Toda (1981) without its dummy nodes and coordinates: an
+edge may cross boxes of layers between its two nodes, which hardly disturbs an overview.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ SWEEPS = 6
 
 
 def assign_layers(parents: Sequence[Sequence[int]]) -> list[int]:
-    """Return each node's layer: one more than the highest layer of its parents, or 0."""
+    """Return the layer of each node: one more than the highest layer of its parents, or 0."""
     layers: list[int] = []
     for above in parents:
         layers.append(1 + max((layers[one] for one in above), default=-1))
     return layers
 
 
-def place(parents: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
-    """Return the layer of each node, and its position in the layer.
+def place_nodes(parents: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
+    """Return the layer of each node, and the node's position in the layer.
 
     Args:
         parents: The parents of each node; nodes are numbered parents first.
 
-    >>> place([[], [], [1], [0]])
+    >>> place_nodes([[], [], [1], [0]])
     [(0, 1), (0, 0), (1, 0), (1, 1)]
     """
     layers = assign_layers(parents)
@@ -48,17 +48,18 @@ def place(parents: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
     for sweep in range(SWEEPS):
         near, order = (parents, rows) if sweep % 2 else (children, rows[::-1])
         for row in order:
-            middles = {node: _middle(near[node] or [node], places, layers, rows) for node in row}
+            middles = {
+                node: _mean_position(near[node] or [node], places, layers, rows) for node in row
+            }
             row.sort(key=lambda node: (middles[node], node))
             number(row)
     return list(zip(layers, places, strict=True))
 
 
-def _middle(
+def _mean_position(
     nodes: Sequence[int],
     places: Sequence[int],
     layers: Sequence[int],
     rows: Sequence[Sequence[int]],
 ) -> float:
-    """Return the mean position of nodes, as a fraction of the length of their layers."""
     return sum((places[one] + 0.5) / len(rows[layers[one]]) for one in nodes) / len(nodes)

@@ -1,4 +1,4 @@
-"""Outside systems kept equal to published views, see docs/sync.md.
+"""Syncs: rows of published views copied to outside systems, see docs/sync.md.
 
 `definitions` reads `syncs.yaml`, `changed_rows` finds the differences between two versions, `syncs`
 sends them to a sink in batches and records its position in a `ledger`. Sinks, which implement the
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 def load_syncs(folder: Folder, path: Path, text: str, context: FileContext) -> LoadedFile:
-    """Read `syncs.yaml` as readers of models, see `load_file`."""
+    """Read `syncs.yaml`, and report each sync as a consumer of its model; see `load_file`."""
     from vde_dagster.plugins.sync.definitions import load_file
 
     return load_file(path, text, context.names)
 
 
 def sync_assets(catalog: AssetCatalog, settings: Settings) -> Iterable[Any]:
-    """Return an asset for each sync of a project; none if its files have mistakes."""
+    """Return a Dagster asset for each sync; none if the project's files have mistakes."""
     if catalog.live.errors or not any(settings.root.glob("syncs.y*ml")):
         return ()
-    from vde_dagster.plugins.sync.assets import assets_of
+    from vde_dagster.plugins.sync.assets import make_sync_assets
 
-    return assets_of(catalog, settings)
+    return make_sync_assets(catalog, settings)

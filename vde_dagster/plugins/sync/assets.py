@@ -15,21 +15,21 @@ from vde_dagster.plugins.sync.syncs import Syncs
 
 
 class SyncConfig(dg.Config):
-    """Configuration of a sync's asset."""
+    """Run configuration of a sync's asset."""
 
     environment: str = PRODUCTION
     full: bool = False
 
 
-def assets_of(catalog: AssetCatalog, settings: Settings) -> Iterator[Any]:
-    """Yield an asset for each sync of a project."""
+def make_sync_assets(catalog: AssetCatalog, settings: Settings) -> Iterator[Any]:
+    """Yield a Dagster asset for each sync of a project."""
     with Workspace.open(settings.root) as workspace:
         definitions = read_syncs(workspace)
     for definition in definitions.values():
-        yield _asset(catalog, definition)
+        yield _make_asset(catalog, definition)
 
 
-def _asset(catalog: AssetCatalog, definition: SyncDefinition) -> dg.AssetsDefinition:
+def _make_asset(catalog: AssetCatalog, definition: SyncDefinition) -> dg.AssetsDefinition:
     names = catalog.names
     all_of = dg.AllPartitionMapping()
 

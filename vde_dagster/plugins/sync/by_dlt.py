@@ -42,21 +42,21 @@ class DltSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def place(self) -> str:
-        """The destination and the table, without secrets."""
-        return f"{self.destination} {_where(self.options)} {self.dataset}.{self.table}"
+        return f"{self.destination} {_describe_address(self.options)} {self.dataset}.{self.table}"
 
     @contextmanager
-    def open(self, workspace: Workspace, sync: str, *, dry: bool = False) -> Iterator[Packages]:
-        """Provide a temporary folder for the rows of a package."""
+    def open(
+        self, workspace: Workspace, sync: str, *, dry: bool = False
+    ) -> Iterator[PackageLoader]:
         effects = workspace.store.database.effects
         with tempfile.TemporaryDirectory(prefix="vde-dlt-") as folder:
-            yield Packages(self, effects, Path(folder))
+            yield PackageLoader(self, effects, Path(folder))
 
 
 _PLACES = ("host", "port", "database", "project_id", "account", "catalog", "http_path")
 
 
-def _where(options: Mapping[str, Any]) -> str:
+def _describe_address(options: Mapping[str, Any]) -> str:
     """Return the server and database from a destination's options, without logins."""
     found = []
     for value in options.values():
@@ -68,7 +68,7 @@ def _where(options: Mapping[str, Any]) -> str:
 
 
 @dataclass
-class Packages:
+class PackageLoader:
     """Collects a step's batches in a file, and loads them as one package at the end of the step."""
 
     sink: DltSink
@@ -82,8 +82,8 @@ class Packages:
         """Open the file.
 
         Raises:
-            UsageError: dlt is not installed, or the destination does not exist or cannot do the
-                sync's mode.
+            UsageError: dlt is not installed, or the destination does not exist or cannot merge rows
+                by key.
         """
         import pyarrow as pa
 
@@ -92,21 +92,21 @@ class Packages:
         self._step, self._schema = step, pa.schema(own)
         if step.mode == "mirror":
             self._schema = self._schema.append(pa.field(GONE, pa.bool_()))
-        self._require(step)
+        self._require_merge(step)
         self._file = pa.ipc.new_stream(str(self._rows), self._schema)
 
     def send(self, batch: Batch) -> int:
-        """Add a batch to the file."""
+        """Append a batch to the file; return the number of its rows."""
         import pyarrow as pa
 
-        marks = {GONE: False} if self._marked else {}
-        rows = [{**self._own(row), **marks} for row in batch.rows]
-        rows += [{**self._own(key), GONE: True} for key in batch.gone]
+        gone_flag = {GONE: False} if self._has_gone_column else {}
+        rows = [{**self._rename_columns(row), **gone_flag} for row in batch.rows]
+        rows += [{**self._rename_columns(key), GONE: True} for key in batch.gone]
         self._file.write_table(pa.Table.from_pylist(rows, schema=self._schema))
         return len(batch)
 
     def end(self) -> int:
-        """Load the package."""
+        """Load the file into the destination as one package."""
         from dlt.common.exceptions import DltException
 
         assert self._step is not None, "begun before it ends"
@@ -115,15 +115,14 @@ class Packages:
             with self.effects.at("sync.dlt", self.sink.place):
                 self._load(self._step)
         except (DltException, OSError) as error:
-            told = " ".join(str(error.__cause__ or error).split()) or type(error).__name__
+            message = " ".join(str(error.__cause__ or error).split()) or type(error).__name__
             raise ExecutionError(
-                f"{self.sink.place} failed: {told[:500]}",
+                f"{self.sink.place} failed: {message[:500]}",
                 hint="run it again: it continues with the same version",
             ) from error
         return 0
 
-    def _own(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a row with the view's column names as keys."""
+    def _rename_columns(self, row: Mapping[str, Any]) -> dict[str, Any]:
         names = self._step.names if self._step is not None else {}
         return {names.get(name, name): value for name, value in row.items()}
 
@@ -132,25 +131,25 @@ class Packages:
         return self.folder / "rows.arrow"
 
     @property
-    def _marked(self) -> bool:
+    def _has_gone_column(self) -> bool:
         return self._schema is not None and GONE in self._schema.names
 
     def _load(self, step: Step) -> None:
         dlt = _dlt()
         # A package with all rows replaces the table.
-        anew = step.mode == "mirror" and not step.since
-        how = "replace" if anew else "merge" if step.key else "append"
+        replaces = step.mode == "mirror" and not step.since
+        disposition = "replace" if replaces else "merge" if step.key else "append"
         pipeline = dlt.pipeline(
             f"vde_{step.sync}_{step.environment}",
             pipelines_dir=str(self.folder / "dlt"),
             destination=self._destination(),
             dataset_name=self.sink.dataset,
         )
-        columns: dict[str, Any] = {GONE: {"hard_delete": True}} if self._marked else {}
+        columns: dict[str, Any] = {GONE: {"hard_delete": True}} if self._has_gone_column else {}
         rows = dlt.resource(
             self._read(),
             name=self.sink.table,
-            write_disposition=how,
+            write_disposition=disposition,
             primary_key=[step.names.get(name, name) for name in step.key] or None,
             columns=columns,
         )
@@ -179,7 +178,7 @@ class Packages:
                 hint="dlt's documentation lists the names and options of destinations",
             ) from error
 
-    def _require(self, step: Step) -> None:
+    def _require_merge(self, step: Step) -> None:
         known = self._destination().capabilities()
         merges = known.supported_merge_strategies or ()
         if known.merge_strategies_selector is not None:

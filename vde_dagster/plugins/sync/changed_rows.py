@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from vde_dagster.api.errors import UsageError
 from vde_dagster.api.values import digest, quote
-from vde_dagster.plugins.sync.held_keys import held_keys
+from vde_dagster.plugins.sync.held_keys import open_key_store
 
 if TYPE_CHECKING:
     from vde_dagster.api.plans import Environment
@@ -36,7 +36,7 @@ Change = tuple[Literal["row", "gone", "same"], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class ChangedRows:
-    """Rows that were added and removed between two versions.
+    """Rows that were added and removed between two versions of an environment.
 
     An unchanged row may be both added and removed.
 
@@ -52,30 +52,33 @@ class ChangedRows:
     shape: str
     since: int
     why: str | None
-    came: Rows
-    went: Rows
+    added: Rows
+    removed: Rows
     key: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
 
-    def net(self, key: Sequence[str]) -> Iterator[Change]:
-        """Yield the rows that were added or changed, the unchanged rows, and the removed keys.
+    def net_changes(self, key: Sequence[str]) -> Iterator[Change]:
+        """Yield `row` for a new or changed row, `same` for an equal row, `gone` for a lost key.
 
         Without a key, rows are counted: a row that occurs twice more than before is added twice.
         """
         names = self.schema.names
-        with held_keys() as held:
+        with open_key_store() as held:
             if not key:
-                held.count(_hash(row, names) for row in self.went(names))
-                for row in self.came(names):
-                    yield ("same" if held.take_one(_hash(row, names)) else "row"), row
+                held.count(_hash_row(row, names) for row in self.removed(names))
+                for row in self.added(names):
+                    yield ("same" if held.take_counted(_hash_row(row, names)) else "row"), row
                 return
             held.put(
-                (_hash(row, key), _hash(row, names), [row[name] for name in key])
-                for row in self.went(names)
+                (_hash_row(row, key), _hash_row(row, names), [row[name] for name in key])
+                for row in self.removed(names)
             )
-            for row in self.came(names):
-                yield ("same" if held.take(_hash(row, key)) == _hash(row, names) else "row"), row
-            for gone in held.rest():
+            for row in self.added(names):
+                yield (
+                    ("same" if held.take(_hash_row(row, key)) == _hash_row(row, names) else "row"),
+                    row,
+                )
+            for gone in held.remaining():
                 yield "gone", dict(zip(key, gone, strict=True))
 
     def require_key(self, key: Sequence[str]) -> None:
@@ -86,15 +89,15 @@ class ChangedRows:
         """
         if not key:
             return
-        with held_keys() as held:
-            for row in self.came(key):
+        with open_key_store() as held:
+            for row in self.added(key):
                 is_null = None in row.values()
-                if not is_null and held.is_new(_hash(row, key)):
+                if not is_null and held.is_new(_hash_row(row, key)):
                     continue
-                told = ", ".join(f"{name} = {one!r}" for name, one in row.items())
+                values = ", ".join(f"{name} = {one!r}" for name, one in row.items())
                 what = "is NULL in a row" if is_null else "is not unique"
                 raise UsageError(
-                    f"the key {what}: {told}; nothing was sent",
+                    f"the key {what}: {values}; nothing was sent",
                     hint="choose another key, or give the model audits: "
                     f"unique_combination_of_columns(columns := ({', '.join(key)})), not_null(…)",
                 )
@@ -108,7 +111,7 @@ def changed_rows(
     cursor: SyncCursor,
     place: str,
 ) -> Iterator[ChangedRows]:
-    """Provide the changes between the version in the outside system and the given version.
+    """Yield the changes from the version in the outside system to the given version.
 
     Raises:
         UsageError: The version does not contain the model, lacks a column of the key, or its data
@@ -118,12 +121,12 @@ def changed_rows(
     earlier = workspace.store.versions.at(version.name, cursor.version) if cursor.version else None
     entry = version.entries.get(name)
     if entry is not None and entry.table_id is None:
-        yield _by_spark(workspace, definition, version, cursor, place, earlier)
+        yield _compare_by_spark(workspace, definition, version, cursor, place, earlier)
         return
     with ExitStack() as opened:
         after = opened.enter_context(workspace.queries.open_rows(version, name))
-        form = _form(workspace, definition, version, place, after.schema)
-        since, why = cursor.version, _why_full(cursor, form.shape, earlier)
+        form = _row_format(workspace, definition, version, place, after.schema)
+        since, why = cursor.version, _reason_to_resend(cursor, form.shape, earlier)
         before = None
         if earlier is not None and why is None:
             try:
@@ -143,7 +146,7 @@ def changed_rows(
         )
 
 
-def _by_spark(
+def _compare_by_spark(
     workspace: Workspace,
     definition: SyncDefinition,
     version: Environment,
@@ -159,31 +162,31 @@ def _by_spark(
             query = f"SELECT * FROM {quote(model.namespace, model.name)}"
             rows = workspace.queries.run_arrow(f"{name}@{until}", query).value
             return rows, rows.slice(0, 0), read.changes.why
-        own = read.rows.drop_columns([mark for mark, _ in read.changes.marks])
-        came = pc.is_in(read.rows["_change_type"], pa.array(["insert", "update_after"]))
-        return own.filter(came), own.filter(pc.invert(came)), None
+        own = read.rows.drop_columns([mark for mark, _ in read.changes.change_columns])
+        added = pc.is_in(read.rows["_change_type"], pa.array(["insert", "update_after"]))
+        return own.filter(added), own.filter(pc.invert(added)), None
 
     since = cursor.version if earlier is not None else 0
-    came, went, why = ask(since)
-    form = _form(workspace, definition, version, place, came.schema)
-    why = _why_full(cursor, form.shape, earlier) or why
-    if why is not None and went.num_rows:
-        came, went, _ = ask(0)
+    added, removed, why = ask(since)
+    form = _row_format(workspace, definition, version, place, added.schema)
+    why = _reason_to_resend(cursor, form.shape, earlier) or why
+    if why is not None and removed.num_rows:
+        added, removed, _ = ask(0)
     since = since if why is None else 0
     return ChangedRows(
         form.schema,
         form.shape,
         since,
         why,
-        form.read(lambda names: [came.select(names)]),
-        form.read(lambda names: [went.select(names)]),
+        form.read(lambda names: [added.select(names)]),
+        form.read(lambda names: [removed.select(names)]),
         form.key,
         form.names,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _RowFormat:
     """The columns of the sent rows.
 
     Args:
@@ -207,13 +210,13 @@ class _Form:
         )
 
 
-def _form(
+def _row_format(
     workspace: Workspace,
     definition: SyncDefinition,
     version: Environment,
     place: str,
     schema: pa.Schema,
-) -> _Form:
+) -> _RowFormat:
     source = definition.source
     spelling = workspace.environments.column_spelling(version, source)
     spelled = [spelling.get(name, name) for name in schema.names]
@@ -227,7 +230,7 @@ def _form(
         )
     parts = [str(source), definition.mode, place, *definition.key, ""]
     columns = [f"{one.name} {one.type}" for one in schema]
-    return _Form(
+    return _RowFormat(
         workspace.queries,
         pa.schema([field.with_name(name) for field, name in zip(schema, spelled, strict=True)]),
         digest(*parts, *columns),
@@ -236,7 +239,7 @@ def _form(
     )
 
 
-def _why_full(cursor: SyncCursor, shape: str, earlier: Environment | None) -> str | None:
+def _reason_to_resend(cursor: SyncCursor, shape: str, earlier: Environment | None) -> str | None:
     if not cursor.version:
         return None
     if cursor.shape != shape:
@@ -246,5 +249,5 @@ def _why_full(cursor: SyncCursor, shape: str, earlier: Environment | None) -> st
     return None
 
 
-def _hash(row: dict[str, Any], names: Sequence[str]) -> bytes:
+def _hash_row(row: dict[str, Any], names: Sequence[str]) -> bytes:
     return blake2b(repr([row[name] for name in names]).encode(), digest_size=16).digest()

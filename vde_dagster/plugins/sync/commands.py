@@ -11,7 +11,7 @@ from vde_dagster.api.commands import Output, on_project, simple_table
 
 if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
-    from vde_dagster.plugins.sync.syncs import Synced
+    from vde_dagster.plugins.sync.syncs import SyncResult
 
 EnvironmentName = Annotated[
     str, typer.Argument(metavar="ENV", help="Environment, for example prod.")
@@ -45,8 +45,8 @@ def sync_plan(
     from vde_dagster.plugins.sync.syncs import Syncs
 
     syncs = Syncs(workspace)
-    done = [syncs.plan(one, environment, limit=limit) for one in syncs.named(environment, names)]
-    _tell(output, done, "to send")
+    done = [syncs.plan(one, environment, limit=limit) for one in syncs.select(environment, names)]
+    _show_results(output, done, "to send")
     if limit and not output.as_json:
         for one in done:
             for kind, row in one.sample:
@@ -69,9 +69,9 @@ def sync_run(
     from vde_dagster.plugins.sync.syncs import Syncs
 
     syncs = Syncs(workspace)
-    _tell(
+    _show_results(
         output,
-        [syncs.run(one, environment, full=full) for one in syncs.named(environment, names)],
+        [syncs.run(one, environment, full=full) for one in syncs.select(environment, names)],
         "sent",
     )
 
@@ -87,8 +87,8 @@ def sync_replay(
     from vde_dagster.plugins.sync.syncs import Syncs
 
     syncs = Syncs(workspace)
-    done = [syncs.replay(one, environment) for one in syncs.named(environment, names)]
-    _tell(output, done, "sent")
+    done = [syncs.replay(one, environment) for one in syncs.select(environment, names)]
+    _show_results(output, done, "sent")
 
 
 @on_project
@@ -123,7 +123,7 @@ def sync_status(workspace: Workspace, output: Output) -> None:
 _STATUS = ("has", "current", "waiting", "at", "problem")
 
 
-def _tell(output: Output, done: Sequence[Synced], what: str) -> None:
+def _show_results(output: Output, done: Sequence[SyncResult], what: str) -> None:
     rows = [
         (one.sync, one.environment, f"{one.since} → {one.until}", one.sent, one.unchanged,
          one.refused, one.why)

@@ -1,4 +1,4 @@
-"""Definitions of syncs in `syncs.yaml`."""
+"""Definitions of syncs, read from `syncs.yaml`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILES = ("syncs.yaml", "syncs.yml")
 Mode = Literal["upsert", "mirror", "append"]
 
 
-class _Written(msgspec.Struct, forbid_unknown_fields=True):
+class _SyncEntry(msgspec.Struct, forbid_unknown_fields=True):
     name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_]{1,64}$")]
     source: str
     sink: str
@@ -37,7 +37,7 @@ class _Written(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class SyncDefinition:
-    """An outside system that is kept equal to a model.
+    """A sync: which model is copied to which outside system, and how.
 
     Args:
         key: The columns that identify a row; none for `append`.
@@ -58,7 +58,7 @@ class SyncDefinition:
     key_place: SourceLocation
 
     def sink_for(self, environment: str) -> Sink:
-        """Return the sink of an environment, with secrets from the process's environment.
+        """Return the sink of an environment, with environment variables replaced in its options.
 
         Raises:
             UsageError: The definition has no address for the environment.
@@ -68,47 +68,50 @@ class SyncDefinition:
                 f"the sync '{self.name}' sends nothing from '{environment}'",
                 hint=f"{self.place}: add it under `to`, which has {', '.join(self.to)}",
             )
-        return _sink(self.sink, expand_secrets(self.to[environment]))
+        return _make_sink(self.sink, expand_secrets(self.to[environment]))
 
 
 def load_file(path: Path, text: str, names: TableNames) -> LoadedFile:
-    """Read `syncs.yaml` as readers of models; raise ProjectError if it is invalid."""
-    found = list(_read(path, text, names))
+    """Read `syncs.yaml`, and report each sync as a consumer that reads its model's columns.
+
+    Raises:
+        ProjectError: The file has a mistake.
+    """
+    found = list(_parse_file(path, text, names))
     return LoadedFile(
         path,
         exposures=tuple(
-            Exposure(one.name, None, None, tuple(_columns_read(one)), one.place, "sync")
+            Exposure(one.name, None, None, tuple(_exposed_columns(one)), one.place, "sync")
             for one in found
         ),
     )
 
 
-def _columns_read(
+def _exposed_columns(
     one: SyncDefinition,
 ) -> Iterator[tuple[ModelName, str | None, SourceLocation]]:
-    """Yield the model of a sync without a column, and then each of its key columns."""
     yield one.source, None, one.place
     for column in one.key:
         yield one.source, column.lower(), one.key_place
 
 
 def read_syncs(workspace: Workspace) -> dict[str, SyncDefinition]:
-    """Return a project's syncs, by name; raise ProjectError if the file has a mistake."""
+    """Return the syncs of a project, by name; raise ProjectError if `syncs.yaml` has a mistake."""
     found: list[SyncDefinition] = []
     for file in FILES:
         path = workspace.root / file
         if path.is_file():
-            found += _read(Path(file), path.read_text("utf-8"), workspace.project.names)
+            found += _parse_file(Path(file), path.read_text("utf-8"), workspace.project.names)
     return {one.name: one for one in found}
 
 
-def _read(path: Path, text: str, names: TableNames) -> Iterator[SyncDefinition]:
+def _parse_file(path: Path, text: str, names: TableNames) -> Iterator[SyncDefinition]:
     document = load_yaml(path, text)
     if document.value is not None and not isinstance(document.value, list):
         raise document.error((), "syncs are a list", "write - name: customers")
     known: set[str] = set()
     for number, entry in enumerate(document.value or []):
-        one = _definition(document, number, entry, names)
+        one = _parse_definition(document, number, entry, names)
         if one.name in known:
             message = f"the sync '{one.name}' is defined twice"
             raise document.error((number,), message, "give each sync its own name")
@@ -116,10 +119,10 @@ def _read(path: Path, text: str, names: TableNames) -> Iterator[SyncDefinition]:
         yield one
 
 
-def _definition(
+def _parse_definition(
     document: YamlDocument, number: int, entry: Any, names: TableNames
 ) -> SyncDefinition:
-    written = document.read((number,), entry, _Written, "a sync", "`vde help sync`")
+    written = document.read((number,), entry, _SyncEntry, "a sync", "`vde help sync`")
     with placed(document.location((number, "source"))):
         source = names.read(written.source)
     if bool(written.key) == (written.mode == "append"):
@@ -155,6 +158,6 @@ def _definition(
     )
 
 
-def _sink(name: str, options: Mapping[str, Any]) -> Sink:
+def _make_sink(name: str, options: Mapping[str, Any]) -> Sink:
     sink: Sink = msgspec.convert(options, SINKS.require(name))
     return sink

@@ -14,8 +14,8 @@ _CACHE = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class HeldKeys:
-    """Digests of keys, each with the digest of its row and the values of the key."""
+class KeyStore:
+    """Temporary store of keys on disk, each with a digest of its row and the key's values."""
 
     database: sqlite3.Connection
 
@@ -31,39 +31,38 @@ class HeldKeys:
         )
 
     def take(self, key: bytes) -> bytes | None:
-        """Remove a key and return its row's digest; None for an unknown key."""
+        """Remove a key and return the digest of its row; None for an unknown key."""
         found = self.database.execute("SELECT row FROM held WHERE key = ?", (key,)).fetchone()
         if found is None:
             return None
         self.database.execute("DELETE FROM held WHERE key = ?", (key,))
         return bytes(found[0])
 
-    def rest(self) -> Iterator[Any]:
+    def remaining(self) -> Iterator[Any]:
         """Yield the values of the remaining keys, in the order of their digests."""
         for (values,) in self.database.execute("SELECT known FROM held ORDER BY key"):
             yield pickle.loads(values)
 
     def is_new(self, key: bytes) -> bool:
-        """Store a key, and return whether it is new."""
+        """Store a key, and return whether it was not stored before."""
         put = "INSERT OR IGNORE INTO held VALUES (?, x'', x'')"
         return self.database.execute(put, (key,)).rowcount == 1
 
     def count(self, keys: Iterable[bytes]) -> None:
-        """Count the occurrences of each key."""
         self.database.executemany(
             "INSERT INTO counted VALUES (?, 1) ON CONFLICT (key) DO UPDATE SET n = n + 1",
             ((key,) for key in keys),
         )
 
-    def take_one(self, key: bytes) -> bool:
-        """Remove one occurrence of a key, and return whether there was one."""
+    def take_counted(self, key: bytes) -> bool:
+        """Remove one occurrence of a counted key; return whether there was one."""
         take = "UPDATE counted SET n = n - 1 WHERE key = ? AND n > 0"
         return self.database.execute(take, (key,)).rowcount == 1
 
 
 @contextmanager
-def held_keys() -> Iterator[HeldKeys]:
-    """Provide a temporary store for keys."""
+def open_key_store() -> Iterator[KeyStore]:
+    """Yield an empty store of keys, and delete its temporary file afterwards."""
     # A database without a name is a temporary file; threads use it one after the other.
     # SQLite deletes the file when it is closed.
     database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
@@ -73,6 +72,6 @@ def held_keys() -> Iterator[HeldKeys]:
         database.execute("CREATE TABLE held (key BLOB PRIMARY KEY, row, known) WITHOUT ROWID")
         database.execute("CREATE TABLE counted (key BLOB PRIMARY KEY, n) WITHOUT ROWID")
         database.execute("BEGIN")
-        yield HeldKeys(database)
+        yield KeyStore(database)
     finally:
         database.close()

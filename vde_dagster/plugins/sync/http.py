@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     from vde_dagster.api.workspace import Workspace
 
-_LATER = (429, 500, 502, 503, 504)
-_OF_ROWS = (400, 409, 413, 422)
+_RETRIED_STATUSES = (429, 500, 502, 503, 504)
+_REFUSED_STATUSES = (400, 409, 413, 422)
 """Status codes of servers that refuse the rows of a batch."""
 
 
 class HttpSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An address that accepts batches of changes as JSON.
+    """An HTTP address that accepts batches of changes as JSON.
 
     Args:
         headers: Sent with each batch; `${NAME}` is read from the environment when used.
@@ -48,12 +48,10 @@ class HttpSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def place(self) -> str:
-        """The address, without its login and query."""
         return self.url.partition("?")[0].rpartition("@")[2]
 
     @contextmanager
-    def open(self, workspace: Workspace, sync: str, *, dry: bool = False) -> Iterator[Posts]:
-        """Open a session."""
+    def open(self, workspace: Workspace, sync: str, *, dry: bool = False) -> Iterator[BatchPoster]:
         import requests
         from requests.adapters import HTTPAdapter
         from urllib3.util import Retry
@@ -62,7 +60,7 @@ class HttpSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             total=self.attempts - 1,
             backoff_factor=self.backoff,
             backoff_jitter=self.backoff,
-            status_forcelist=_LATER,
+            status_forcelist=_RETRIED_STATUSES,
             allowed_methods=None,
             redirect=False,
             raise_on_status=False,
@@ -70,22 +68,21 @@ class HttpSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         with requests.Session() as session:
             for scheme in ("http://", "https://"):
                 session.mount(scheme, HTTPAdapter(max_retries=retry))
-            yield Posts(self, session, workspace.store.database.effects)
+            yield BatchPoster(self, session, workspace.store.database.effects)
 
 
 @dataclass
-class Posts:
-    """Batches that are posted to an address."""
+class BatchPoster:
+    """Posts batches of changes to an address."""
 
     sink: HttpSink
     session: Session
     effects: Effects
-    _about: dict[str, Any] = field(default_factory=dict)
+    _step_fields: dict[str, Any] = field(default_factory=dict)
     _next: float = 0.0
 
     def begin(self, step: Step) -> None:
-        """Prepare the fields that all batches of the step share."""
-        self._about = {
+        self._step_fields = {
             "sync": step.sync,
             "environment": step.environment,
             "since": step.since,
@@ -96,26 +93,28 @@ class Posts:
         self._key = step.key
 
     def send(self, batch: Batch) -> int:
-        """Post a batch."""
         change = "upsert" if self._key else "append"
         changes: list[dict[str, Any]] = [
             {"change": change, "row": json_value(row)} for row in batch.rows
         ]
         changes += [{"change": "delete", "key": json_value(key)} for key in batch.gone]
-        self._post({**self._about, "batch": batch.number, "changes": changes})
+        self._post({**self._step_fields, "batch": batch.number, "changes": changes})
         return len(batch)
 
     def end(self) -> int:
-        """Post the end of a mirror's rows."""
+        """After a mirror of all rows, post `"batch":
+
+        "end"`: the receiver deletes all other rows.
+        """
         # The receiver then deletes the rows that were not sent.
-        if self._about["full"] and self._about["mode"] == "mirror":
-            self._post({**self._about, "batch": "end", "changes": []})
+        if self._step_fields["full"] and self._step_fields["mode"] == "mirror":
+            self._post({**self._step_fields, "batch": "end", "changes": []})
         return 0
 
-    def _post(self, said: dict[str, Any]) -> None:
+    def _post(self, payload: dict[str, Any]) -> None:
         from requests import RequestException
 
-        sink, content = self.sink, msgspec.json.encode(said)
+        sink, content = self.sink, msgspec.json.encode(payload)
         if sink.rate:
             time.sleep(max(0.0, self._next - time.monotonic()))
             self._next = time.monotonic() + 1 / sink.rate
@@ -134,16 +133,16 @@ class Posts:
                     allow_redirects=False,
                 )
         except RequestException as error:
-            raise _stopped(sink, f"cannot be reached: {type(error).__name__}") from error
+            raise _stop_error(sink, f"cannot be reached: {type(error).__name__}") from error
         if answer.ok and answer.status_code < 300:
             return
-        told = f"answered {answer.status_code}: {answer.text[:300]}".rstrip(": ")
-        if answer.status_code in _OF_ROWS:
-            raise Batch.Refused(told)
-        raise _stopped(sink, told)
+        problem = f"answered {answer.status_code}: {answer.text[:300]}".rstrip(": ")
+        if answer.status_code in _REFUSED_STATUSES:
+            raise Batch.Refused(problem)
+        raise _stop_error(sink, problem)
 
 
-def _stopped(sink: HttpSink, why: str) -> ExecutionError:
+def _stop_error(sink: HttpSink, why: str) -> ExecutionError:
     return ExecutionError(
         f"{sink.place} {why}",
         hint="run it again: it continues with the same version, and sends each batch under the "

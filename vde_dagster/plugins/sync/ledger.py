@@ -1,7 +1,7 @@
-"""Positions of syncs, and the rows that sinks refused, in tables of SQLAlchemy.
+"""Positions of syncs, and the rows that sinks refused, in tables of a database.
 
 A sink with transactions has the tables in its own database, so that rows and position are committed
-together; for other sinks they are in the state's database.
+together; for other sinks the tables are in the state's database.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Transact = Callable[[Callable[[Connection], Any], str], Any]
 metadata = MetaData()
 
 
-def _of() -> list[Column[Any]]:
+def _key_columns() -> list[Column[Any]]:
     return [
         Column(name, String(255), primary_key=True) for name in ("project", "environment", "sync")
     ]
@@ -46,7 +46,7 @@ def _of() -> list[Column[Any]]:
 cursors = Table(
     "vde_sync_cursors",
     metadata,
-    *_of(),
+    *_key_columns(),
     Column("version", Integer, nullable=False),
     Column("publication", String(64), nullable=False),
     Column("shape", String(64), nullable=False),
@@ -71,7 +71,7 @@ letters = Table(
 
 @dataclass(frozen=True, slots=True)
 class SyncCursor:
-    """Position of a sync: the version that the outside system has.
+    """Position of a sync: the version whose rows the outside system has.
 
     Args:
         version: The version of the environment; 0 before the first run.
@@ -93,8 +93,8 @@ class SyncCursor:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
-    """A refused row as JSON; if the row should be deleted, only the columns of its key."""
+class RefusedRow:
+    """A row that the sink refused; only its key columns if the row should be deleted."""
 
     number: int
     version: int
@@ -104,7 +104,7 @@ class Letter:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The stored position of one sync of one environment, and its refused rows."""
+    """The stored position of a sync in one environment, and the rows that its sink refused."""
 
     transact: Transact
     project: str
@@ -113,75 +113,80 @@ class Ledger:
     now: Callable[[], datetime]
 
     def cursor(self) -> SyncCursor:
-        """Return the position of the sync."""
+        """Return the stored position; a position with version 0 before the first run."""
         query = select(*(cursors.c[name] for name in SyncCursor.__dataclass_fields__))
 
         def work(conn: Connection) -> SyncCursor:
-            row = conn.execute(query.where(*self._is(cursors))).mappings().one_or_none()
+            row = conn.execute(query.where(*self._key_conditions(cursors))).mappings().one_or_none()
             return SyncCursor(**row) if row is not None else SyncCursor()
 
         found: SyncCursor = self.transact(work, "sync.cursor_read")
         return found
 
-    def begin(self, until: int) -> None:
-        """Record the version whose rows are being sent."""
+    def record_begin(self, until: int) -> None:
+        """Record the version whose rows will be sent now, before the first row."""
         first = dict.fromkeys(("version", "sent", "unchanged", "refused"), 0)
         nothing = dict.fromkeys(("publication", "shape"), "")
         self._write({"pending": until}, {**first, **nothing}, "sync.begun")
 
-    def done(self, cursor: SyncCursor) -> None:
-        """Record that all rows of a version were sent."""
+    def record_done(self, cursor: SyncCursor) -> None:
+        """Record the position after all rows of a version were sent."""
         names = (name for name in SyncCursor.__dataclass_fields__ if name != "at")
         self._write({name: getattr(cursor, name) for name in names}, {}, "sync.done")
 
-    def refuse(self, version: int, row: bytes, why: str) -> None:
-        """Store a refused row, as JSON."""
-        known = {**self._place, "version": version, "row": row.decode(), "why": why[:2000]}
+    def store_refused(self, version: int, row: bytes, why: str) -> None:
+        """Store a row that the sink refused.
+
+        Args:
+            row: The row as JSON.
+        """
+        known = {**self._sync_key, "version": version, "row": row.decode(), "why": why[:2000]}
         query = insert(letters).values(**known, at=self.now())
         self.transact(lambda conn: conn.execute(query) and None, "sync.refused")
 
-    def letters(self) -> list[Letter]:
-        """Return the refused rows, oldest first."""
+    def refused_rows(self) -> list[RefusedRow]:
         query = select(letters.c.number, letters.c.version, letters.c.row, letters.c.why)
-        query = query.where(*self._is(letters)).order_by(letters.c.number)
+        query = query.where(*self._key_conditions(letters)).order_by(letters.c.number)
 
-        def work(conn: Connection) -> list[Letter]:
+        def work(conn: Connection) -> list[RefusedRow]:
             rows: Iterable[Any] = conn.execute(query).all()
-            return [Letter(number, at, json.loads(row), why) for number, at, row, why in rows]
+            return [RefusedRow(number, at, json.loads(row), why) for number, at, row, why in rows]
 
-        found: list[Letter] = self.transact(work, "sync.letters_read")
+        found: list[RefusedRow] = self.transact(work, "sync.letters_read")
         return found
 
-    def waiting(self) -> int:
-        """Return the number of rows that were refused and have not been accepted later."""
-        query = select(func.count()).select_from(letters).where(*self._is(letters))
+    def count_refused(self) -> int:
+        query = select(func.count()).select_from(letters).where(*self._key_conditions(letters))
         return int(self.transact(lambda conn: conn.execute(query).scalar(), "sync.letters_read"))
 
-    def forget(self, numbers: Iterable[int]) -> None:
-        """Delete refused rows by their numbers."""
+    def delete_refused(self, numbers: Iterable[int]) -> None:
         query = delete(letters).where(letters.c.number.in_(list(numbers)))
         self.transact(lambda conn: conn.execute(query) and None, "sync.forgotten")
 
     @property
-    def _place(self) -> dict[str, str]:
+    def _sync_key(self) -> dict[str, str]:
         return {"project": self.project, "environment": self.environment, "sync": self.sync}
 
-    def _is(self, table: Table) -> list[Any]:
-        return [table.c[name] == value for name, value in self._place.items()]
+    def _key_conditions(self, table: Table) -> list[Any]:
+        return [table.c[name] == value for name, value in self._sync_key.items()]
 
-    def _write(self, said: dict[str, Any], first: dict[str, Any], name: str) -> None:
-        values = {**said, "at": self.now()}
+    def _write(self, changes: dict[str, Any], first: dict[str, Any], name: str) -> None:
+        values = {**changes, "at": self.now()}
 
         def work(conn: Connection) -> None:
-            known = update(cursors).where(*self._is(cursors)).values(**values)
+            known = update(cursors).where(*self._key_conditions(cursors)).values(**values)
             if not conn.execute(known).rowcount:
-                conn.execute(insert(cursors).values(**self._place, **first, **values))
+                conn.execute(insert(cursors).values(**self._sync_key, **first, **values))
 
         self.transact(work, name)
 
 
 def open_ledger(workspace: Workspace, sync: str, delivery: Delivery) -> Ledger:
-    """Return a sync's ledger (`customers/prod`), in the sink's or the state's database."""
+    """Return the ledger of a sync, in the sink's database if the sink has transactions.
+
+    Args:
+        sync: The sync and the environment: `customers/prod`.
+    """
     database = workspace.store.database
     transact: Transact | None = getattr(delivery, "transact", None)
     if transact is not None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 IDLE_SECONDS = 600.0
 """Maximum idle seconds of a sync's transaction, while it reads rows to send."""
-_MAKING = 0x7664655F  # "vde_", the lock under which tables are made
+_TABLES_LOCK = 0x7664655F  # "vde_", the lock under which tables are made
 
 
 class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,16 +43,15 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def place(self) -> str:
-        """The database and the table."""
         url = _url(self.url)
         # Known secrets in it stay: the place distinguishes rows of one table from those of another.
         hidden = {name: "***" for name in url.query if names_secret(name)}
-        shown = url.update_query_dict(hidden) if hidden else url
-        return f"{shown.render_as_string(hide_password=True)} {self.table}"
+        public = url.update_query_dict(hidden) if hidden else url
+        return f"{public.render_as_string(hide_password=True)} {self.table}"
 
     @contextmanager
-    def open(self, workspace: Workspace, sync: str, *, dry: bool = False) -> Iterator[Rows]:
-        """Begin a transaction; it commits at the end of the block, except in a dry run.
+    def open(self, workspace: Workspace, sync: str, *, dry: bool = False) -> Iterator[TableWriter]:
+        """Yield a writer in a transaction, which commits afterwards, except in a dry run.
 
         Raises:
             ExecutionError: The server failed, and nothing was changed unless the message reports a
@@ -68,25 +67,25 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
             with engine.connect() as conn:
                 if not sa.inspect(conn).has_table("vde_sync_letters"):
-                    conn.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING)))
+                    conn.execute(sa.select(sa.func.pg_advisory_xact_lock(_TABLES_LOCK)))
                     metadata.create_all(conn)
                     # The rows' transaction does not wait for other processes' tables.
                     if not dry:
-                        _end(conn, effects, "tables", dry=False)
+                        _finish(conn, effects, "tables", dry=False)
                 if not dry:
-                    lock = sa.func.pg_advisory_xact_lock(_MAKING, sa.func.hashtext(sync))
+                    lock = sa.func.pg_advisory_xact_lock(_TABLES_LOCK, sa.func.hashtext(sync))
                     conn.execute(sa.select(lock))
-                yield Rows(conn, self.table, effects)
-                _end(conn, effects, "rows", dry=dry)
+                yield TableWriter(conn, self.table, effects)
+                _finish(conn, effects, "rows", dry=dry)
         except ModuleNotFoundError as error:
             raise UsageError(
                 f"the sink postgresql needs a package that is not installed: {error.name}",
                 hint=how_to_install("postgres"),
             ) from error
         except DBAPIError as error:
-            told = str(error.orig).partition("\n")[0]
+            message = str(error.orig).partition("\n")[0]
             raise ExecutionError(
-                f"{self.place} failed: {told}",
+                f"{self.place} failed: {message}",
                 hint="run it again: rows and cursor change in one transaction",
             ) from error
 
@@ -101,7 +100,7 @@ def _url(text: str) -> sa.URL:
     return url.set(drivername="postgresql+psycopg")
 
 
-def _end(conn: sa.Connection, effects: Effects, what: str, *, dry: bool) -> None:
+def _finish(conn: sa.Connection, effects: Effects, what: str, *, dry: bool) -> None:
     if dry:
         conn.rollback()
         return
@@ -110,41 +109,39 @@ def _end(conn: sa.Connection, effects: Effects, what: str, *, dry: bool) -> None
 
 
 @dataclass(frozen=True, slots=True)
-class _Target:
-    """A column of the table that rows are sent to.
+class _TargetColumn:
+    """A column of the table that rows are written to.
 
     Args:
         bind: The column's parameter in statements.
         name: The column's name in the model.
-        own: The column's name in the table.
+        column: The column's name in the table.
     """
 
     bind: str
     name: str
-    own: str
+    column: str
 
 
 @dataclass
-class Rows:
-    """The rows of a table, written in one transaction."""
+class TableWriter:
+    """Writes rows to a table in one transaction."""
 
     conn: sa.Connection
     name: str
     effects: Effects
     _step: Step | None = None
     _table: sa.Table | None = None
-    _shown: sa.Table | None = field(default=None)
-    _columns: list[_Target] = field(default_factory=list)
+    _sent_keys: sa.Table | None = field(default=None)
+    _columns: list[_TargetColumn] = field(default_factory=list)
     _times: set[str] = field(default_factory=set)
 
     def transact(self, work: Callable[[sa.Connection], Any], name: str) -> Any:
-        """Run work in the transaction of the rows."""
         with self.effects.at(f"{name}.write"):
             return work(self.conn)
 
     @property
     def step(self) -> Step:
-        """The step that is delivered."""
         assert self._step is not None, "begun before rows are sent"
         return self._step
 
@@ -155,34 +152,36 @@ class Rows:
 
     @property
     def table(self) -> sa.Table:
-        """The table as it exists in the database."""
         assert self._table is not None, "begun before rows are sent"
         return self._table
 
     def begin(self, step: Step) -> None:
-        """Create the table, or its missing columns."""
+        """Create the table, or the columns that it lacks, and check that it has a unique key."""
         import pyarrow as pa
 
         self._step = step
         schema, name = self._names
         wanted = [
             sa.Column(
-                one.name, _type(one.type), primary_key=one.name in step.key, autoincrement=False
+                one.name,
+                _postgres_type(one.type),
+                primary_key=one.name in step.key,
+                autoincrement=False,
             )
             for one in step.schema
         ]
         if not sa.inspect(self.conn).has_table(name, schema):
             sa.Table(name, sa.MetaData(), *wanted, schema=schema).create(self.conn)
-        table = self._read()
-        own = _own_names([one.name for one in table.c], step.schema.names)
+        table = self._load_table()
+        own = _match_columns([one.name for one in table.c], step.schema.names)
         missing = [one for one in wanted if one.name not in own]
         for column in missing:
             compiled = sa.schema.CreateColumn(column).compile(dialect=self.conn.dialect)
             quoted = self.conn.dialect.identifier_preparer.format_table(table)
             self.conn.exec_driver_sql(f"ALTER TABLE {quoted} ADD COLUMN {compiled}")
-        self._table = self._read() if missing else table
+        self._table = self._load_table() if missing else table
         self._columns = [
-            _Target(f"v{place}", field.name, own.get(field.name, field.name))
+            _TargetColumn(f"v{place}", field.name, own.get(field.name, field.name))
             for place, field in enumerate(step.schema)
         ]
         self._times = {
@@ -193,18 +192,18 @@ class Rows:
         self._require_key(step)
         # This table collects the keys of all sent rows, so that `end` can delete other rows.
         if step.mode == "mirror" and not step.since:
-            columns = [sa.Column(one.own, self.table.c[one.own].type) for one in self._keys]
-            self._shown = sa.Table(
+            columns = [sa.Column(one.column, self.table.c[one.column].type) for one in self._keys]
+            self._sent_keys = sa.Table(
                 "vde_shown",
                 sa.MetaData(),
                 *columns,
                 prefixes=["TEMPORARY"],
                 postgresql_on_commit="DROP",
             )
-            self._shown.drop(self.conn, checkfirst=True)
-            self._shown.create(self.conn)
+            self._sent_keys.drop(self.conn, checkfirst=True)
+            self._sent_keys.create(self.conn)
 
-    def _read(self) -> sa.Table:
+    def _load_table(self) -> sa.Table:
         schema, name = self._names
         table = sa.Table(name, sa.MetaData(), schema=schema, autoload_with=self.conn)
         for column in table.c:
@@ -220,7 +219,7 @@ class Rows:
         keys += [
             set(one["column_names"]) for one in known.get_indexes(name, schema) if one["unique"]
         ]
-        own = [one.own for one in self._keys]
+        own = [one.column for one in self._keys]
         if step.key and set(own) not in keys:
             quoted = ", ".join(map(self.conn.dialect.identifier_preparer.quote, own))
             raise UsageError(
@@ -229,31 +228,31 @@ class Rows:
             )
 
     @property
-    def _keys(self) -> list[_Target]:
+    def _keys(self) -> list[_TargetColumn]:
         return [one for one in self._columns if one.name in self.step.key]
 
     def send(self, batch: Batch) -> int:
-        """Write a batch, except rows that are already equal."""
+        """Upsert the rows of a batch and delete its removed keys; return the number of changes."""
         try:
             with self.effects.at("sync.batch"), self.conn.begin_nested():
-                changed = self._put(batch) if batch.rows else 0
+                changed = self._upsert(batch) if batch.rows else 0
                 if batch.gone:
-                    delete = sa.delete(self.table).where(*self._by_key())
-                    changed += self._many(delete, batch.gone, self._keys)
+                    delete = sa.delete(self.table).where(*self._key_conditions())
+                    changed += self._execute_many(delete, batch.gone, self._keys)
                 return changed
         except (IntegrityError, DataError) as error:
-            if self._shown is not None and len(batch) == 1:
+            if self._sent_keys is not None and len(batch) == 1:
                 # The view shows it, so that what the table has of it stays.
                 with suppress(IntegrityError, DataError), self.conn.begin_nested():
-                    self._note(batch)
+                    self._record_keys(batch)
             raise Batch.Refused(str(error.orig).partition("\n")[0]) from error
 
-    def _put(self, batch: Batch) -> int:
-        table, key = self.table, [one.own for one in self._keys]
-        statement = insert(table).values({c.own: sa.bindparam(c.bind) for c in self._columns})
+    def _upsert(self, batch: Batch) -> int:
+        table, key = self.table, [one.column for one in self._keys]
+        statement = insert(table).values({c.column: sa.bindparam(c.bind) for c in self._columns})
         if key:
             excluded = statement.excluded
-            others = [one.own for one in self._columns if one.own not in key]
+            others = [one.column for one in self._columns if one.column not in key]
             differs = [
                 _comparable(table.c[name]).is_distinct_from(_comparable(excluded[name]))
                 for name in others
@@ -267,18 +266,18 @@ class Rows:
                 if others
                 else statement.on_conflict_do_nothing(index_elements=key)
             )
-        self._note(batch)
-        return self._many(statement, batch.rows, self._columns)
+        self._record_keys(batch)
+        return self._execute_many(statement, batch.rows, self._columns)
 
-    def _note(self, batch: Batch) -> None:
+    def _record_keys(self, batch: Batch) -> None:
         """Record the keys of a batch, so that `end` can delete rows with other keys."""
-        if self._shown is not None and batch.rows:
-            statement = sa.insert(self._shown)
-            named = statement.values({one.own: sa.bindparam(one.bind) for one in self._keys})
-            self.conn.execute(named, self._bound(batch.rows, self._keys))
+        if self._sent_keys is not None and batch.rows:
+            statement = sa.insert(self._sent_keys)
+            named = statement.values({one.column: sa.bindparam(one.bind) for one in self._keys})
+            self.conn.execute(named, self._bind_values(batch.rows, self._keys))
 
-    def _bound(
-        self, rows: Sequence[Mapping[str, Any]], columns: Sequence[_Target]
+    def _bind_values(
+        self, rows: Sequence[Mapping[str, Any]], columns: Sequence[_TargetColumn]
     ) -> list[dict[str, Any]]:
         return [
             {
@@ -288,30 +287,30 @@ class Rows:
             for row in rows
         ]
 
-    def _many(
-        self, statement: Any, rows: Sequence[Mapping[str, Any]], columns: Sequence[_Target]
+    def _execute_many(
+        self, statement: Any, rows: Sequence[Mapping[str, Any]], columns: Sequence[_TargetColumn]
     ) -> int:
         counted = {"preserve_rowcount": True}
-        bound = self._bound(rows, columns)
+        bound = self._bind_values(rows, columns)
         return int(self.conn.execute(statement, bound, execution_options=counted).rowcount)
 
-    def _by_key(self) -> list[Any]:
-        return [self.table.c[one.own] == sa.bindparam(one.bind) for one in self._keys]
+    def _key_conditions(self) -> list[Any]:
+        return [self.table.c[one.column] == sa.bindparam(one.bind) for one in self._keys]
 
     def end(self) -> int:
-        """Delete rows that the view no longer has, and return their number."""
+        """After a mirror of all rows, delete the rows that were not sent; return their number."""
         # Rows are deleted only after all rows of the view were sent.
-        if self._shown is None:
+        if self._sent_keys is None:
             return 0
-        shown = self._shown
-        same = [self.table.c[one.own] == shown.c[one.own] for one in self._keys]
-        absent = ~sa.exists(sa.select(sa.literal(1)).where(*same).select_from(shown))
+        sent = self._sent_keys
+        same = [self.table.c[one.column] == sent.c[one.column] for one in self._keys]
+        absent = ~sa.exists(sa.select(sa.literal(1)).where(*same).select_from(sent))
         gone = self.conn.execute(sa.delete(self.table).where(absent)).rowcount
-        self._shown = None
+        self._sent_keys = None
         return int(gone)
 
 
-def _own_names(own: Sequence[str], names: Sequence[str]) -> dict[str, str]:
+def _match_columns(own: Sequence[str], names: Sequence[str]) -> dict[str, str]:
     """Return the table's column for each name, by its exact spelling or else in any case."""
     # Tables of earlier releases, and tables created without quotes, have lower-case names.
     found = {}
@@ -328,7 +327,7 @@ _FAR = re.compile(r"([+-])(\d+)(-\d\d-\d\d)(.*)")
 
 
 def _far_time(value: Any) -> Any:
-    """Return a day or instant as PostgreSQL reads it, if its year is beyond Python's range."""
+    """Write a day or instant with a year beyond Python's range as PostgreSQL reads it."""
     far = _FAR.fullmatch(value) if isinstance(value, str) else None
     if far is None:
         return value
@@ -362,7 +361,7 @@ _TYPES: tuple[tuple[str, Callable[[Any], Any]], ...] = (
 """PostgreSQL's types by Arrow type; all other types are text."""
 
 
-def _type(type_: pa.DataType) -> Any:
+def _postgres_type(type_: pa.DataType) -> Any:
     from pyarrow import types
 
     found = (make for name, make in _TYPES if getattr(types, f"is_{name}")(type_))

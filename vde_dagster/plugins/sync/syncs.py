@@ -1,4 +1,4 @@
-"""Syncs of a project: their plans, runs and positions, and replays of refused rows."""
+"""Running syncs: plan a run, send changes, resend refused rows, report positions."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ LEASE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Synced:
-    """Result of a run, or of a dry run.
+class SyncResult:
+    """Result of a sync's run, or of a dry run.
 
     Args:
         since: The version that the outside system had; 0 if all rows were sent.
@@ -53,18 +53,17 @@ class Synced:
     sample: list[Change] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         shown = [{"change": kind, "row": json_value(row)} for kind, row in self.sample]
         found: dict[str, Any] = msgspec.to_builtins({**asdict(self), "sample": shown})
         return found
 
 
-_NOTHING = SyncCursor()
+_NO_POSITION = SyncCursor()
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
-    """Position of a sync in an environment.
+class SyncStatus:
+    """Position of a sync in one environment.
 
     Args:
         current: The environment's current version; 0 if the environment does not exist.
@@ -75,27 +74,25 @@ class Status:
     sync: str
     environment: str
     current: int
-    cursor: SyncCursor = _NOTHING
+    cursor: SyncCursor = _NO_POSITION
     waiting: int = 0
     problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Outside:
-    """An open sink, and the position of the sync in it."""
-
+class _OpenSink:
     delivery: Delivery
     ledger: Ledger
 
 
 @dataclass(frozen=True, slots=True)
 class Syncs:
-    """The syncs of a project."""
+    """Plans and runs the syncs of a project."""
 
     workspace: Workspace
 
-    def named(self, environment: str, names: list[str] | None) -> list[SyncDefinition]:
-        """Return the named syncs, or all syncs that send something from an environment.
+    def select(self, environment: str, names: list[str] | None) -> list[SyncDefinition]:
+        """Return the definitions of the given syncs, or of all syncs that send from an environment.
 
         Raises:
             UsageError: A name is unknown, or the project has no syncs.
@@ -121,29 +118,31 @@ class Syncs:
             )
         return found
 
-    def plan(self, definition: SyncDefinition, environment: str, *, limit: int = 10) -> Synced:
-        """Return the changes that a run would send, without sending them.
+    def plan(self, definition: SyncDefinition, environment: str, *, limit: int = 10) -> SyncResult:
+        """Count the changes that a run would send, without sending them.
 
         Raises:
             UsageError: The environment has no address, or `run` would fail.
         """
         with self._open(definition, environment, dry=True) as (outside, version):
             cursor = outside.ledger.cursor()
-            done = Synced(definition.name, version.name, cursor.version, version.version)
-            if _has(cursor, version):
+            done = SyncResult(definition.name, version.name, cursor.version, version.version)
+            if _is_up_to_date(cursor, version):
                 return done
             with self._changes(definition, version, cursor) as found:
-                for kind, row in found.net(found.key):
+                for kind, row in found.net_changes(found.key):
                     if _is_sent(kind, definition):
-                        done = _more(done, sent=1)
+                        done = _add_counts(done, sent=1)
                         if len(done.sample) < limit:
                             done.sample.append((kind, row))
                     else:
-                        done = _more(done, unchanged=1)
+                        done = _add_counts(done, unchanged=1)
                 return replace(done, since=found.since, why=found.why)
 
-    def run(self, definition: SyncDefinition, environment: str, *, full: bool = False) -> Synced:
-        """Make the outside system equal to the environment's view.
+    def run(
+        self, definition: SyncDefinition, environment: str, *, full: bool = False
+    ) -> SyncResult:
+        """Send changed rows, so that the outside system equals the environment's view.
 
         Args:
             full: Whether to send all rows, whatever the position is.
@@ -156,13 +155,13 @@ class Syncs:
         """
         with self._open(definition, environment) as (outside, version):
             cursor = outside.ledger.cursor()
-            total = Synced(definition.name, version.name, cursor.version, version.version)
+            total = SyncResult(definition.name, version.name, cursor.version, version.version)
             if full:
-                cursor = _NOTHING
+                cursor = _NO_POSITION
             # An interrupted step is finished first. Otherwise a row of that step would stay outside
             # if the next version changed the row back, because the row would not count as changed.
             for target in self._targets(cursor, version):
-                if target is not None and _has(cursor, target):
+                if target is not None and _is_up_to_date(cursor, target):
                     continue
                 try:
                     if target is None:
@@ -173,7 +172,7 @@ class Syncs:
                         raise
                     cursor = replace(cursor, publication="")  # What is outside is not known.
                     continue
-                total = _more(total, done.sent, done.unchanged, done.refused)
+                total = _add_counts(total, done.sent, done.unchanged, done.refused)
                 total = replace(total, since=min(total.since, done.since), why=done.why)
                 cursor = outside.ledger.cursor()
             return total
@@ -183,48 +182,50 @@ class Syncs:
             return [version]
         return [self.workspace.store.versions.at(version.name, cursor.pending or 0), version]
 
-    def status(self) -> list[Status]:
-        """Return the position of each sync in each environment, or the reason why it is unknown."""
+    def status(self) -> list[SyncStatus]:
+        """Return the position of each sync in each of its environments."""
         found = []
         for definition in read_syncs(self.workspace).values():
             for name in definition.to:
                 known = self.workspace.store.environments.get(name)
-                own = Status(definition.name, name, known.version if known is not None else 0)
+                own = SyncStatus(definition.name, name, known.version if known is not None else 0)
                 try:
                     what = f"{definition.name}/{name}"
                     with definition.sink_for(name).open(self.workspace, what, dry=True) as opened:
                         ledger = open_ledger(self.workspace, what, opened)
-                        own = replace(own, cursor=ledger.cursor(), waiting=ledger.waiting())
+                        own = replace(own, cursor=ledger.cursor(), waiting=ledger.count_refused())
                 except VdeError as error:
                     own = replace(own, problem=error.message)
                 found.append(own)
         return found
 
-    def replay(self, definition: SyncDefinition, environment: str) -> Synced:
+    def replay(self, definition: SyncDefinition, environment: str) -> SyncResult:
         """Send refused rows again, with their values in the last sent version.
 
         The errors are the same as for `run`.
         """
         with self._open(definition, environment) as (outside, version):
             ledger = outside.ledger
-            cursor, letters = ledger.cursor(), ledger.letters()
-            done = Synced(definition.name, version.name, cursor.version, cursor.version)
+            cursor, letters = ledger.cursor(), ledger.refused_rows()
+            done = SyncResult(definition.name, version.name, cursor.version, cursor.version)
             at = self.workspace.store.versions.at(version.name, cursor.version)
             if not letters or at is None:
                 return done
             with self._changes(definition, at, replace(cursor, version=0)) as found:
                 outside.delivery.begin(self._step(definition, at, cursor.version, found))
-                again = _again(found, [one.row for one in letters])
+                again = _refused_changes(found, [one.row for one in letters])
                 changes = (one for one in again if _is_sent(one[0], definition))
                 for batch in _batches(changes, definition, f"replay {letters[-1].number}."):
                     done = _send(outside, at, batch, done)
-                ledger.forget(one.number for one in letters)  # Those refused again are new ones.
+                ledger.delete_refused(
+                    one.number for one in letters
+                )  # Those refused again are new ones.
             return done
 
     @contextmanager
     def _open(
         self, definition: SyncDefinition, environment: str, *, dry: bool = False
-    ) -> Iterator[tuple[_Outside, Environment]]:
+    ) -> Iterator[tuple[_OpenSink, Environment]]:
         workspace, name = self.workspace, environment_name(environment)
         sink, what = definition.sink_for(name), f"{definition.name}/{name}"
         workspace.environments.named(name)
@@ -232,7 +233,7 @@ class Syncs:
         if dry:
             with sink.open(workspace, what, dry=True) as delivery:
                 ledger = open_ledger(workspace, what, delivery)
-                yield _Outside(delivery, ledger), workspace.environments.named(name)
+                yield _OpenSink(delivery, ledger), workspace.environments.named(name)
             return
         leases = workspace.store.leases
         with (
@@ -240,7 +241,7 @@ class Syncs:
             sink.open(workspace, what) as delivery,
         ):
             ledger = open_ledger(workspace, what, delivery)
-            yield _Outside(delivery, ledger), workspace.environments.named(name)
+            yield _OpenSink(delivery, ledger), workspace.environments.named(name)
 
     @contextmanager
     def _changes(
@@ -254,16 +255,16 @@ class Syncs:
     def _step(
         self, definition: SyncDefinition, version: Environment, since: int, found: ChangedRows
     ) -> Step:
-        named = (definition.name, version.name, since, version.version)
-        return Step(*named, definition.mode, found.key, found.schema, found.names)
+        names = (definition.name, version.name, since, version.version)
+        return Step(*names, definition.mode, found.key, found.schema, found.names)
 
     def _deliver(
         self,
         definition: SyncDefinition,
-        outside: _Outside,
+        outside: _OpenSink,
         version: Environment,
         cursor: SyncCursor,
-    ) -> Synced:
+    ) -> SyncResult:
         with self._changes(definition, version, cursor) as found:
             if found.why is not None and definition.mode == "append":
                 raise UsageError(
@@ -271,14 +272,16 @@ class Syncs:
                     f"add rows twice: {found.why}",
                     hint="`vde sync run --full` adds all current rows",
                 )
-            outside.ledger.begin(version.version)
+            outside.ledger.record_begin(version.version)
             outside.delivery.begin(self._step(definition, version, found.since, found))
-            done = Synced(definition.name, version.name, found.since, version.version, found.why)
-            changes = self._counted(found, definition, same := [0])
+            done = SyncResult(
+                definition.name, version.name, found.since, version.version, found.why
+            )
+            changes = self._count_unchanged(found, definition, same := [0])
             for batch in _batches(changes, definition):
                 done = _send(outside, version, batch, done)
-            done = _more(done, sent=outside.delivery.end(), unchanged=same[0])
-            outside.ledger.done(
+            done = _add_counts(done, sent=outside.delivery.end(), unchanged=same[0])
+            outside.ledger.record_done(
                 SyncCursor(
                     *(version.version, version.publication_id, found.shape, None),
                     *(done.sent, done.unchanged, done.refused),
@@ -286,10 +289,10 @@ class Syncs:
             )
             return done
 
-    def _counted(
+    def _count_unchanged(
         self, found: ChangedRows, definition: SyncDefinition, same: list[int]
     ) -> Iterator[Change]:
-        for change in found.net(found.key):
+        for change in found.net_changes(found.key):
             if _is_sent(change[0], definition):
                 yield change
             else:
@@ -300,13 +303,15 @@ def _is_sent(kind: str, definition: SyncDefinition) -> bool:
     return kind == "row" or (kind == "gone" and definition.mode == "mirror")
 
 
-def _has(cursor: SyncCursor, version: Environment) -> bool:
+def _is_up_to_date(cursor: SyncCursor, version: Environment) -> bool:
     # After the state was replaced, a version of the same number has another publication.
     same = cursor.version == version.version and cursor.publication == version.publication_id
     return same and cursor.pending is None
 
 
-def _more(done: Synced, sent: int = 0, unchanged: int = 0, refused: int = 0) -> Synced:
+def _add_counts(
+    done: SyncResult, sent: int = 0, unchanged: int = 0, refused: int = 0
+) -> SyncResult:
     return replace(
         done,
         sent=done.sent + sent,
@@ -325,7 +330,7 @@ def _batches(
         yield Batch(f"{prefix}{number}", rows, gone)
 
 
-def _send(outside: _Outside, version: Environment, batch: Batch, done: Synced) -> Synced:
+def _send(outside: _OpenSink, version: Environment, batch: Batch, done: SyncResult) -> SyncResult:
     """Send a batch; if it is refused, halve it until the refused rows are found."""
     try:
         sent = outside.delivery.send(batch)
@@ -335,12 +340,14 @@ def _send(outside: _Outside, version: Environment, batch: Batch, done: Synced) -
                 done = _send(outside, version, half, done)
             return done
         (row,) = (*batch.rows, *batch.gone)
-        outside.ledger.refuse(version.version, msgspec.json.encode(json_value(row)), error.message)
-        return _more(done, refused=1)
-    return _more(done, sent=sent, unchanged=len(batch) - sent)
+        outside.ledger.store_refused(
+            version.version, msgspec.json.encode(json_value(row)), error.message
+        )
+        return _add_counts(done, refused=1)
+    return _add_counts(done, sent=sent, unchanged=len(batch) - sent)
 
 
-def _again(found: ChangedRows, refused: list[dict[str, Any]]) -> Iterator[Change]:
+def _refused_changes(found: ChangedRows, refused: list[dict[str, Any]]) -> Iterator[Change]:
     """Yield the current row of each refused key, or the key as deleted if it has no row."""
     key, names = found.key, {name.lower(): name for name in found.schema.names}
     # Letters of earlier releases have all names in lower case.
@@ -351,22 +358,22 @@ def _again(found: ChangedRows, refused: list[dict[str, Any]]) -> Iterator[Change
     if not key:
         types = {field.name: field.type for field in found.schema}
         yield from (
-            ("row", {name: from_json(value, types[name]) for name, value in row.items()})
+            ("row", {name: parse_json_value(value, types[name]) for name, value in row.items()})
             for row in known
         )
         return
     wanted = {json.dumps([row.get(name) for name in key]): row for row in known}
-    for _, row in found.net(key):
+    for _, row in found.net_changes(key):
         if wanted.pop(json.dumps([json_value(row[name]) for name in key]), None) is not None:
             yield "row", row
     for row in wanted.values():
         yield "gone", {name: row.get(name) for name in key}
 
 
-def from_json(value: Any, type_: pa.DataType) -> Any:
-    """Return a value of a column from its JSON form.
+def parse_json_value(value: Any, type_: pa.DataType) -> Any:
+    """Convert a JSON value of a column back to bytes, a decimal or a float.
 
-    Only bytes, decimals and floats are converted. Dates and times remain texts.
+    Dates, times and other values stay as they are.
     """
     kinds = pa.types
     if not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Writer of CHANGES tables, which computes the states of affected keys again.
+"""Writer of CHANGES tables: recomputes the states of all keys that have new rows.
 
 A table depends only on the rows that ever arrived. A row that repeats the previous state is not
 stored, but its time is stored with the state's first row. The time is needed when a late row with
@@ -16,20 +16,20 @@ from vde_dagster.api.errors import ExecutionError
 from vde_dagster.api.plans import Snapshot
 from vde_dagster.api.values import quote
 from vde_dagster.api.writers import Layout, Strategy, Write
-from vde_dagster.plugins.vault.first_seen import check_time, refusal
+from vde_dagster.plugins.vault.first_seen import check_time, null_error
 from vde_dagster.plugins.vault.kinds import AGAIN, DELETED, Changes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-SEVERAL = "vde_several_states"
+SEVERAL_STATES = "vde_several_states"
 """Column of the arriving rows: whether another state with the same key and time is left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """Writes the SQL that turns rows into states.
+    """Writes the SQL that finds, in the rows of each key, those that begin a new state.
 
     Sessions that run the SQL must be in UTC.
 
@@ -40,8 +40,8 @@ class States:
         source: The column with the record source, or None.
         compare: Columns whose values are the state.
         set_key: Columns that distinguish the rows of one state.
-        again: The column with the times at which a state was repeated.
-        deleted: The column that marks a deleted key; None if absent keys are not deleted.
+        repeats: The column with the times at which a state was repeated.
+        deletion_mark: The column that marks a deleted key; None if absent keys are not deleted.
         sequence: The column that orders states of the same time, or None.
     """
 
@@ -51,38 +51,38 @@ class States:
     source: str | None
     compare: tuple[str, ...]
     set_key: tuple[str, ...]
-    again: str
-    deleted: str | None = None
+    repeats: str
+    deletion_mark: str | None = None
     sequence: str | None = None
 
     @property
     def moment(self) -> tuple[str, ...]:
-        """The columns that order a key's states in time."""
+        """The columns that order the states of a key in time."""
         return (self.time,) if self.sequence is None else (self.time, self.sequence)
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The columns whose combined values are unique in the table."""
+        """The columns that together identify a row of the table."""
         return (*self.key, *self.moment, *self.set_key)
 
     @property
     def data(self) -> list[str]:
-        """The columns that the query fills."""
-        return [name for name in self.types if name not in (self.again, self.deleted)]
+        """The columns that come from the model's query; the kind adds the others."""
+        return [name for name in self.types if name not in (self.repeats, self.deletion_mark)]
 
     def unique_rows(self, new: str, old: str | None) -> str:
-        """Return the query of all rows that ever arrived, one per identity.
+        """Write the query of all rows that ever arrived, one per identity.
 
         Args:
             new: The relation of arriving rows.
             old: The table with earlier rows of the same keys; None if that table is empty.
         """
-        names = _names(self.data)
+        names = _quoted(self.data)
         rows = f"SELECT {names} FROM {new}"
         if old is not None:
             known = self._affected(old, new)
-            if self.deleted is not None:
-                known = f"SELECT * FROM ({known}) vde_known WHERE NOT {quote(self.deleted)}"
+            if self.deletion_mark is not None:
+                known = f"SELECT * FROM ({known}) vde_known WHERE NOT {quote(self.deletion_mark)}"
             made = {self.time: f"CAST(vde_at.at AS {self.types[self.time]})"}
             if self.source is not None:
                 made[self.source] = f"CAST(vde_at.source AS {self.types[self.source]})"
@@ -91,8 +91,8 @@ class States:
             columns = ", ".join(f"{made.get(n, quote(n))} AS {quote(n)}" for n in self.data)
             rows += (
                 f" UNION ALL SELECT {names} FROM ({known}) vde_kept UNION ALL SELECT {columns} "
-                f"FROM (SELECT *, EXPLODE({quote(self.again)}) AS vde_at FROM ({known}) vde_kept) "
-                "vde_exploded"
+                f"FROM (SELECT *, EXPLODE({quote(self.repeats)}) AS vde_at "
+                f"FROM ({known}) vde_kept) vde_exploded"
             )
         first = (self.source,) if self.source is not None else ()
         least = dict.fromkeys((*first, *self.compare, *self.data))
@@ -100,47 +100,51 @@ class States:
             Write.sortable(quote(n), self.types[n]) for n in least if n not in self.identity
         )
         order = f"STRUCT({rank})" if rank else quote(self.time)
-        by = f"PARTITION BY {_names(self.identity)}"
+        by = f"PARTITION BY {_quoted(self.identity)}"
         compared = [Write.sortable(quote(n), self.types[n]) for n in self.compare]
         state = f"STRUCT({', '.join(compared)})" if compared else "TRUE"
         several = f"MIN({state}) OVER ({by}) <> MAX({state}) OVER ({by})"
         return (
-            f"SELECT {names}, {SEVERAL} FROM (SELECT {names}, ROW_NUMBER() OVER ({by} "
-            f"ORDER BY {order}) AS vde_row_number, {several} AS {SEVERAL} "
+            f"SELECT {names}, {SEVERAL_STATES} FROM (SELECT {names}, ROW_NUMBER() OVER ({by} "
+            f"ORDER BY {order}) AS vde_row_number, {several} AS {SEVERAL_STATES} "
             f"FROM ({rows}) vde_came) vde_ranked WHERE vde_row_number = 1"
         )
 
-    def discarded(self, one: str) -> str:
-        """Return the query that counts the times at which several states of one key arrived."""
-        return f"SELECT COUNT(*) FROM {one} WHERE {SEVERAL}"
+    def count_discarded(self, unique: str) -> str:
+        """Write the query that counts the times at which several states of one key arrived.
 
-    def gaps(self, one: str) -> str:
-        """Return the query of keys, each with the times at which it becomes absent."""
-        key, time = _names(self.key), quote(self.time)
+        Args:
+            unique: The relation with the result of `unique_rows`, here and in the methods below.
+        """
+        return f"SELECT COUNT(*) FROM {unique} WHERE {SEVERAL_STATES}"
+
+    def gaps(self, unique: str) -> str:
+        """Write the query of each key with the times at which a delivery begins to lack it."""
+        key, time = _quoted(self.key), quote(self.time)
         steps = {
-            "vde_keys": f"SELECT DISTINCT {key}, {time} FROM {one}",
+            "vde_keys": f"SELECT DISTINCT {key}, {time} FROM {unique}",
             "vde_deliveries": (
                 f"SELECT {time}, ROW_NUMBER() OVER (ORDER BY {time}) AS vde_number "
-                f"FROM (SELECT DISTINCT {time} FROM {one}) vde_times"
+                f"FROM (SELECT DISTINCT {time} FROM {unique}) vde_times"
             ),
             "vde_numbered": (
-                f"SELECT {_names(self.key, 'k.')}, d.vde_number, LEAD(d.vde_number) OVER "
-                f"(PARTITION BY {_names(self.key, 'k.')} ORDER BY d.vde_number) AS vde_next "
+                f"SELECT {_quoted(self.key, 'k.')}, d.vde_number, LEAD(d.vde_number) OVER "
+                f"(PARTITION BY {_quoted(self.key, 'k.')} ORDER BY d.vde_number) AS vde_next "
                 f"FROM vde_keys k JOIN vde_deliveries d ON k.{time} = d.{time}"
             ),
         }
-        return _with(
+        return _with_steps(
             steps,
-            f"SELECT {_names(self.key, 'n.')}, d.{time} FROM vde_numbered n "
+            f"SELECT {_quoted(self.key, 'n.')}, d.{time} FROM vde_numbered n "
             "JOIN vde_deliveries d ON d.vde_number = n.vde_number + 1 "
             "WHERE n.vde_next IS NULL OR n.vde_next > n.vde_number + 1",
         )
 
-    def states(self, one: str, gaps: str | None = None) -> str:
-        """Return the query of the table's rows, from the results of `unique_rows` and `gaps`."""
+    def states(self, unique: str, gaps: str | None = None) -> str:
+        """Write the query of the table's rows, from the results of `unique_rows` and `gaps`."""
         first = [name for name in self.data if name not in (*self.key, *self.set_key)]
         by = (
-            _names(self.key, "o.")
+            _quoted(self.key, "o.")
             + ", r.vde_run"
             + "".join(f", o.{quote(c)}" for c in self.set_key)
         )
@@ -150,31 +154,31 @@ class States:
             at += f", CAST(o.{quote(self.sequence)} AS STRING) AS sequence"
         moment = self._moment("o.")
         grouped = (
-            f"SELECT {_names((*self.key, *self.set_key), 'o.')}, "
-            f"MIN_BY(STRUCT({_names(first, 'o.')}), {moment}) AS vde_first, "
+            f"SELECT {_quoted((*self.key, *self.set_key), 'o.')}, "
+            f"MIN_BY(STRUCT({_quoted(first, 'o.')}), {moment}) AS vde_first, "
             f"SORT_ARRAY(COLLECT_LIST(STRUCT({at})) "
             f"FILTER (WHERE {moment} > r.vde_begin)) AS vde_again "
-            f"FROM {one} o JOIN vde_runs r ON {_same((*self.key, *self.moment), 'o', 'r')} "
+            f"FROM {unique} o JOIN vde_runs r ON {_equal((*self.key, *self.moment), 'o', 'r')} "
             f"GROUP BY {by}"
         )
         made = {name: f"vde_first.{quote(name)}" for name in first}
-        made[self.again] = "vde_again"
-        if self.deleted is not None:
-            made[self.deleted] = "FALSE"
+        made[self.repeats] = "vde_again"
+        if self.deletion_mark is not None:
+            made[self.deletion_mark] = "FALSE"
         columns = (f"{made.get(n, quote(n))} AS {quote(n)}" for n in self.types)
         query = f"SELECT {', '.join(columns)} FROM ({grouped}) vde_grouped"
-        if self.deleted is not None:
+        if self.deletion_mark is not None:
             gone = {name: quote(name) for name in (*self.key, self.time)}
-            gone[self.deleted] = "TRUE"
+            gone[self.deletion_mark] = "TRUE"
             columns = (
                 f"{gone.get(n) or f'CAST(NULL AS {type_})'} AS {quote(n)}"
                 for n, type_ in self.types.items()
             )
             query += f" UNION ALL SELECT {', '.join(columns)} FROM {gaps}"
-        return _with(self._runs(one, gaps), query)
+        return _with_steps(self._runs(unique, gaps), query)
 
     def merge(self, target: str, new: str, states: str) -> str:
-        """Return the statement that writes new states to a table and removes outdated states."""
+        """Write the MERGE that makes a table equal to the computed states of the affected keys."""
         others = [name for name in self.types if name not in self.identity]
         on = " AND ".join(f"f.{quote(c)} <=> o.{quote(c)}" for c in self.identity)
         made = [f"COALESCE(f.{quote(c)}, o.{quote(c)}) AS {quote(c)}" for c in self.identity]
@@ -197,37 +201,34 @@ class States:
             f"MERGE INTO {target} AS target\nUSING ({rows}) AS source\nON {matched}\n"
             "WHEN MATCHED AND source.vde_gone THEN DELETE\n"
             f"WHEN MATCHED THEN UPDATE SET {sets}\n"
-            f"WHEN NOT MATCHED THEN INSERT ({_names(self.types)}) "
-            f"VALUES ({_names(self.types, 'source.')})"
+            f"WHEN NOT MATCHED THEN INSERT ({_quoted(self.types)}) "
+            f"VALUES ({_quoted(self.types, 'source.')})"
         )
 
-    def deletions(self, new: str, one: str, gaps: str) -> str:
-        """Return a query that counts the keys that are deleted at each newly arrived time.
+    def deletions(self, new: str, unique: str, gaps: str) -> str:
+        """Write the query that counts the keys that are deleted at each newly arrived time.
 
         Columns: the time, the number of deleted keys, and the number of keys at the previous time.
         """
         time = quote(self.time)
         return (
             f"SELECT d.{time}, g.vde_gone, d.vde_present FROM (SELECT {time}, LAG(COUNT(*)) OVER "
-            f"(ORDER BY {time}) AS vde_present FROM (SELECT DISTINCT {_names(self.key)}, {time} "
-            f"FROM {one}) vde_keys GROUP BY {time}) d "
+            f"(ORDER BY {time}) AS vde_present FROM (SELECT DISTINCT {_quoted(self.key)}, {time} "
+            f"FROM {unique}) vde_keys GROUP BY {time}) d "
             f"JOIN (SELECT {time}, COUNT(*) AS vde_gone FROM {gaps} GROUP BY {time}) g "
             f"ON g.{time} = d.{time} "
             f"WHERE d.{time} IN (SELECT {time} FROM {new}) ORDER BY d.{time}"
         )
 
-    def _runs(self, one: str, gaps: str | None) -> dict[str, str]:
-        """Write the CTEs that number the runs of each key.
-
-        A run consists of successive times with the same state.
-        """
-        key, moment = _names(self.key), _names(self.moment)
+    def _runs(self, unique: str, gaps: str | None) -> dict[str, str]:
+        """Write the CTEs that number the runs of each key: successive times with the same state."""
+        key, moment = _quoted(self.key), _quoted(self.moment)
         signature = ", ".join(
             Write.sortable(quote(name), self.types[name]) for name in (*self.set_key, *self.compare)
         )
         groups = (
             f"SELECT {key}, {moment}, SORT_ARRAY(COLLECT_LIST(STRUCT({signature or 'TRUE'}))) "
-            f"AS vde_state FROM {one} GROUP BY {key}, {moment}"
+            f"AS vde_state FROM {unique} GROUP BY {key}, {moment}"
         )
         if gaps is not None:
             groups += f" UNION ALL SELECT {key}, {moment}, NULL AS vde_state FROM {gaps}"
@@ -248,39 +249,37 @@ class States:
         }
 
     def _moment(self, side: str = "") -> str:
-        """Write the value that orders a key's states."""
-        names = _names(self.moment, side)
+        names = _quoted(self.moment, side)
         return names if self.sequence is None else f"STRUCT({names})"
 
     def _affected(self, old: str, new: str) -> str:
-        """Return the query of the stored rows whose states may change."""
         # If keys can be deleted, all rows are affected. Otherwise only the rows of arriving keys
         # are.
-        if self.deleted is not None:
+        if self.deletion_mark is not None:
             return f"SELECT * FROM {old}"
-        on = _same(self.key, "o", "n")
+        on = _equal(self.key, "o", "n")
         return (
             f"SELECT o.* FROM {old} o LEFT SEMI JOIN "
-            f"(SELECT DISTINCT {_names(self.key)} FROM {new}) n ON {on}"
+            f"(SELECT DISTINCT {_quoted(self.key)} FROM {new}) n ON {on}"
         )
 
 
-def _names(names: Sequence[str] | Mapping[str, str], prefix: str = "") -> str:
+def _quoted(names: Sequence[str] | Mapping[str, str], prefix: str = "") -> str:
     return ", ".join(f"{prefix}{quote(name)}" for name in names)
 
 
-def _with(steps: Mapping[str, str], query: str) -> str:
+def _with_steps(steps: Mapping[str, str], query: str) -> str:
     return f"WITH {', '.join(f'{name} AS ({text})' for name, text in steps.items())} {query}"
 
 
-def _same(names: Sequence[str], one: str, other: str) -> str:
-    return " AND ".join(f"{one}.{quote(name)} = {other}.{quote(name)}" for name in names)
+def _equal(names: Sequence[str], left: str, right: str) -> str:
+    return " AND ".join(f"{left}.{quote(name)} = {right}.{quote(name)}" for name in names)
 
 
 def make_states(
     kind: Changes, types: Mapping[str, str], physical: Mapping[str, str] | None = None
 ) -> States:
-    """Return the writer of SQL for a table of this kind.
+    """Create the SQL writer for a table of kind CHANGES.
 
     Args:
         physical: Physical column by output column in lower case; None if they are the same.
@@ -296,8 +295,8 @@ def make_states(
         source=at(kind.source) if kind.source else None,
         compare=tuple(map(at, kind.compare)),
         set_key=tuple(map(at, kind.set_key)),
-        again=at(AGAIN),
-        deleted=at(DELETED) if kind.deletes else None,
+        repeats=at(AGAIN),
+        deletion_mark=at(DELETED) if kind.deletes else None,
         sequence=at(kind.sequence) if kind.sequence else None,
     )
     if kind.compare:
@@ -312,12 +311,11 @@ class ChangesWriter(Strategy):
     own_session = True
 
     def digests_table(self, write: Write) -> bool:
-        """Return True."""
+        """Return True, because most arriving rows are equal to stored rows."""
         # Most arriving rows are equal to stored rows.
         return True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
-        """Return a layout that merges on read."""
         return Layout(properties={"write.merge.mode": "merge-on-read"})
 
     def write(self, write: Write) -> None:
@@ -335,7 +333,7 @@ class ChangesWriter(Strategy):
         # Rows are read several times, and a query may not return the same ones twice.
         there = [f"{quote(write.physical_name(name))} IS NOT NULL" for name in kind.skip_null]
         came = write.frame.where(" AND ".join(there) or "TRUE").select(*map(quote, states.data))
-        with _kept(write, came) as source, write.committing(), write.in_utc():
+        with _cached_view(write, came) as source, write.committing(), write.in_utc():
             _check_nulls(write, kind, states, source)
             # States are computed from the table, which must not change until the merge. So the work
             # is done on a branch without other writers, and retried if another commit was faster.
@@ -343,8 +341,7 @@ class ChangesWriter(Strategy):
 
 
 @contextmanager
-def _kept(write: Write, rows: DataFrame) -> Iterator[str]:
-    """Provide a temporary view of rows that Spark caches."""
+def _cached_view(write: Write, rows: DataFrame) -> Iterator[str]:
     held = rows.persist()
     try:
         with replace(write, frame=held).source() as name:
@@ -354,12 +351,11 @@ def _kept(write: Write, rows: DataFrame) -> Iterator[str]:
 
 
 def _check_nulls(write: Write, kind: Changes, states: States, source: str) -> None:
-    """Raise an ExecutionError if a row has NULL in a column of the identity."""
     nulls = ", ".join(f"BOOL_OR({quote(column)} IS NULL)" for column in states.identity)
     (found,) = write.session.sql(f"SELECT {nulls} FROM {source}").collect()
     for name, is_null in zip(kind.fixed, found, strict=True):
         if is_null:
-            raise refusal(write, name)
+            raise null_error(write, name)
 
 
 def _write(write: Write, kind: Changes, states: States, source: str, staging: str) -> None:
@@ -368,23 +364,22 @@ def _write(write: Write, kind: Changes, states: States, source: str, staging: st
     sql = write.session.sql
     with ExitStack() as kept:
         rows = states.unique_rows(source, None if first else target)
-        one = kept.enter_context(_kept(write, sql(rows)))
+        unique = kept.enter_context(_cached_view(write, sql(rows)))
         gaps = None
         if kind.deletes:
-            gaps = kept.enter_context(_kept(write, sql(states.gaps(one))))
-            _check_deletions(write, kind, states.deletions(source, one, gaps))
-        (discarded,) = sql(states.discarded(one)).collect()[0]
+            gaps = kept.enter_context(_cached_view(write, sql(states.gaps(unique))))
+            _check_deletions(write, kind, states.deletions(source, unique, gaps))
+        (discarded,) = sql(states.count_discarded(unique)).collect()[0]
         if discarded:
-            write.notes.append(_several_states(write, kind, discarded))
-        rows = sql(states.states(one, gaps))
+            write.notes.append(_warn_of_several_states(write, kind, discarded))
+        rows = sql(states.states(unique, gaps))
         if first:
             write.overwrite(rows, staging)
         else:
-            sql(states.merge(target, source, kept.enter_context(_kept(write, rows))))
+            sql(states.merge(target, source, kept.enter_context(_cached_view(write, rows))))
 
 
-def _several_states(write: Write, kind: Changes, number: int) -> str:
-    """Return the warning that only one of several states was kept."""
+def _warn_of_several_states(write: Write, kind: Changes, number: int) -> str:
     moment = "load date" if kind.sequence is None else f"load date and {kind.sequence}"
     what = f"({', '.join((*kind.key, *kind.set_key))})"
     hint = (

@@ -21,8 +21,8 @@ class Digest(NamedTuple):
     binary: bool
     upper: bool = False
 
-    def hashed(self, text: str) -> str:
-        """Write the hash of a text in Spark SQL; the hash of NULL is NULL."""
+    def hash_text(self, text: str) -> str:
+        """Write the SQL of a text's hash; the hash of NULL is NULL."""
         sha256 = self.algorithm == "sha256"
         digits = f"SHA2({text}, 256)" if sha256 else f"{self.algorithm.upper()}({text})"
         if self.binary:
@@ -30,13 +30,13 @@ class Digest(NamedTuple):
         return f"UPPER({digits})" if self.upper else digits
 
     @property
-    def zero(self) -> str:
-        """The key for unknown values."""
+    def zero_key(self) -> str:
+        """The key for unknown values: all digits are 0."""
         return self._literal("0")
 
     @property
     def error_key(self) -> str:
-        """The key for invalid values, with all bits set."""
+        """The key for invalid values: all digits are F."""
         return self._literal("F" if self.upper else "f")
 
     def _literal(self, digit: str) -> str:

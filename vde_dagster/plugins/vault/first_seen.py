@@ -11,7 +11,7 @@ from vde_dagster.api.values import quote
 from vde_dagster.api.writers import Layout, Strategy, Write
 from vde_dagster.plugins.vault.kinds import FirstSeen
 
-_REFUSED = "vde_null_in "
+_NULL_IN = "vde_null_in "
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Earliest:
     order: Sequence[str]
 
     def rows(self, source: str) -> str:
-        """Return the query of the earliest row per key of a source (a relation for FROM)."""
+        """Write the query of the earliest row per key of a source (a relation for FROM)."""
         names, by = ", ".join(map(quote, self.types)), ", ".join(map(quote, self.key))
         return (
             f"SELECT {names} FROM (SELECT {names}, ROW_NUMBER() OVER (PARTITION BY {by} "
@@ -38,7 +38,7 @@ class Earliest:
         )
 
     def merge(self, target: str, rows: str) -> str:
-        """Return the statement that inserts new keys and replaces later rows by earlier ones."""
+        """Write the MERGE that inserts new keys and replaces later rows by earlier ones."""
         on = " AND ".join(f"target.{quote(c)} = source.{quote(c)}" for c in self.key)
         # Without a WHEN MATCHED branch, Iceberg adds the rows without checking for conflicts.
         others = [name for name in self.types if name not in self.key] or self.key
@@ -53,33 +53,32 @@ class Earliest:
         )
 
     def _rank(self, side: str = "") -> str:
-        """Write the value that orders the rows of a key; the earliest row has the lowest value."""
         first = dict.fromkeys((*self.order, *(n for n in self.types if n not in self.key)))
         values = (Write.sortable(f"{side}{quote(name)}", self.types[name]) for name in first)
         return f"STRUCT({', '.join(values)})"
 
 
-def with_values(source: str, columns: Iterable[str]) -> str:
-    """Return a source without the rows that have NULL in the given columns, for use in FROM."""
+def without_nulls(source: str, columns: Iterable[str]) -> str:
+    """Write a source for FROM without the rows that have NULL in the given columns."""
     there = " AND ".join(f"{quote(column)} IS NOT NULL" for column in columns)
     return f"(SELECT * FROM {source} WHERE {there})" if there else source
 
 
-def _without_nulls(rows: str, types: Mapping[str, str], columns: Sequence[str]) -> str:
-    """Return a query that fails at the first row with NULL in one of the given columns.
+def _fail_at_nulls(rows: str, types: Mapping[str, str], columns: Sequence[str]) -> str:
+    """Write a query that fails at the first row with NULL in one of the given columns.
 
     Args:
         rows: A query with a window function.
     """
     # Without a window, Spark may check a row for NULL before a condition leaves the row out.
     checked = {
-        name: f"COALESCE({quote(name)}, RAISE_ERROR('{_REFUSED}{position}')) AS {quote(name)}"
+        name: f"COALESCE({quote(name)}, RAISE_ERROR('{_NULL_IN}{position}')) AS {quote(name)}"
         for position, name in enumerate(columns)
     }
     return f"SELECT {', '.join(checked.get(name, quote(name)) for name in types)} FROM ({rows})"
 
 
-def refusal(write: Write, column: str) -> ExecutionError:
+def null_error(write: Write, column: str) -> ExecutionError:
     """Return the error for a row with NULL in a required column."""
     model = write.task.snapshot.model
     return ExecutionError(
@@ -92,7 +91,7 @@ def refusal(write: Write, column: str) -> ExecutionError:
 
 
 def check_time(write: Write, column: str) -> None:
-    """Raise an ExecutionError unless a column has dates or times."""
+    """Raise an ExecutionError unless a column has a date or timestamp type."""
     # Texts sort differently.
     type_ = write.types[write.physical_name(column)]
     if not type_.startswith(("date", "timestamp")):
@@ -105,9 +104,8 @@ def check_time(write: Write, column: str) -> None:
         )
 
 
-def _refused(error: Exception, columns: Sequence[str]) -> str | None:
-    """Return the column whose NULL `_without_nulls` found; None for another error."""
-    _, found, rest = str(error).partition(f"[USER_RAISED_EXCEPTION] {_REFUSED}")
+def _find_null_column(error: Exception, columns: Sequence[str]) -> str | None:
+    _, found, rest = str(error).partition(f"[USER_RAISED_EXCEPTION] {_NULL_IN}")
     digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
     return columns[int(digits)] if found else None
 
@@ -118,12 +116,11 @@ class FirstSeenWriter(Strategy):
     own_session = True
 
     def digests_table(self, write: Write) -> bool:
-        """Return True."""
+        """Return True, because most arriving rows have an existing key and change nothing."""
         # Most arriving rows have an existing key and change nothing.
         return True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
-        """Return a layout that merges on read, with Iceberg's default isolation level."""
         return Layout(
             properties={
                 "write.merge.mode": "merge-on-read",
@@ -144,8 +141,8 @@ class FirstSeenWriter(Strategy):
         earliest = Earliest(write.types, key, order)
         named = (*kind.key, kind.time)
         with write.source() as source, write.lock:
-            complete = with_values(source, map(write.physical_name, kind.skip_null))
-            rows = _without_nulls(earliest.rows(complete), write.types, [*key, order[0]])
+            complete = without_nulls(source, map(write.physical_name, kind.skip_null))
+            rows = _fail_at_nulls(earliest.rows(complete), write.types, [*key, order[0]])
             try:
                 if write.task.anew:
                     frame = write.session.sql(rows)
@@ -157,7 +154,7 @@ class FirstSeenWriter(Strategy):
                         # reads its source again.
                         write.merge(earliest.merge(write.target(write.task.branch), rows))
             except Exception as error:
-                refused = _refused(error, named)
+                refused = _find_null_column(error, named)
                 if refused is not None:
-                    raise refusal(write, refused) from error
+                    raise null_error(write, refused) from error
                 raise

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 AS_OF = "as_of"
 """The column with the times of a PIT or a bridge."""
-_FIRST = "0"
+_GHOST_SEQUENCE = "0"
 """The sequence number of a ghost."""
 
 
@@ -38,9 +38,9 @@ def end_dated(
         set_key: Columns that distinguish the rows of one state; all these rows get the same end.
         sequence: Column that orders states with the same time.
     """
-    names = ", ".join(f"s.{quote(name)}" for name in _columns(evaluator, satellite))
-    ended = _ended(satellite, key, time, set_key, sequence)
-    return f"SELECT {names}, s.{_end(time)} FROM ({ended}) AS s"
+    names = ", ".join(f"s.{quote(name)}" for name in _visible_columns(evaluator, satellite))
+    ended = _with_end(satellite, key, time, set_key, sequence)
+    return f"SELECT {names}, s.{_end_column(time)} FROM ({ended}) AS s"
 
 
 def effectivity(
@@ -55,11 +55,11 @@ def effectivity(
     `key` is the driving key; `set_key` has the link's other keys. A row that marks the driving key
     as deleted ends the previous rows, and begins no new period.
     """
-    columns = [name for name in _columns(evaluator, satellite) if name.lower() != DELETED]
+    columns = [name for name in _visible_columns(evaluator, satellite) if name.lower() != DELETED]
     names = ", ".join(f"s.{quote(name)}" for name in columns)
     there = " AND ".join(f"s.{quote(name)} IS NOT NULL" for name in set_key)
-    ended = _ended(satellite, key, time, set_key)
-    return f"SELECT {names}, s.{_end(time)} FROM ({ended}) AS s WHERE {there}"
+    ended = _with_end(satellite, key, time, set_key)
+    return f"SELECT {names}, s.{_end_column(time)} FROM ({ended}) AS s WHERE {there}"
 
 
 def with_ghost(
@@ -81,15 +81,15 @@ def with_ghost(
         sequence: Column that orders a key's rows with the same time; it is 0 in the ghost row.
         algorithm, form, time_type: See `@GHOST`.
     """
-    names = _columns(evaluator, satellite)
+    names = _visible_columns(evaluator, satellite)
     zero = ghost(evaluator, algorithm=algorithm, form=form)
     made: dict[str, str] = dict.fromkeys(map(str.lower, key), zero)
     made[time.lower()] = ghost(evaluator, "time", time_type=time_type)
     made.setdefault(source.lower(), "'SYSTEM'")
     if sequence:
-        made[sequence.lower()] = _FIRST
+        made[sequence.lower()] = _GHOST_SEQUENCE
     values = ", ".join(f"{made.get(name.lower(), 'NULL')} AS {quote(name)}" for name in names)
-    return f"SELECT {_names(names)} FROM {satellite} UNION ALL SELECT {values}"
+    return f"SELECT {_quoted(names)} FROM {satellite} UNION ALL SELECT {values}"
 
 
 def last_seen(
@@ -101,12 +101,12 @@ def last_seen(
         tracking: The record tracking of the table's keys. Keys without a record
             were last seen on arrival.
     """
-    by = _names(key)
-    names = ", ".join(f"h.{quote(name)}" for name in _columns(evaluator, table))
+    by = _quoted(key)
+    names = ", ".join(f"h.{quote(name)}" for name in _visible_columns(evaluator, table))
     return (
         f"SELECT {names}, COALESCE(t.last_seen, h.{quote(time)}) AS last_seen FROM {table} AS h "
         f"LEFT JOIN (SELECT {by}, MAX({quote(time)}) AS last_seen FROM {tracking} GROUP BY {by}) "
-        f"AS t ON {_same(key, 'h', 't')}"
+        f"AS t ON {_equal(key, 'h', 't')}"
     )
 
 
@@ -146,7 +146,7 @@ def pit(
             )
     zero = ghost(evaluator, algorithm=algorithm, form=form)
     beginning = ghost(evaluator, "time", time_type=time_type)
-    shown = [f"a.{AS_OF}", *(f"h.{quote(name)}" for name in (*key, *_more(key, columns)))]
+    shown = [f"a.{AS_OF}", *(f"h.{quote(name)}" for name in (*key, *_without_key(key, columns)))]
     names: set[str] = set()
     joins = ""
     for number, (satellite, *sequence) in enumerate(satellites, 1):
@@ -156,26 +156,28 @@ def pit(
                 f"@PIT has two satellites '{name}'", "rename one of them with a view"
             )
         names.add(name.lower())
-        begun, end = f"{alias}.{quote(time)}", f"{alias}.{_end(time)}"
+        begun, end = f"{alias}.{quote(time)}", f"{alias}.{_end_column(time)}"
         shown += [
             f"COALESCE({alias}.{quote(one)}, {zero}) AS {quote(f'{name}_{one}')}" for one in key
         ]
         shown.append(f"COALESCE({begun}, {beginning}) AS {quote(f'{name}_{time}')}")
         shown += [
-            f"COALESCE({alias}.{quote(one)}, {_FIRST}) AS {quote(f'{name}_{one}')}"
+            f"COALESCE({alias}.{quote(one)}, {_GHOST_SEQUENCE}) AS {quote(f'{name}_{one}')}"
             for one in sequence
         ]
-        moments = f"SELECT DISTINCT {_names((*key, time))} FROM {satellite}"
+        moments = f"SELECT DISTINCT {_quoted((*key, time))} FROM {satellite}"
         if sequence:
             last = f"MAX({quote(sequence[0])}) AS {quote(sequence[0])}"
-            by = _names((*key, time))
+            by = _quoted((*key, time))
             moments = f"SELECT {by}, {last} FROM {satellite} GROUP BY {by}"
         times = f"({moments})"
         joins += (
-            f" LEFT JOIN ({_ended(times, key, time)}) AS {alias} ON {_same(key, alias, 'h')} "
+            f" LEFT JOIN ({_with_end(times, key, time)}) AS {alias} ON {_equal(key, alias, 'h')} "
             f"AND {begun} <= a.{AS_OF} AND ({end} IS NULL OR {end} > a.{AS_OF})"
         )
-    return f"SELECT {', '.join(shown)} FROM {_times(as_of)} AS a CROSS JOIN {hub} AS h{joins}"
+    return (
+        f"SELECT {', '.join(shown)} FROM {_distinct_times(as_of)} AS a CROSS JOIN {hub} AS h{joins}"
+    )
 
 
 def bridge(
@@ -214,7 +216,7 @@ def bridge(
             "name the key of each link, in the order of the links",
         )
     here, joins = f"h.{quote(key[0])}", ""
-    shown = [f"a.{AS_OF}", here, *(f"h.{quote(name)}" for name in _more(key, columns))]
+    shown = [f"a.{AS_OF}", here, *(f"h.{quote(name)}" for name in _without_key(key, columns))]
     for number, (link, come, go, *end) in enumerate(hops, 1):
         alias = f"l{number}"
         joins += (
@@ -228,52 +230,48 @@ def bridge(
             own = quote(link_keys[number - 1])
             shown.append(f"COALESCE({alias}.{own}, {zero}) AS {own}")
         shown.append(f"COALESCE({here}, {zero}) AS {quote(go)}")
-    return (
-        f"SELECT DISTINCT {', '.join(shown)} FROM {_times(as_of)} AS a CROSS JOIN {hub} AS h{joins}"
-    )
+    times = _distinct_times(as_of)
+    return f"SELECT DISTINCT {', '.join(shown)} FROM {times} AS a CROSS JOIN {hub} AS h{joins}"
 
 
-def _more(key: Sequence[str], columns: Sequence[str] | None) -> list[str]:
-    """Return the requested further columns of a hub, without the columns of its key."""
+def _without_key(key: Sequence[str], columns: Sequence[str] | None) -> list[str]:
     own = set(map(str.lower, key))
     return [name for name in columns or () if name.lower() not in own]
 
 
-def _ended(
+def _with_end(
     table: str,
     key: Sequence[str],
     time: str,
     set_key: Sequence[str] | None = None,
     sequence: str = "",
 ) -> str:
-    """Write a query of a table's rows, each with the time of the next state of its key."""
-    over = f"OVER (PARTITION BY {_names(key)} ORDER BY"
-    moment = _names([time, *([sequence] if sequence else [])])
+    over = f"OVER (PARTITION BY {_quoted(key)} ORDER BY"
+    moment = _quoted([time, *([sequence] if sequence else [])])
     if not set_key:
         end = f"LEAD({quote(time)}) {over} {moment})"
-        return f"SELECT *, {end} AS {_end(time)} FROM {table}"
+        return f"SELECT *, {end} AS {_end_column(time)} FROM {table}"
     # Rows of one state share a number; with LEAD they would get one another's time.
     numbered = f"SELECT *, DENSE_RANK() {over} {moment}) AS vde_number FROM {table}"
     end = f"MIN({quote(time)}) {over} vde_number RANGE BETWEEN 1 FOLLOWING AND 1 FOLLOWING)"
-    return f"SELECT *, {end} AS {_end(time)} FROM ({numbered})"
+    return f"SELECT *, {end} AS {_end_column(time)} FROM ({numbered})"
 
 
-def _times(as_of: str) -> str:
+def _distinct_times(as_of: str) -> str:
     return f"(SELECT DISTINCT {AS_OF} FROM {as_of})"
 
 
-def _columns(evaluator: MacroEvaluator, table: str) -> list[str]:
-    """Return the columns of a table for readers."""
+def _visible_columns(evaluator: MacroEvaluator, table: str) -> list[str]:
     return [name for name in evaluator.columns_to_types(table) if name.lower() != AGAIN]
 
 
-def _end(time: str) -> str:
+def _end_column(time: str) -> str:
     return quote(f"end_{time}")
 
 
-def _names(names: Sequence[str]) -> str:
+def _quoted(names: Sequence[str]) -> str:
     return ", ".join(map(quote, names))
 
 
-def _same(names: Sequence[str], one: str, other: str) -> str:
+def _equal(names: Sequence[str], one: str, other: str) -> str:
     return " AND ".join(f"{one}.{quote(name)} = {other}.{quote(name)}" for name in names)

@@ -27,7 +27,7 @@ _PLAIN_TYPES = frozenset(
     ("TEXT", "VARCHAR", "CHAR", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "BOOLEAN")
 )
 _INSTANT = "yyyy-MM-dd HH:mm:ss.SSSSSS"
-_IN_JSON = ", ".join(
+_JSON_OPTIONS = ", ".join(
     f"'{option}', '{value}'"
     for option, value in (
         ("timeZone", "UTC"),
@@ -54,23 +54,23 @@ def hash_key(
         form: `text` or `binary`; by default the variable `vault_hash_form`, or text.
         compat: `automate_dv`, `datavault4dbt` (2.0) or `datavault4dbt_1`: write exactly the hashes
             of this package on Databricks; by default the variable `vault_compat`.
-        nulls: `zero` returns the zero key, not NULL, if all columns are NULL.
+        nulls: `zero_key` returns the zero key, not NULL, if all columns are NULL.
         case_sensitive: Only with `compat`; by default as the mode defines.
     """
-    parts = _parts(evaluator, "HASH_KEY", columns)
-    digest = _digest(evaluator, algorithm, form)
+    parts = _parse_parts(evaluator, "HASH_KEY", columns)
+    digest = _choose_digest(evaluator, algorithm, form)
     _require_choice(evaluator, "nulls", nulls, ("null", "zero"))
-    rules = _rules(evaluator, compat, case_sensitive)
+    rules = _choose_rules(evaluator, compat, case_sensitive)
     values = [part.value for part in parts]
     if rules is not None:
         made = compatible.hash_key(evaluator, rules, values, digest)
     else:
         missing = "|".join("~N" for _ in parts)
         texts = ", ".join(
-            f"COALESCE({_escaped(canonical_text(evaluator, value))}, '~N')" for value in values
+            f"COALESCE({_escape(canonical_text(evaluator, value))}, '~N')" for value in values
         )
-        made = digest.hashed(f"NULLIF(CONCAT_WS('|', {texts}), '{missing}')")
-    return f"COALESCE({made}, {digest.zero})" if nulls == "zero" else made
+        made = digest.hash_text(f"NULLIF(CONCAT_WS('|', {texts}), '{missing}')")
+    return f"COALESCE({made}, {digest.zero_key})" if nulls == "zero" else made
 
 
 def hashdiff(
@@ -89,9 +89,9 @@ def hashdiff(
             then an aggregate over the set, to be used in a query with GROUP BY.
         algorithm, form, compat, case_sensitive: See `@HASH_KEY`.
     """
-    parts = _parts(evaluator, "HASHDIFF", columns)
-    digest = _digest(evaluator, algorithm, form)
-    rules = _rules(evaluator, compat, case_sensitive)
+    parts = _parse_parts(evaluator, "HASHDIFF", columns)
+    digest = _choose_digest(evaluator, algorithm, form)
+    rules = _choose_rules(evaluator, compat, case_sensitive)
     if rules is not None:
         named = [(part.name or part.value, part.value) for part in parts]
         return compatible.hashdiff(evaluator, rules, named, digest, multi_active)
@@ -113,10 +113,10 @@ def hashdiff(
             )
         by_name[part.name.lower()] = part.value
     texts = ", ".join(
-        f"CONCAT('{_name_text(name)}=', {_escaped(canonical_text(evaluator, value))})"
+        f"CONCAT('{_escape_name(name)}=', {_escape(canonical_text(evaluator, value))})"
         for name, value in sorted(by_name.items())
     )
-    return digest.hashed(f"CONCAT_WS('|', {texts})")
+    return digest.hash_text(f"CONCAT_WS('|', {texts})")
 
 
 def ghost(
@@ -133,12 +133,12 @@ def ghost(
         time_type: Type of load dates; by default the variable `vault_time_type`, or TIMESTAMP.
     """
     _require_choice(evaluator, "the first argument", what, ("unknown", "error", "time"))
-    digest = _digest(evaluator, algorithm, form)
+    digest = _choose_digest(evaluator, algorithm, form)
     if what == "time":
         name = (time_type or str(evaluator.var("vault_time_type", "timestamp"))).lower()
         _require_choice(evaluator, "time_type", name, tuple(BEGINNING))
         return BEGINNING[name]
-    return digest.zero if what == "unknown" else digest.error_key
+    return digest.zero_key if what == "unknown" else digest.error_key
 
 
 BEGINNING = {
@@ -149,14 +149,16 @@ BEGINNING = {
 """Load date of ghosts, by type: a union with another type would change the column's type."""
 
 
-class Part(NamedTuple):
-    """A value to hash, in Spark SQL, with its alias or its column as the name."""
+class HashedPart(NamedTuple):
+    """A column or expression to hash, with its alias or column name; None without a name."""
 
     name: str | None
     value: str
 
 
-def _parts(evaluator: MacroEvaluator, macro: str, arguments: Sequence[SQL]) -> list[Part]:
+def _parse_parts(
+    evaluator: MacroEvaluator, macro: str, arguments: Sequence[SQL]
+) -> list[HashedPart]:
     if not arguments:
         raise evaluator.error(f"@{macro} takes at least one column", f"write @{macro}(a, b)")
     parts = []
@@ -166,12 +168,12 @@ def _parts(evaluator: MacroEvaluator, macro: str, arguments: Sequence[SQL]) -> l
         found = aliased or column
         name = found["name"].strip("`") if found else None
         value = aliased["value"] if aliased else text
-        parts.append(Part(name, evaluator.bracketed(value)))
+        parts.append(HashedPart(name, evaluator.bracketed(value)))
     return parts
 
 
 def canonical_text(evaluator: MacroEvaluator, value: str) -> str:
-    """Write a value, of any type, as the canonical text that is hashed."""
+    """Write the SQL of the canonical text of a value, which is what gets hashed."""
     # An explicit CAST shows the type. The written SQL then runs on other engines, too. Otherwise a
     # CASE tests TYPEOF, which is constant, so Spark chooses the branch while it plans.
     from sqlglot import exp
@@ -185,7 +187,7 @@ def canonical_text(evaluator: MacroEvaluator, value: str) -> str:
     return (
         f"CASE WHEN {value} IS NULL THEN NULL"
         f" WHEN TYPEOF({value}) RLIKE '^(timestamp|binary|array|map|struct|variant)'"
-        f" THEN REGEXP_REPLACE(TO_JSON(NAMED_STRUCT('v', {value}), MAP({_IN_JSON})),"
+        f" THEN REGEXP_REPLACE(TO_JSON(NAMED_STRUCT('v', {value}), MAP({_JSON_OPTIONS})),"
         " '^.{5}\"?|\"?.$', '')"
         f" WHEN TYPEOF({value}) LIKE 'decimal%'"
         f" THEN REGEXP_REPLACE(CAST({value} AS STRING), '([.][0-9]*[1-9])0+$|[.]0+$', '$1')"
@@ -202,17 +204,17 @@ def _decimal_text(value: str, sizes: Sequence[int]) -> str:
     return f"TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {text}))"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return f"REPLACE(REPLACE({text}, '~', '~0'), '|', '~1')"
 
 
-def _name_text(name: str) -> str:
+def _escape_name(name: str) -> str:
     for sign, written in (("~", "~0"), ("|", "~1"), ("=", "~2"), ("'", "~3"), ("\\", "~4")):
         name = name.replace(sign, written)
     return name
 
 
-def _digest(evaluator: MacroEvaluator, algorithm: str, form: str) -> Digest:
+def _choose_digest(evaluator: MacroEvaluator, algorithm: str, form: str) -> Digest:
     name = (algorithm or str(evaluator.var("vault_hash", "md5"))).lower()
     _require_choice(evaluator, "algorithm", name, tuple(ALGORITHMS))
     form = (form or str(evaluator.var("vault_hash_form", "text"))).lower()
@@ -220,7 +222,7 @@ def _digest(evaluator: MacroEvaluator, algorithm: str, form: str) -> Digest:
     return Digest(name, binary=form == "binary")
 
 
-def _rules(
+def _choose_rules(
     evaluator: MacroEvaluator, compat: str, case_sensitive: bool | None
 ) -> compatible.Rules | None:
     name = (compat or str(evaluator.var("vault_compat", ""))).lower()

@@ -1,4 +1,4 @@
-"""The kinds FIRST_SEEN and CHANGES."""
+"""Definitions of the model kinds FIRST_SEEN and CHANGES."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vde_dagster.api.models import Model
 
 
-def _loaders(value: Value) -> tuple[tuple[str, str], ...] | None:
+def _read_loaders(value: Value) -> tuple[tuple[str, str], ...] | None:
     """Read `loaders` as crons by source: empty for BY_SOURCE, None for TOGETHER."""
     word = value.raw.upper().strip("'\"")
     if word in ("BY_SOURCE", "TOGETHER"):
@@ -32,7 +32,7 @@ def _loaders(value: Value) -> tuple[tuple[str, str], ...] | None:
 
 _LOADERS = Property(
     "loaders",
-    _loaders,
+    _read_loaders,
     {"anyOf": [{"enum": ["BY_SOURCE", "TOGETHER"]}, {"type": "object"}]},
 )
 
@@ -94,12 +94,10 @@ class FirstSeen(Kind):
 
     @property
     def named_columns(self) -> tuple[str, ...]:
-        """The columns in `key`, `order` and `skip_null`."""
         return tuple(dict.fromkeys((*self.key, *self.order, *self.skip_null)))
 
     @property
     def fixed(self) -> tuple[str, ...]:
-        """The columns in `key` and `order`."""
         return (*self.key, *self.order)
 
     @property
@@ -110,14 +108,14 @@ class FirstSeen(Kind):
     def expanded_models(
         self, model: Model, output_columns: Callable[[exp.Expr], list[str] | None]
     ) -> Sequence[Model]:
-        """Return the model, or with `loaders` a model for each source and a model over these."""
+        """Return the model; with `loaders`, a model per source and a model that combines them."""
         if self.loaders is None:
             return (model,)
-        from vde_dagster.plugins.vault.loaders import by_source
+        from vde_dagster.plugins.vault.loaders import split_by_source
 
         # Changes of the sources' tables determine the keys whose earliest row may have changed.
         stored = {"name": "INCREMENTAL_BY_CHANGES", "key": list(self.key)}
-        return by_source(
+        return split_by_source(
             model,
             replace(self, loaders=None, stored=False),
             output_columns,
@@ -133,14 +131,14 @@ AGAIN, DELETED = "seen_again", "is_deleted"
 _ABSENT = ("KEEP", "DELETE")
 
 
-def _absent(value: Value) -> str:
+def _read_absent(value: Value) -> str:
     found = value.text().upper()
     if found not in _ABSENT:
         raise value.error(f"'absent' is not '{value.raw}'", "write absent DELETE, or absent KEEP")
     return found
 
 
-def _share(value: Value) -> float:
+def _read_share(value: Value) -> float:
     try:
         share = float(value.text())
     except ValueError:
@@ -197,8 +195,8 @@ class Changes(Kind):
         Property.columns("compare"),
         Property.columns("set_key"),
         Property.column("sequence"),
-        Property("absent", _absent, {"type": "string", "enum": list(_ABSENT)}),
-        Property("most_deleted", _share, {"type": "number", "minimum": 0, "maximum": 1}),
+        Property("absent", _read_absent, {"type": "string", "enum": list(_ABSENT)}),
+        Property("most_deleted", _read_share, {"type": "number", "minimum": 0, "maximum": 1}),
         _SKIP_NULL,
         *_FILLED,
     )
@@ -218,13 +216,11 @@ class Changes(Kind):
 
     @property
     def named_columns(self) -> tuple[str, ...]:
-        """The columns in the key, and all columns that order, compare or distinguish states."""
         source = (self.source,) if self.source else ()
         return tuple(dict.fromkeys((*self.fixed, *source, *self.compare, *self.skip_null)))
 
     @property
     def fixed(self) -> tuple[str, ...]:
-        """The columns that identify a row."""
         sequence = (self.sequence,) if self.sequence else ()
         return (*self.key, self.time, *sequence, *self.set_key)
 

@@ -1,8 +1,8 @@
 """`loaders BY_SOURCE`: a table for each source of a hub, and one model for the earliest rows.
 
-A query of kind FIRST_SEEN is a UNION ALL of its sources. Each of them becomes a separate model
-with its own table, schedule and lease. Loaders of different sources never write the same table, so
-their commits never conflict. The model itself becomes a view over these tables, or a table that is
+A query of kind FIRST_SEEN is a UNION ALL of its sources. Each of them becomes a separate model with
+its own table, schedule and lease. Loaders of different sources never write the same table, so their
+commits never conflict. The model itself becomes a view over these tables, or a table that is
 computed from them.
 """
 
@@ -22,12 +22,12 @@ from vde_dagster.api.models import Model
 from vde_dagster.api.sql import Expanded, read_query
 from vde_dagster.api.values import ModelName, quote, suggest
 
-_OF_ALL_BRANCHES = frozenset(
+_COMMON_CLAUSES = frozenset(
     {T.EXCEPT, T.INTERSECT, T.ORDER_BY, T.SORT_BY, T.CLUSTER_BY, T.DISTRIBUTE_BY, T.LIMIT, T.OFFSET}
 )
 
 
-def by_source(
+def split_by_source(
     model: Model,
     kind: Kind,
     output_columns: Callable[[exp.Expr], list[str] | None],
@@ -38,7 +38,7 @@ def by_source(
     source: str | None,
     crons: Mapping[str, str],
 ) -> list[Model]:
-    """Return a model for each source of a model, and a model with its name that combines them.
+    """Divide a model into one model per source, and a model of the same name that combines them.
 
     Args:
         kind: The kind of the models for single sources.
@@ -57,7 +57,7 @@ def by_source(
         why = "is not a query" if model.query is None else "reads itself"
         message = f"{model.name} {why}, so its sources cannot be loaded one by one"
         raise _mistake(message, "remove 'loaders'", model)
-    branches = list(_branches(model, output_columns))
+    branches = list(_split_branches(model, output_columns))
     names = branches[0].names or [column.name for column in model.columns]
     if not names:
         raise _mistake(
@@ -67,7 +67,7 @@ def by_source(
         )
     sources: dict[str, list[tuple[_Branch, Expanded]]] = {}
     for branch in branches:
-        query = branch.named(names)
+        query = branch.renamed(names)
         sources.setdefault(branch.source(source, names), []).append((branch, query))
     for one in crons:
         if one not in sources:
@@ -95,7 +95,7 @@ def by_source(
     over = replace(
         model,
         kind=whole,
-        query=_winners(names, key, order, [one.name for one in made]),
+        query=_earliest_rows(names, key, order, [one.name for one in made]),
         origins=(),
         depends_on=tuple(sorted(one.name for one in made)),
         pre_statements=(),
@@ -106,7 +106,6 @@ def by_source(
 
 
 def _without_layout(view: Model) -> Model:
-    """Return a view without the table properties of its header."""
     # These properties belong to the tables of the sources.
     return replace(
         view,
@@ -118,10 +117,9 @@ def _without_layout(view: Model) -> Model:
     )
 
 
-def _winners(
+def _earliest_rows(
     names: Sequence[str], key: Sequence[str], order: Sequence[str], parts: Sequence[ModelName]
 ) -> str:
-    """Write the query of the earliest row of each key."""
     # Of equally early rows, the row of the first part is kept.
     columns = ", ".join(map(quote, names))
     rows = " UNION ALL ".join(
@@ -138,7 +136,7 @@ def _winners(
 
 @dataclass(frozen=True, slots=True)
 class _Branch:
-    """One SELECT of the union.
+    """A SELECT of the UNION ALL.
 
     Args:
         offset: The SELECT's offset in the model's query.
@@ -174,7 +172,7 @@ class _Branch:
 
     @property
     def _listed(self) -> list[exp.Expr]:
-        """The expressions of the branch's SELECT list; empty if the list contains a star."""
+        """The expressions of the SELECT list; empty if the list contains a star."""
         select: exp.Expr = self.tree
         while isinstance(select, exp.Subquery | exp.Paren):
             select = select.this
@@ -188,14 +186,13 @@ class _Branch:
         return ""
 
     def model_name(self, source: str) -> ModelName:
-        """Return the name of the model that loads the source."""
         namespace, name = self.model.name
         try:
             return ModelName.parse(quote(namespace, f"{name}__{source}"))
         except UsageError as problem:
             raise self.mistake(problem.message, problem.hint) from None
 
-    def named(self, names: Sequence[str]) -> Expanded:
+    def renamed(self, names: Sequence[str]) -> Expanded:
         """Return the branch's query, with columns renamed to the first branch's columns."""
         own = self.names
         width = len(own or self._listed)
@@ -212,10 +209,10 @@ class _Branch:
         return Expanded.joined([begin, self.query, Expanded(end, ((0, ~place),))])
 
 
-def _branches(
+def _split_branches(
     model: Model, output_columns: Callable[[exp.Expr], list[str] | None]
 ) -> Iterator[_Branch]:
-    """Split a query at UNION ALL and UNION."""
+    """Split a query at UNION ALL and UNION, which are equal here: a key keeps only one row."""
     # Both have the same result here, because a key keeps only one row.
     assert model.query is not None
     read = read_query(model.query)
@@ -224,14 +221,14 @@ def _branches(
     behind = len(read.with_clause)
     head = [token for token in tokens if token.start < behind]
     recursive = [token for token in head[1:2] if token.text.upper() == "RECURSIVE"]
-    ctes = list(_divided(head[1 + len(recursive) :], T.COMMA))
+    ctes = list(_split_tokens(head[1 + len(recursive) :], T.COMMA))
     body = [token for token in tokens if token.start >= behind]
-    _check(model, body)
-    for part in _divided(body, T.UNION):
+    _refuse_common_clauses(model, body)
+    for part in _split_tokens(body, T.UNION):
         if part[0].token_type in (T.ALL, T.DISTINCT):
             del part[0]
         query = whole.part(part[0].start, part[-1].end + 1)
-        needed = ctes if recursive else _needed(ctes, part)
+        needed = ctes if recursive else _used_ctes(ctes, part)
         for number, cte in enumerate(reversed(needed)):
             text = whole.part(cte[0].start, cte[-1].end + 1)
             query = Expanded.joined([text, Expanded(", " if number else " "), query])
@@ -242,11 +239,10 @@ def _branches(
         yield _Branch(model, part[0].start, query, reading.tree, reading.tables, names)
 
 
-def _check(model: Model, tokens: Sequence[Token]) -> None:
-    """Refuse clauses that apply to all branches together."""
-    for token, depth in _depths(tokens):
+def _refuse_common_clauses(model: Model, tokens: Sequence[Token]) -> None:
+    for token, depth in _with_depths(tokens):
         kind = token.token_type
-        if depth == 0 and kind in _OF_ALL_BRANCHES:
+        if depth == 0 and kind in _COMMON_CLAUSES:
             raise _mistake(
                 f"'{token.text}' in {model.name} applies to all its sources, but they are loaded "
                 "one by one",
@@ -256,18 +252,17 @@ def _check(model: Model, tokens: Sequence[Token]) -> None:
             )
 
 
-def _depths(tokens: Iterable[Token]) -> Iterator[tuple[Token, int]]:
-    """Yield tokens with the number of brackets that are open after them."""
+def _with_depths(tokens: Iterable[Token]) -> Iterator[tuple[Token, int]]:
+    """Yield tokens with the number of brackets that are open after each."""
     depth = 0
     for token in tokens:
         depth += (token.token_type == T.L_PAREN) - (token.token_type == T.R_PAREN)
         yield token, depth
 
 
-def _divided(tokens: Sequence[Token], at: T) -> Iterator[list[Token]]:
-    """Split tokens at a type of token outside of brackets."""
+def _split_tokens(tokens: Sequence[Token], at: T) -> Iterator[list[Token]]:
     part: list[Token] = []
-    for token, depth in _depths(tokens):
+    for token, depth in _with_depths(tokens):
         if depth == 0 and token.token_type == at:
             yield part
             part = []
@@ -277,8 +272,7 @@ def _divided(tokens: Sequence[Token], at: T) -> Iterator[list[Token]]:
         yield part
 
 
-def _needed(ctes: Sequence[list[Token]], branch: Sequence[Token]) -> list[list[Token]]:
-    """Return the queries of a WITH clause that a branch uses, directly or indirectly."""
+def _used_ctes(ctes: Sequence[list[Token]], branch: Sequence[Token]) -> list[list[Token]]:
     words = {_word(token) for token in branch}
     needed: list[list[Token]] = []
     for cte in reversed(ctes):

@@ -1,4 +1,4 @@
-"""The meaning of FIRST_SEEN and CHANGES for plans."""
+"""How plans compare versions of FIRST_SEEN and CHANGES models."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from vde_dagster.api.values import digest
 from vde_dagster.plugins.vault.kinds import Changes, FirstSeen
 
 
-def _skipped(model: Model, version: SemanticVersion, names: tuple[str, ...]) -> list[str]:
-    """Return the versions of the `skip_null` columns."""
+def _skip_null_versions(
+    model: Model, version: SemanticVersion, names: tuple[str, ...]
+) -> list[str]:
+    """Return the versions of the `skip_null` columns, whose NULLs leave rows out."""
     # NULLs in these columns determine which rows the table has.
     found = sorted(IncrementalMeaning.column_version(model, version, name) for name in names)
     return ["skip null", *found, "|"] if found else []
@@ -19,21 +21,19 @@ class FirstSeenMeaning(IncrementalMeaning):
     """Rules of FIRST_SEEN, whose tables have the earliest row of each key."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Hash the versions of the query's rows, of the key, of the order, and of all columns."""
         kind = FirstSeen.from_model(model)
         key = sorted(self.column_version(model, version, name) for name in kind.key)
         order = [self.column_version(model, version, name) for name in kind.order]
         every = version.columns.values()
-        skipped = _skipped(model, version, kind.skip_null)
+        skipped = _skip_null_versions(model, version, kind.skip_null)
         return digest("first seen", version.rows, *key, "|", *order, "|", *skipped, *every)
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Return True unless the model reads itself."""
+        """Return True unless the model reads itself: any division into jobs gives equal rows."""
         # Any division into jobs gives equal rows.
         return not model.reads_itself or super().is_cut_freely(model)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the key."""
         return (frozenset(name.lower() for name in FirstSeen.from_model(model).key),)
 
 
@@ -41,7 +41,6 @@ class ChangesMeaning(IncrementalMeaning):
     """Rules of CHANGES, whose tables have the rows that change the state of a key."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Hash the versions of the query's rows, of the kind's columns, and of all columns."""
         kind = Changes.from_model(model)
 
         def versions(*names: str | None) -> list[str]:
@@ -62,20 +61,19 @@ class ChangesMeaning(IncrementalMeaning):
             *versions(*kind.set_key),
             "|",
             *(["sequence", *versions(kind.sequence), "|"] if kind.sequence else []),
-            *_skipped(model, version, kind.skip_null),
+            *_skip_null_versions(model, version, kind.skip_null),
             *version.columns.values(),
         )
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return the properties that do not change the table's rows."""
+        """Return the properties that do not change the table's rows, such as `most_deleted`."""
         kind = Changes.from_model(model)
         return [*super().metadata(model), *(["most", str(kind.most_deleted)] * kind.deletes)]
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Return True unless the model reads itself."""
+        """Return True unless the model reads itself: any division into jobs gives equal states."""
         # Any division into jobs gives equal states.
         return not model.reads_itself or super().is_cut_freely(model)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return one unique key: the columns that identify a row of the table."""
         return (frozenset(name.lower() for name in Changes.from_model(model).fixed),)

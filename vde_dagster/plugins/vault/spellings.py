@@ -13,9 +13,9 @@ from typing import Any
 from vde_dagster.api.kinds import Kind
 from vde_dagster.plugins.vault.kinds import Changes, FirstSeen
 
-Given = Mapping[str, Any]
+Properties = Mapping[str, Any]
 
-DEFAULTS: Given = {"time": "ldts", "source": "rsrc"}
+DEFAULTS: Properties = {"time": "ldts", "source": "rsrc"}
 """Default properties of headers."""
 
 
@@ -25,9 +25,9 @@ def _spelling(
     summary: str,
     *,
     needs: tuple[str, ...] = ("key",),
-    read: Callable[[Given], Given] = lambda given: given,
+    read: Callable[[Properties], Properties] = lambda given: given,
 ) -> type[Kind]:
-    """Return a class that reads headers with another name of a kind as that kind.
+    """Create a kind that is another name of `kind` in headers.
 
     Args:
         needs: Required properties of a header.
@@ -35,7 +35,7 @@ def _spelling(
     """
     properties = tuple(replace(item, required=item.name in needs) for item in kind.properties)
 
-    def from_properties(cls: type[Kind], given: Given) -> Kind:
+    def from_properties(cls: type[Kind], given: Properties) -> Kind:
         return kind.from_properties(read({**DEFAULTS, **given}))
 
     body = {
@@ -53,8 +53,7 @@ def _spelling(
     )
 
 
-def _tracked(given: Given) -> Given:
-    """Add the columns of the load date and the record source to the key, for record tracking."""
+def _key_with_source(given: Properties) -> Properties:
     return {**given, "key": tuple(dict.fromkeys((*given["key"], given["time"], given["source"])))}
 
 
@@ -63,7 +62,10 @@ Link = _spelling("LINK", FirstSeen, "FIRST_SEEN of the keys of several hubs")
 NonHistorizedLink = _spelling("NON_HISTORIZED_LINK", FirstSeen, "FIRST_SEEN of events")
 Reference = _spelling("REFERENCE", FirstSeen, "FIRST_SEEN of codes")
 RecordTracking = _spelling(
-    "RECORD_TRACKING", FirstSeen, "FIRST_SEEN of a key with its time and source", read=_tracked
+    "RECORD_TRACKING",
+    FirstSeen,
+    "FIRST_SEEN of a key with its time and source",
+    read=_key_with_source,
 )
 Satellite = _spelling("SATELLITE", Changes, "CHANGES of a key's columns")
 MultiActiveSatellite = _spelling(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _NULLS = {"required": "-1", "optional": "-2"}
 """Default values for NULL, for unset variables `vault_null_required` and `vault_null_optional`."""
-_KEPT = "_original"
+_ORIGINAL = "_original"
 """Suffix of the column that keeps the original value where NULL is replaced."""
 _ALL_EXCEPT = "all_except"
 
@@ -43,7 +43,7 @@ def stage(
         hashdiffs: `ALL_EXCEPT(a, b) AS name`: a hashdiff of the source's other columns.
         ranked: Named window expressions over all columns above.
     """
-    made, hashes, ranks = _inside(derived), _inside(hashed), _inside(ranked)
+    made, hashes, ranks = _strip_brackets(derived), _strip_brackets(hashed), _strip_brackets(ranked)
     new = _aliases(evaluator, "derived", made)
     hash_names = list(_aliases(evaluator, "hashed", hashes).values())
     rank_names = _aliases(evaluator, "ranked", ranks)
@@ -60,14 +60,14 @@ def stage(
             if value is not None:
                 own = name.strip("`")
                 type_ = types.get(own) if own.lower() not in new else None
-                listed.append(f"{_instead(evaluator, name, value, type_)} AS {name}")
-                listed.append(f"{name} AS {quote(own + _KEPT)}")
+                listed.append(f"{_replace_null(evaluator, name, value, type_)} AS {name}")
+                listed.append(f"{name} AS {quote(own + _ORIGINAL)}")
             else:
                 listed.append(name)
         query = f"SELECT {', '.join(listed)} FROM ({query}) AS derived"
-        names += [quote(name.strip("`") + _KEPT) for name in names if _bare(name) in values]
+        names += [quote(name.strip("`") + _ORIGINAL) for name in names if _bare(name) in values]
     every = list(map(_bare, [quote(name) for name in known]))
-    diffs = _hashdiffs(evaluator, _inside(hashdiffs), every)
+    diffs = _hashdiffs(evaluator, _strip_brackets(hashdiffs), every)
     if hashes or diffs:
         both = ", ".join([*([hashes] if hashes else []), *(f"{t} AS {n}" for n, t in diffs)])
         query = f"SELECT {', '.join(names)}, {both} FROM ({query}) AS stage"
@@ -84,7 +84,6 @@ def _bare(name: str) -> str:
 def _null_values(
     evaluator: MacroEvaluator, names: list[str], required: list[str], optional: list[str]
 ) -> dict[str, str]:
-    """Return the replacements for NULL, by column in lower case."""
     found: dict[str, str] = {}
     there = [name.strip("`") for name in names]
     for kind, columns in (("required", required), ("optional", optional)):
@@ -101,7 +100,9 @@ def _null_values(
     return found
 
 
-def _instead(evaluator: MacroEvaluator, name: str, value: str, type_: exp.DataType | None) -> str:
+def _replace_null(
+    evaluator: MacroEvaluator, name: str, value: str, type_: exp.DataType | None
+) -> str:
     """Write a column with `value` in place of NULL, cast to the column's type if it is known."""
     from sqlglot import exp
 
@@ -117,7 +118,7 @@ def _instead(evaluator: MacroEvaluator, name: str, value: str, type_: exp.DataTy
 
 
 def _hashdiffs(evaluator: MacroEvaluator, text: str, columns: list[str]) -> list[tuple[str, str]]:
-    """Return hashdiffs, as (name, Spark SQL), from `ALL_EXCEPT(a, b) AS name` in a text."""
+    """Return (name, Spark SQL) of each hashdiff, from `ALL_EXCEPT(a, b) AS name` in a text."""
     from sqlglot import exp
 
     from vde_dagster.plugins.vault.hashing import hashdiff
@@ -144,14 +145,12 @@ def _hashdiffs(evaluator: MacroEvaluator, text: str, columns: list[str]) -> list
     return found
 
 
-def _inside(text: str | None) -> str:
-    """Remove the brackets of a list of expressions."""
+def _strip_brackets(text: str | None) -> str:
     text = (text or "").strip()
     return text[1:-1].strip() if text.startswith("(") else text
 
 
 def _aliases(evaluator: MacroEvaluator, argument: str, text: str) -> dict[str, str]:
-    """Return the aliases in a list of expressions, by their names in lower case."""
     from sqlglot import exp
 
     found: dict[str, str] = {}

@@ -22,7 +22,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation, VdeError
 from vde_dagster.execution.linting.linter import Linter, lint_problems
 from vde_dagster.execution.memo import SnapshotMemo
-from vde_dagster.execution.mistakes import understood
+from vde_dagster.execution.mistakes import models_without_errors
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.build_snapshots import build_snapshots, sort_mistakes
 from vde_dagster.planning.checks.unit_tests import find_test_mistakes
@@ -254,7 +254,7 @@ class Desk:
     ) -> tuple[ProjectError, ...]:
         """Add snapshots of the models that can be analyzed, and warnings; return the mistakes."""
         settings = project.settings
-        models = understood(project) if project.problems else project.models
+        models = models_without_errors(project) if project.problems else project.models
 
         def more(known: Mapping[ModelName, Snapshot]) -> Iterator[ProjectError]:
             snapshots.update(known)

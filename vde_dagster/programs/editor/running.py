@@ -13,7 +13,7 @@ from typing import NamedTuple
 from vde_dagster.base.json_values import text_value
 from vde_dagster.base.texts import count
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.plans.render_model import Evaluated
+from vde_dagster.execution.plans.render_model import EvaluatedRows
 from vde_dagster.execution.published_version import require_environment
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.programs.editor.desk import EditorMemo
@@ -21,7 +21,7 @@ from vde_dagster.programs.editor.positions import split_lines
 from vde_dagster.programs.editor.reading import Reading
 from vde_dagster.programs.editor.words.ctes import Cte, ctes, up_to
 from vde_dagster.project.model import Model
-from vde_dagster.sql.edits import place_in
+from vde_dagster.sql.edits import find_place
 
 MOST_ROWS = 100
 
@@ -49,7 +49,7 @@ def runnable(reading: Reading, path: str) -> list[tuple[int, Runnable]]:
             found.append((lines.token(model.location)[0], Runnable(model, str(model.name))))
         if model.query is not None and model.origins:
             for one in ctes(model.query):
-                place = place_in(model.origins, one.start)
+                place = find_place(model.origins, one.start)
                 if place >= 0:
                     query = up_to(model.query, one)
                     found.append((place, Runnable(model, f"{one.name} of {model.name}", query)))
@@ -73,7 +73,7 @@ def at_cursor(reading: Reading, path: str, offset: int) -> Runnable:
     inside: list[Cte] = []
     if model.query is not None and model.origins:
         for one in ctes(model.query):
-            start, last = (place_in(model.origins, at) for at in (one.start, one.end - 1))
+            start, last = (find_place(model.origins, at) for at in (one.start, one.end - 1))
             if 0 <= start <= offset <= last + 1:
                 inside.append(one)
     if not inside:
@@ -127,7 +127,7 @@ class Runner:
             self._workspace.close()
 
 
-def _table(what: Runnable, environment: str, found: Evaluated, limit: int) -> str:
+def _table(what: Runnable, environment: str, found: EvaluatedRows, limit: int) -> str:
     rows = [[_cell(text_value(value)) for value in row] for row in found.rows]
     table = [[_cell(name) for name, _ in found.columns], ["---"] * len(found.columns), *rows]
     told = [f"{count(len(rows), 'row')} of `{environment}`"]

@@ -23,7 +23,7 @@ from pygls.uris import from_fs_path, to_fs_path
 
 from vde_dagster.base.installing import __version__
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError, VdeError
-from vde_dagster.execution.project_files.format_files import laid_out
+from vde_dagster.execution.project_files.format_files import format_file_text
 from vde_dagster.programs.editor.desk import Desk, plan_text
 from vde_dagster.programs.editor.diagnostics import SOURCE, diagnostics
 from vde_dagster.programs.editor.lenses import lenses
@@ -258,7 +258,7 @@ class VdeServer(LanguageServer):
             return None
         text = self.workspace.get_text_document(uri).source
         try:
-            made = await self.ask(lambda desk: laid_out(Path(path), text, desk.settings))
+            made = await self.ask(lambda desk: format_file_text(Path(path), text, desk.settings))
         except VdeError:
             return None
         if made is None or made == text:

@@ -12,7 +12,7 @@ from vde_dagster.base.installing import how_to_install
 from vde_dagster.errors import UsageError
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.publishers import Listening
+    from vde_dagster.execution.publishers import ServerOptions
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.programs.serve.server import Server
 
@@ -21,7 +21,7 @@ class Http:
     """The publisher `http`."""
 
     @staticmethod
-    def open(workspace: Workspace, asked: Listening) -> Server:
+    def open(workspace: Workspace, asked: ServerOptions) -> Server:
         """Return a server that listens once it is entered as a context.
 
         Raises:

@@ -15,7 +15,7 @@ from cachetools import LRUCache, cachedmethod
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.published_version import (
-    no_environment,
+    environment_not_found,
     published_version,
     version_number,
 )
@@ -178,7 +178,7 @@ class Versions:
         if name.meant is None:
             number = store.environments.current_version(environment)
             if number is None:
-                raise no_environment(store, environment)
+                raise environment_not_found(store, environment)
             return number
         number = version_number(name.meant)
         return self._published(environment, name.meant).version if number is None else number

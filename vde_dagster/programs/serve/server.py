@@ -20,14 +20,14 @@ from vde_dagster.programs.serve.app import make_app
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from vde_dagster.execution.publishers import Listening
+    from vde_dagster.execution.publishers import ServerOptions
     from vde_dagster.execution.workspace import Workspace
 
 
 class Server:
     """A server of a project's environments, which listens once it is entered as a context."""
 
-    def __init__(self, workspace: Workspace, asked: Listening) -> None:
+    def __init__(self, workspace: Workspace, asked: ServerOptions) -> None:
         self._limits = Limits(connections=asked.connections, by_address=asked.by_address)
         self._log = asked.log.open("a", encoding="utf-8") if asked.log is not None else None
         self._app = make_app(

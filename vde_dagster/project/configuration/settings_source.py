@@ -37,7 +37,7 @@ from vde_dagster.project.settings import (
     SparkSettings,
     set_in_environment,
 )
-from vde_dagster.sql.scanner import SourceText, nested_too_deeply
+from vde_dagster.sql.scanner import SourceText, nesting_error
 
 _FIELDS = tuple(f for f in dataclasses.fields(Settings) if f.name not in NOT_SET)
 _NESTED: dict[str, type[Any]] = {
@@ -124,7 +124,7 @@ def read_tools(root: Path) -> tuple[str, dict[str, Any]]:
     try:
         document = tomllib.loads(text)
     except RecursionError:
-        raise nested_too_deeply(SourceText(PYPROJECT, text)) from None
+        raise nesting_error(SourceText(PYPROJECT, text)) from None
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"at line (\d+), column (\d+)", str(error))
         line, column = (int(found[1]), int(found[2])) if found else (None, None)

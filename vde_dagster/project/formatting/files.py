@@ -29,7 +29,7 @@ from vde_dagster.project.properties.header import parse_header
 from vde_dagster.project.reading.statements import is_header, split_blocks
 from vde_dagster.project.settings import LayoutOptions, Settings
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, Token, scan
-from vde_dagster.sql.templates import JinjaBlock, jinja_blocks, without_blocks
+from vde_dagster.sql.templates import JinjaBlock, blank_blocks, find_jinja_blocks
 
 
 def format_text(path: Path, text: str, settings: Settings, options: LayoutOptions) -> str | None:
@@ -52,8 +52,8 @@ def _wanted(source: SourceText, settings: Settings) -> bool:
         return True
     default = str(settings.model_defaults.get("formatting", True)).lower() != "false"
     backslash = settings.dialect in BACKSLASH_DIALECTS
-    comments = [b for b in jinja_blocks(source, backslash=backslash) if b.kind == "comment"]
-    blocks = split_blocks(without_blocks(source, comments), settings.dialect)
+    comments = [b for b in find_jinja_blocks(source, backslash=backslash) if b.kind == "comment"]
+    blocks = split_blocks(blank_blocks(source, comments), settings.dialect)
     values = (block.header.properties.get("formatting") for block in blocks)
     return all(default if value is None else value.boolean() for value in values)
 
@@ -64,8 +64,8 @@ def _words(source: SourceText, dialect: str) -> tuple[list[str], list[str], list
     They are three lists: words and signs, comments, and templates.
     """
     backslash = dialect in BACKSLASH_DIALECTS
-    blocks = jinja_blocks(source, backslash=backslash)
-    plain = without_blocks(source, blocks)
+    blocks = find_jinja_blocks(source, backslash=backslash)
+    plain = blank_blocks(source, blocks)
     words: list[str] = []
     comments: list[str] = []
     try:
@@ -160,14 +160,14 @@ def _statement(
 
 def _pieces(source: SourceText, default_dialect: str) -> Iterator[_Piece]:
     backslash = default_dialect in BACKSLASH_DIALECTS
-    templates = jinja_blocks(source, backslash=backslash)
+    templates = find_jinja_blocks(source, backslash=backslash)
     blocks = {block.start: block for block in templates if block.kind != "comment"}
     comments = [
         Token("comment", source.text[one.start : one.end], one.start)
         for one in templates
         if one.kind == "comment"
     ]
-    plain = without_blocks(source, templates)
+    plain = blank_blocks(source, templates)
     dialect, position = default_dialect, 0
     while True:
         scanned = scan(plain, position, backslash=dialect in BACKSLASH_DIALECTS)

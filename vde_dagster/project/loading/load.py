@@ -36,7 +36,7 @@ from vde_dagster.project.settings import Settings, remember_secrets, set_in_envi
 from vde_dagster.project.sources.own_files import OwnFiles, own_files
 from vde_dagster.project.sources.source import Folder, Source, SourceFactory, Surrounds, Warns
 from vde_dagster.project.table_names import TableNames
-from vde_dagster.sql.scanner import SourceText, nested_too_deeply
+from vde_dagster.sql.scanner import SourceText, nesting_error
 from vde_dagster.sql.trees import ParsedQueries, collect_rarely
 
 if TYPE_CHECKING:
@@ -354,7 +354,7 @@ class ProjectLoad:
                 mistake for mistake in error.mistakes if not (shared and source.follows(mistake))
             ]
         except RecursionError:
-            self.problems.append(nested_too_deeply(SourceText(Path(path), self._folder.text(path))))
+            self.problems.append(nesting_error(SourceText(Path(path), self._folder.text(path))))
         return None
 
     def _read_by_source(self, source: Source, path: str) -> LoadedFile:

@@ -21,7 +21,7 @@ from vde_dagster.project.macros.scope import MacroContext
 from vde_dagster.project.macros.templates import filled
 from vde_dagster.project.macros.variables import KIND_NAME, STAGE, TABLE_PARTS, bare, quoted_text
 from vde_dagster.sql.edits import NOTHING
-from vde_dagster.sql.expressions import bracketed
+from vde_dagster.sql.expressions import add_brackets
 from vde_dagster.sql.scanner import unquote
 from vde_dagster.sql.trees import placeholder
 
@@ -83,7 +83,7 @@ def _place(index: int) -> str:
 
 
 def _operand(expander: MacroContext, text: str) -> str:
-    return bracketed(expander.expand_text(text), expander.scope.dialect)
+    return add_brackets(expander.expand_text(text), expander.scope.dialect)
 
 
 def _surrogate_key(expander: MacroContext, arguments: list[str]) -> str:
@@ -378,7 +378,7 @@ def _sql(expander: MacroContext, arguments: list[str]) -> str:
     tokens = expander.tokens(text)
     if len(tokens) == 1 and tokens[0].kind == "string":
         made = expander.expand_text(filled(expander, unquote(tokens[0])))
-        return bracketed(made, expander.scope.dialect)
+        return add_brackets(made, expander.scope.dialect)
     return _literal(expander.constant(text))
 
 

@@ -23,9 +23,9 @@ from vde_dagster.base.times import parse_iso
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.macros.evaluator import MacroEvaluator, loading_stage_error
 from vde_dagster.sql.edits import NOTHING
-from vde_dagster.sql.expressions import bracketed
+from vde_dagster.sql.expressions import add_brackets
 from vde_dagster.sql.other_dialects.writing import query_sql, restore_parameters, with_variables
-from vde_dagster.sql.trees import untranslated
+from vde_dagster.sql.trees import plain_dialect
 
 if TYPE_CHECKING:
     from vde_dagster.project.macros.scope import MacroContext
@@ -111,7 +111,7 @@ def _to_text(expander: MacroContext, result: Any, *, whole: bool = False) -> str
     if isinstance(result, str):
         if not result.strip():
             return NOTHING
-        return result if whole else bracketed(result, expander.scope.dialect)
+        return result if whole else add_brackets(result, expander.scope.dialect)
     if isinstance(result, bool):
         return "TRUE" if result else "FALSE"
     if isinstance(result, int | float):
@@ -145,7 +145,7 @@ def _parse_arguments(
     if not text.strip():
         return [], {}
     try:
-        tree = parse_plain(f"SELECT __VDE_CALL({text})", untranslated(expander.scope.dialect))
+        tree = parse_plain(f"SELECT __VDE_CALL({text})", plain_dialect(expander.scope.dialect))
     except SqlglotError as error:
         raise expander.error(
             f"the arguments of @{name} are invalid: {str(error).splitlines()[0]}"

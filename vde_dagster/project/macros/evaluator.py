@@ -14,9 +14,9 @@ from vde_dagster.errors import ProjectError, Unknown
 from vde_dagster.project.macros.relation_columns import relation_columns
 from vde_dagster.project.macros.templates import filled
 from vde_dagster.project.macros.variables import KIND_NAME, STAGE, TIME_VARIABLES, bare
-from vde_dagster.sql.expressions import bracketed
+from vde_dagster.sql.expressions import add_brackets
 from vde_dagster.sql.other_dialects.writing import query_sql, restore_parameters, with_variables
-from vde_dagster.sql.trees import untranslated
+from vde_dagster.sql.trees import plain_dialect
 
 if TYPE_CHECKING:
     from vde_dagster.project.macros.scope import MacroContext
@@ -206,11 +206,11 @@ class MacroEvaluator:
 
         if isinstance(sql, exp.Expr):
             return sql
-        return parse_plain(sql, untranslated(self.dialect), into, **options)
+        return parse_plain(sql, plain_dialect(self.dialect), into, **options)
 
-    def bracketed(self, text: str) -> str:
+    def add_brackets(self, text: str) -> str:
         """Put brackets around an SQL expression that consists of an operator and operands."""
-        return bracketed(text, self.dialect)
+        return add_brackets(text, self.dialect)
 
     def transform(self, expression: exp.Expr) -> exp.Expr | None:
         """Expand the macros and variables in an expression; return None if nothing remains."""

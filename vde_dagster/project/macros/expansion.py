@@ -33,7 +33,7 @@ from vde_dagster.project.macros.variables import (
     bare,
 )
 from vde_dagster.sql.edits import NOTHING, Expanded
-from vde_dagster.sql.expressions import bracketed
+from vde_dagster.sql.expressions import add_brackets
 from vde_dagster.sql.scanner import (
     CLOSING,
     NESTED,
@@ -41,10 +41,10 @@ from vde_dagster.sql.scanner import (
     OPENING,
     SourceText,
     Token,
-    next_at,
+    find_at_sign,
+    find_too_deep,
     scan,
     split_top_level,
-    too_deep,
     unquote,
 )
 from vde_dagster.sql.templates import JINJA, JINJA_HINT, find_jinja
@@ -106,7 +106,7 @@ class Expander:
         found = find_jinja(source, backslash=backslash)
         if found is not None:
             raise self.source.error(JINJA, expanded.origin(found), JINJA_HINT)
-        found = too_deep(source, backslash=backslash)
+        found = find_too_deep(source, backslash=backslash)
         if found is not None:
             raise self.source.error(NESTED, expanded.origin(found), NESTED_HINT)
         parameter = _find_parameter(source) if self.scope.dialect == "spark" else None
@@ -174,7 +174,7 @@ class Expander:
         pieces: list[tuple[str, int]] = []
         mistakes: list[ProjectError] = []
         done = start
-        while (at := next_at(source, done, end, backslash=backslash)) is not None:
+        while (at := find_at_sign(source, done, end, backslash=backslash)) is not None:
             tokens = _call_tokens(scan(source, at, end, backslash=backslash))
             if top:
                 self._call_offset = at
@@ -347,7 +347,7 @@ class Expander:
                 raise self.error(
                     f"@{name} takes {len(function.names)} arguments, not {len(values)}"
                 )
-            return bracketed(call_function(function, self, values), self.scope.dialect)
+            return add_brackets(call_function(function, self, values), self.scope.dialect)
         if self.macro(key) is not None:
             return self.expand_text(call_user_macro(self, name, arguments, statement=whole))
         given = self.split_arguments(arguments)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from vde_dagster.project.macros.scope import MacroContext, MacroFunction
 from vde_dagster.project.macros.variables import bare
 from vde_dagster.sql.edits import NOTHING, Edit, apply_edits
-from vde_dagster.sql.expressions import bracketed
+from vde_dagster.sql.expressions import add_brackets
 from vde_dagster.sql.scanner import SourceText, Token, split_top_level
 
 _OPENS = frozenset(
@@ -167,7 +167,7 @@ def _bind(expander: MacroContext, body: str, values: Mapping[str, str]) -> str:
         if before.upper() == "AS" or "." in (before, after):
             value = bare(value)
         elif before.upper() not in _OPENS or after.upper() not in _CLOSES:
-            value = bracketed(value, expander.scope.dialect)
+            value = add_brackets(value, expander.scope.dialect)
         edits.append(Edit(token.start, token.end, value))
     return apply_edits(body, edits)
 

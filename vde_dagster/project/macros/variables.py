@@ -27,7 +27,7 @@ from typing import Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.sql.edits import Edit, apply_edits
-from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, Token, next_at, scan
+from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, Token, find_at_sign, scan
 
 TIME_VARIABLES = frozenset(
     f"{prefix}_{suffix}"
@@ -94,7 +94,7 @@ def substitute_time_variables(sql: str, values: Mapping[str, str]) -> str:
     if "@" not in sql and "$" not in sql:
         return sql
     source = SourceText(Path("query"), sql)
-    first = 0 if "$" in sql else next_at(source, 0, len(sql))
+    first = 0 if "$" in sql else find_at_sign(source, 0, len(sql))
     tokens = [] if first is None else list(scan(source, first))
     edits = []
     for index, token in enumerate(tokens):

@@ -25,7 +25,7 @@ from vde_dagster.project.property_value import Value
 from vde_dagster.project.settings import Settings
 from vde_dagster.sql.expressions import in_spark
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.scanner import NESTED_HINT, SourceText, too_deep
+from vde_dagster.sql.scanner import NESTED_HINT, SourceText, find_too_deep
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -354,10 +354,10 @@ def canonical_type(
         return text.upper()
     from sqlglot.errors import SqlglotError
 
-    from vde_dagster.sql.other_dialects.calls import with_spark_calls
+    from vde_dagster.sql.other_dialects.calls import rewrite_calls
     from vde_dagster.sql.reading import parse_type
 
-    if too_deep(SourceText(Path("type"), text)) is not None:
+    if find_too_deep(SourceText(Path("type"), text)) is not None:
         raise error(f"the type '{text}' is nested too deeply", NESTED_HINT)
     if any(text.count(begin) != text.count(end) for begin, end in ("<>", "()", "[]")):
         # SQLGlot closes open brackets silently.
@@ -369,7 +369,7 @@ def canonical_type(
     if not _is_type(type_):
         raise error(f"'{text}' is not a type", suggest(text, _SIMPLE_TYPES, "types"))
     try:
-        return with_spark_calls(type_, dialect).sql(dialect="spark")
+        return rewrite_calls(type_, dialect).sql(dialect="spark")
     except Unwritable as problem:
         raise error(f"the type '{text}' cannot be written in Spark SQL: {problem}", None) from None
 

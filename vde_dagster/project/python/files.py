@@ -23,7 +23,7 @@ from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.files import decoded
 from vde_dagster.project.macros.registry import Collector, collecting
 from vde_dagster.project.model import PythonSource
-from vde_dagster.sql.scanner import SourceText, nested_too_deeply
+from vde_dagster.sql.scanner import SourceText, nesting_error
 
 
 def parse_python(path: Path, text: str) -> ast.Module:
@@ -32,7 +32,7 @@ def parse_python(path: Path, text: str) -> ast.Module:
         return ast.parse(text, str(path))
     except (MemoryError, RecursionError):
         # Python's parser raises these for too deeply nested code.
-        raise nested_too_deeply(SourceText(path, text), "assign parts of it to names") from None
+        raise nesting_error(SourceText(path, text), "assign parts of it to names") from None
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         raise ProjectError(

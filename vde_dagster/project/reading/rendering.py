@@ -28,17 +28,17 @@ from vde_dagster.project.reading.columns import (
     needs_columns,
 )
 from vde_dagster.project.table_names import TableNames
-from vde_dagster.sql.edits import NOTHING, Edit, Expanded, Runs, without_nothing
+from vde_dagster.sql.edits import NOTHING, Edit, Expanded, Runs, remove_nothing
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.translate import spark_text
+from vde_dagster.sql.other_dialects.translate import write_spark_sql
 from vde_dagster.sql.other_dialects.writing import restore_parameters
 from vde_dagster.sql.query_text import to_one_line
-from vde_dagster.sql.reading import parsed, read_statements
+from vde_dagster.sql.reading import parse_tokens, read_statements
 from vde_dagster.sql.scanner import SourceText, scan
 from vde_dagster.sql.scanner import Token as SourceToken
-from vde_dagster.sql.spark_forms import NoSparkForm, spark_forms
+from vde_dagster.sql.spark_forms import NoSparkForm, find_rewrites
 from vde_dagster.sql.statements import replace_dotted_names
-from vde_dagster.sql.tables import tables_read
+from vde_dagster.sql.tables import find_tables_read
 from vde_dagster.sql.trees import has_placeholder, restore_parameter_text
 
 
@@ -81,7 +81,7 @@ def render(
         tree = restore_parameters(tree)
     reads: dict[ModelName, SourceLocation] = {}
     words = _Words()
-    for table in list(tables_read(tree)):
+    for table in list(find_tables_read(tree)):
         start = table.parts[0].meta.get("start")
         if start is None:
             start = max(expanded.text.lower().find(table.name.lower()), 0)
@@ -174,7 +174,7 @@ class _Text:
         written = self.expanded.text
         if NOTHING not in written:
             return self
-        text, offset = without_nothing(written, self.expander.tokens(written))
+        text, offset = remove_nothing(written, self.expander.tokens(written))
         if offset is not None:
             message = "a macro returned nothing where SQL is required"
             raise self.error(offset, message, "return SQL text")
@@ -185,7 +185,7 @@ class _Text:
         if not self.in_spark:
             return self
         try:
-            return self.edited(spark_forms(self.expanded.text))
+            return self.edited(find_rewrites(self.expanded.text))
         except NoSparkForm as form:
             raise self.error(form.offset, str(form), form.hint) from form
 
@@ -216,7 +216,7 @@ class _Text:
     def translated(self, tree: exp.Expr) -> str:
         scope = self.expander.scope
         try:
-            return spark_text(tree, scope.dialect, scope.dialect_trust)
+            return write_spark_sql(tree, scope.dialect, scope.dialect_trust)
         except Unwritable as problem:
             message = f"the {self.what} cannot be translated to Spark SQL: {problem}"
             place, hint = self._problem_place(problem), self._hint(problem.function)
@@ -269,7 +269,7 @@ class _Text:
             else:
                 dialect = Dialect.get_or_raise(self.expander.scope.dialect)
                 tokens = dialect.tokenize(written)
-                trees = parsed(dialect, tokens, written)
+                trees = parse_tokens(dialect, tokens, written)
         except ParseError as error:
             detail = error.errors[0] if error.errors else {}
             raise self._syntax_error(detail, str(error)) from error

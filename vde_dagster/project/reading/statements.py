@@ -12,18 +12,18 @@ from vde_dagster.sql.scanner import (
     BACKSLASH_DIALECTS,
     SourceText,
     Token,
-    plain_end,
+    find_statement_end,
     refuse_too_deep,
     scan,
 )
 from vde_dagster.sql.templates import (
     JINJA,
     JINJA_HINT,
+    blank_blocks,
+    blank_jinja_comments,
     find_jinja,
-    jinja_blocks,
-    with_dash_comments,
-    without_blocks,
-    without_jinja_comments,
+    find_jinja_blocks,
+    rewrite_hash_comments,
 )
 
 _BEGIN, _END = "ON_VIRTUAL_UPDATE_BEGIN", "ON_VIRTUAL_UPDATE_END"
@@ -73,8 +73,8 @@ def read_blocks(path: Path, text: str, dialect: str) -> tuple[SourceText, list[B
 
     `dialect` is the SQLGlot dialect of blocks that set no dialect.
     """
-    source = with_dash_comments(SourceText(path, text), dialect)
-    source = without_jinja_comments(source, backslash=dialect in BACKSLASH_DIALECTS)
+    source = rewrite_hash_comments(SourceText(path, text), dialect)
+    source = blank_jinja_comments(source, backslash=dialect in BACKSLASH_DIALECTS)
     return source, split_blocks(source, dialect)
 
 
@@ -95,9 +95,9 @@ def split_blocks(
     """
     # First: Jinja would be misread, and deep nesting would crash the parser.
     backslash = default_dialect in BACKSLASH_DIALECTS
-    templates = jinja_blocks(source, backslash=backslash)
+    templates = find_jinja_blocks(source, backslash=backslash)
     bodies = {block.start: block for block in templates if block.kind != "comment"}
-    source = without_blocks(source, templates)
+    source = blank_blocks(source, templates)
     jinja = find_jinja(source, backslash=backslash)
     if jinja is not None:
         raise source.error(JINJA, jinja, JINJA_HINT)
@@ -212,7 +212,7 @@ def _next_statement(
         if token.kind == "comment":
             continue
         if not tokens and not token.is_word("MODEL", "AUDIT"):
-            end = plain_end(source, token.start, backslash=backslash)
+            end = find_statement_end(source, token.start, backslash=backslash)
             if end is not None:
                 length = len(source.text[token.start : end].rstrip())
                 return [token], token.start + length, end + 1

@@ -18,7 +18,7 @@ from vde_dagster.project.reading.rendering import checked_query, render, render_
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.edits import Expanded
 from vde_dagster.sql.scanner import Token, unquote
-from vde_dagster.sql.statements import TemporaryView, name_that_is_dropped, temporary_view
+from vde_dagster.sql.statements import TemporaryView, read_dropped_name, read_temporary_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def with_temporary_views(
         for one in (*before, *after)
         # Statements that cache or drop a moved view are no longer needed.
         if id(one) not in moved
-        and (name_that_is_dropped(expander.tokens(one.text)) or "").lower() not in inside
+        and (read_dropped_name(expander.tokens(one.text)) or "").lower() not in inside
     }
     named = {word for one in others.values() for word in _words(expander, one)}
     # A remaining view may read earlier views, so they remain, too.
@@ -109,7 +109,7 @@ def session_statements(
 def _views(expander: Expander, before: Iterable[Expanded]) -> list[_Made]:
     out = []
     for one in before:
-        view = temporary_view(expander.tokens(one.text))
+        view = read_temporary_view(expander.tokens(one.text))
         if view is not None:
             own = None if view.start is None else one.part(view.start, len(one.text))
             out.append(_Made(view, one, own))

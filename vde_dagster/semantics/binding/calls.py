@@ -32,7 +32,7 @@ from vde_dagster.semantics.types import (
     list_arguments,
 )
 from vde_dagster.sql.grammar.tokens import WITH_UNIT
-from vde_dagster.sql.reading import is_star, name_of_call
+from vde_dagster.sql.reading import call_name, is_star
 
 _NAMING = frozenset({"struct", "arrays_zip"})
 """Functions that name the fields of their result after their arguments."""
@@ -127,7 +127,7 @@ def bind_arguments(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
 
 def check_argument_count(binder: Binder, e: exp.Expr) -> None:
     """Record a mistake if a Spark function gets too few or too many arguments."""
-    name = name_of_call(e)
+    name = call_name(e)
     given = list_arguments(e)
     if name in binder.functions or any(a.is_star or isinstance(a, exp.Kwarg) for a in given):
         return

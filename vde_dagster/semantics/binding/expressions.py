@@ -30,7 +30,7 @@ from vde_dagster.semantics.types import (
     is_refused_by_argument_types,
     is_refused_by_operand_types,
 )
-from vde_dagster.sql.reading import is_star, name_of_call
+from vde_dagster.sql.reading import call_name, is_star
 
 
 def _junction(binder: Binder, e: exp.And | exp.Or, scope: Scope) -> Node:
@@ -255,7 +255,7 @@ def _bind_dot(binder: Binder, e: exp.Dot, scope: Scope) -> Node:
 
 def _function_of_schema(binder: Binder, e: exp.Dot, scope: Scope) -> Node:
     arguments = [binder.bind(argument, scope) for argument in e.expression.expressions]
-    name, left = name_of_call(e.expression), e.this
+    name, left = call_name(e.expression), e.this
     while isinstance(left, exp.Dot):
         name, left = f"{left.expression.name.lower()}.{name}", left.this
     name = f"{left.name.lower()}.{name}"

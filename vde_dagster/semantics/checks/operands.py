@@ -9,7 +9,7 @@ from sqlglot import exp
 from vde_dagster.semantics._sqlglot import called_function
 from vde_dagster.semantics.errors import Finding, make_finding_at
 from vde_dagster.semantics.types import infer
-from vde_dagster.sql.definitions import Stored
+from vde_dagster.sql.definitions import TableColumn
 
 RULE = "another dialect's operator"
 
@@ -53,7 +53,7 @@ class Origin:
     dialect: str = "spark"
     trusted: frozenset[str] = frozenset()
     tool: str = ""
-    other_texts: frozenset[Stored] = frozenset()
+    other_texts: frozenset[TableColumn] = frozenset()
 
     @property
     def name(self) -> str:

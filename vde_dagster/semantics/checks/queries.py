@@ -15,14 +15,14 @@ from vde_dagster.semantics.binding.binder import Binder, Unsupported
 from vde_dagster.semantics.binding.names import Scope
 from vde_dagster.semantics.errors import Finding, RecordedRefusal, make_finding_at
 from vde_dagster.semantics.spark_functions import GENERATOR_KINDS
-from vde_dagster.sql.reading import name_of_call
+from vde_dagster.sql.reading import call_name
 
 _CLAUSES = {"where": "WHERE", "on": "a join's ON", "group": "GROUP BY", "having": "HAVING"}
 
 
 def make_finding(noted: RecordedRefusal, binder: Binder) -> Finding:
     """Return the message and hint for a mistake that was recorded while binding a query."""
-    where, details, name = noted.where, noted.details, name_of_call(noted.where)
+    where, details, name = noted.where, noted.details, call_name(noted.where)
     match noted.rule:
         case "unknown function":
             near = closest(name, [*spark_functions.function_names(), *binder.functions])
@@ -52,7 +52,7 @@ def make_finding(noted: RecordedRefusal, binder: Binder) -> Finding:
             message = f"'{name}' is a window function and has no OVER"
             hint = f"write {name}(…) OVER (PARTITION BY … ORDER BY …)"
         case "window without order":
-            message = f"the window of '{name_of_call(where.this)}' has no ORDER BY"
+            message = f"the window of '{call_name(where.this)}' has no ORDER BY"
             hint = "write the order of the rows: OVER (… ORDER BY …)"
         case "different widths":
             operation = where.__class__.__name__.upper()

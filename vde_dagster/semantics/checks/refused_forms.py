@@ -17,7 +17,7 @@ from vde_dagster.semantics.algebra.nodes import plain_string
 from vde_dagster.semantics.errors import Finding, make_finding_at
 from vde_dagster.semantics.types import MOST_DIGITS, infer
 from vde_dagster.sql.grammar.tokens import WITH_UNIT
-from vde_dagster.sql.reading import name_of_call
+from vde_dagster.sql.reading import call_name
 
 _RULE = "refused form"
 _Refusals = Iterator[tuple[exp.Expr, str, str]]
@@ -160,7 +160,7 @@ def _placed(e: exp.Expr) -> exp.Expr:
 
 
 def _call(e: exp.Anonymous) -> _Refusals:
-    name = name_of_call(e)
+    name = call_name(e)
     unit = e.expressions[0] if len(e.expressions) == 3 and name in WITH_UNIT else None
     if isinstance(unit, exp.Literal) and unit.is_string and unit.this[:1] in "'\"":
         word = plain_string(unit.this) or "DAY"
@@ -182,7 +182,7 @@ def _window(e: exp.Window) -> _Refusals:
     call = e.this.this if isinstance(e.this, exp.Filter) else e.this
     arguments = call.expressions if isinstance(call, exp.Anonymous) else ()
     if any(isinstance(argument, exp.Distinct) for argument in arguments):
-        what = f"'{name_of_call(call)}' has both DISTINCT and OVER, which Spark does not support"
+        what = f"'{call_name(call)}' has both DISTINCT and OVER, which Spark does not support"
         hint = "group in a subquery and join it, or write size(collect_set(…) OVER (…)) for a count"
         yield call, what, hint
     used = e.args.get("alias")

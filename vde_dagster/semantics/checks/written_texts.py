@@ -34,7 +34,7 @@ from vde_dagster.semantics.types import (
 )
 from vde_dagster.sql.definitions import (
     Definition,
-    Stored,
+    TableColumn,
     find_definitions,
     find_outputs,
     read_rows,
@@ -197,7 +197,7 @@ def _typed_text(e: exp.Expr, value: exp.Expr, origin: Origin) -> Finding | None:
         differs = origin.dialect in _OWN_SCALES and not values.has_scale(value)
         return _scale_finding(e, origin) if differs else None
     for leaf in values.leaves(value):
-        if isinstance(leaf, Stored):
+        if isinstance(leaf, TableColumn):
             if leaf in origin.other_texts:
                 what = f"the text of {leaf.column}, which {leaf.table} cuts to days,"
                 hint = "cast it where it is made: CAST(date_trunc(…) AS DATE)"
@@ -282,7 +282,7 @@ class _Values:
             return self.origin.dialect in _OWN_SCALES and not self.has_scale(value)
         return any(
             leaf in self.origin.other_texts
-            if isinstance(leaf, Stored)
+            if isinstance(leaf, TableColumn)
             else leaf is not None and bool(_cuts(leaf, self.origin))
             for leaf in self.leaves(value)
         )

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from vde_dagster.semantics.refresh.affected import CHANGED
 from vde_dagster.semantics.refresh.qualified import Qualified, reading_number, write_spark_sql
-from vde_dagster.sql.outline import without_qualify
+from vde_dagster.sql.outline import replace_qualify
 
 _ROWS = "vde_rows_6c1f0a58d4_"
 _PLACE = re.compile(rf"\b{_ROWS}(\d+)_")
@@ -49,5 +49,5 @@ def write_step(
         rows.append(relation(query.readings[number], state))
     text = write_spark_sql(tree)
     if tree.find(exp.Qualify):
-        text = without_qualify(text)
+        text = replace_qualify(text)
     return _PLACE.sub(lambda match: f"({rows[int(match[1])]})", text)

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.hashing import digest
-from vde_dagster.spark.jvm.known_start import KnownStart, cache_folder
+from vde_dagster.spark.jvm.known_start import StartCommand, cache_folder
 
-_KEPT = 3
+_ARCHIVES_TO_KEEP = 3
 """Number of archives to keep, the newest; each has some 200 MB."""
 
 
-def archive_path(known: KnownStart) -> Path:
-    """Return the path of a command's archive, named by a hash of its jars and its options."""
+def archive_path(known: StartCommand) -> Path:
+    """Return the path of a command's class archive, named by a hash of its jars and options."""
     jars = (os.stat(jar) for jar in (os.path.realpath(known.java), *known.class_path))
     name = digest(
         *(option for option in known.options if not option.startswith("-Xm")),
@@ -30,13 +30,13 @@ def archive_path(known: KnownStart) -> Path:
     return cache_folder() / f"{name}.jsa"
 
 
-def archive_options(known: KnownStart) -> tuple[str, ...]:
-    """Return the JVM's options for using the archive of a command, if it exists."""
+def archive_options(known: StartCommand) -> tuple[str, ...]:
+    """Return the JVM's options that use the class archive of a command, if the archive exists."""
     archive = archive_path(known)
     return (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off") if archive.exists() else ()
 
 
-def make_archive(known: KnownStart, jvm: Any) -> None:
+def make_archive(known: StartCommand, jvm: Any) -> None:
     """Let a JVM archive the classes that it has loaded.
 
     Raises:
@@ -47,23 +47,22 @@ def make_archive(known: KnownStart, jvm: Any) -> None:
     before = _dump_logs()
     try:
         # HotSpot starts another JVM for this, which takes some 40 s of one core.
-        _diagnose(jvm, "vmCds", "static_dump", str(part))
+        _run_jcmd(jvm, "vmCds", "static_dump", str(part))
         os.replace(part, archive)
     finally:
         for left in (*archive.parent.glob(f"{part.name}*"), *(_dump_logs() - before)):
             left.unlink(missing_ok=True)
     others = sorted(archive.parent.glob("*.jsa"), key=lambda file: file.stat().st_mtime)
-    for old in others[:-_KEPT]:
+    for old in others[:-_ARCHIVES_TO_KEEP]:
         with suppress(OSError):
             old.unlink()
 
 
 def _dump_logs() -> set[Path]:
-    """Return the log files that archiving JVMs left in the current folder."""
     return set(Path.cwd().glob("java_pid*_std???"))
 
 
-def _diagnose(jvm: Any, command: str, *arguments: str) -> None:
+def _run_jcmd(jvm: Any, command: str, *arguments: str) -> None:
     """Run a command of `jcmd` in a JVM, through HotSpot's management bean."""
     from pyspark import SparkContext
 

@@ -12,15 +12,12 @@ from pathlib import Path
 from vde_dagster.base.installing import how_to_install
 from vde_dagster.errors import NoSparkError
 
-OLDEST = 17
-_HINT = f"install Java {OLDEST} or newer (a JRE is enough) and put it on PATH or in JAVA_HOME"
+OLDEST_JAVA = 17
+_HINT = f"install Java {OLDEST_JAVA} or newer (a JRE is enough) and put it on PATH or in JAVA_HOME"
 
 
 def require_pyspark() -> None:
-    """Check that PySpark is installed, without importing it.
-
-    Raises NoSparkError if PySpark is missing.
-    """
+    """Raise NoSparkError unless PySpark is installed; does not import it."""
     if find_spec("pyspark") is None:
         raise NoSparkError("PySpark is not installed", hint=how_to_install())
 
@@ -28,7 +25,8 @@ def require_pyspark() -> None:
 def check_java() -> int:
     """Return the major version of the Java that Spark will start.
 
-    Raises NoSparkError if Java is missing or too old.
+    Raises:
+        NoSparkError: Java is missing or too old.
     """
     java = find_java()
     if java is None:
@@ -38,8 +36,10 @@ def check_java() -> int:
     version = _version_from_release(java) or _version_from_run(java)
     if version is None:
         raise NoSparkError(f"'{java}' does not run: it prints no version", hint=_HINT)
-    if version < OLDEST:
-        raise NoSparkError(f"Spark needs Java {OLDEST}, but '{java}' is Java {version}", hint=_HINT)
+    if version < OLDEST_JAVA:
+        raise NoSparkError(
+            f"Spark needs Java {OLDEST_JAVA}, but '{java}' is Java {version}", hint=_HINT
+        )
     return version
 
 
@@ -63,7 +63,7 @@ def major_version(text: str) -> int | None:
 
 
 def _version_from_release(java: Path) -> int | None:
-    """Read Java's major version from the `release` file next to a JDK's `bin`."""
+    """Read Java's version from the JDK's `release` file: far faster than starting Java."""
     # This is a hundred times faster than starting Java.
     release = java.resolve().parent.parent / "release"
     if not release.is_file():

@@ -29,12 +29,12 @@ from vde_dagster.spark.jvm.java import find_java
 JAR_CACHE_VARIABLE = "VDE_JAR_CACHE"
 """Environment variable with the directory for downloaded jars."""
 
-_OF_STARTS = ("spark.driver.", "spark.jars")
+_START_PROPERTIES = ("spark.driver.", "spark.jars")
 """Prefixes of properties that determine the options and jars of a JVM's start."""
-_OF_SCRIPTS = ("spark.archives", "spark.files", "spark.jars.excludes", "spark.submit.")
+_SCRIPT_PROPERTIES = ("spark.archives", "spark.files", "spark.jars.excludes", "spark.submit.")
 """Properties for which Spark's scripts do more than start a JVM."""
 _VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
-_VARIABLES_OF_SCRIPTS = (
+_SCRIPT_VARIABLES = (
     *("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH"),
     *("SPARK_TESTING", "SPARK_PREPEND_CLASSES", "HADOOP_CONF_DIR", "YARN_CONF_DIR"),
 )
@@ -43,8 +43,8 @@ _POLL_SECONDS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class KnownStart:
-    """Command that starts a JVM for Spark."""
+class StartCommand:
+    """A stored command that starts a JVM for Spark."""
 
     java: str
     options: tuple[str, ...]
@@ -52,7 +52,7 @@ class KnownStart:
     spark_home: str
 
     @classmethod
-    def find(cls, place: Path) -> KnownStart | None:
+    def find(cls, place: Path) -> StartCommand | None:
         """Return the command stored at a path; None if it is missing, or its files are gone."""
         # By hand: a typed decoder takes as long to import as this saves.
         with suppress(OSError, ValueError, LookupError, TypeError):  # Missing or damaged.
@@ -64,8 +64,8 @@ class KnownStart:
         return None
 
     @classmethod
-    def keep(cls, place: Path, jvm: Any) -> None:
-        """Read and store the command of a JVM that Spark's scripts started."""
+    def store(cls, place: Path, jvm: Any) -> None:
+        """Read the command of a JVM that Spark's scripts started, and store it at a path."""
         from pyspark.find_spark_home import _find_spark_home
 
         java, runtime = find_java(), jvm.java.lang.management.ManagementFactory.getRuntimeMXBean()
@@ -86,7 +86,7 @@ class KnownStart:
                 json.dump(asdict(found), file)
             os.replace(file.name, place)
 
-    def begin(self, log: IO[bytes], *options: str) -> Gateway | None:
+    def start(self, log: IO[bytes], *options: str) -> Gateway | None:
         """Start the JVM and wait for its gateway; return None if the JVM ends."""
         folder = Path(tempfile.mkdtemp(prefix="vde-gateway-"))
         try:
@@ -110,23 +110,23 @@ class KnownStart:
                 if process.poll() is not None:
                     return None
                 time.sleep(_POLL_SECONDS)
-            told = (folder / "gateway").read_bytes()
+            connection = (folder / "gateway").read_bytes()
         finally:
             shutil.rmtree(folder)
-        port, size = struct.unpack("!ii", told[:8])
-        return Gateway(process, port, told[8 : 8 + size].decode())
+        port, size = struct.unpack("!ii", connection[:8])
+        return Gateway(process, port, connection[8 : 8 + size].decode())
 
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """A JVM that waits for PySpark."""
+    """A started JVM that waits for PySpark to connect."""
 
     process: subprocess.Popen[bytes]
     port: int
     secret: str
 
     @contextmanager
-    def found_by_pyspark(self) -> Iterator[None]:
+    def offer_to_pyspark(self) -> Iterator[None]:
         """Make PySpark's `launch_gateway` use this JVM instead of starting one."""
         os.environ |= {
             "PYSPARK_GATEWAY_PORT": str(self.port),
@@ -139,11 +139,13 @@ class Gateway:
 
 
 def start_path(visible: Mapping[str, str]) -> Path | None:
-    """Return the file for the command of a configuration; None if only Spark's scripts can start
-    a JVM with this configuration.
+    """Return the path of the stored command for a configuration.
 
     Args:
         visible: The part of the configuration for command lines, see `command_line_config`.
+
+    Returns:
+        None if only Spark's scripts can start a JVM with this configuration.
     """
     java, spec = find_java(), find_spec("pyspark")
     if java is None or spec is None or spec.origin is None:
@@ -152,13 +154,13 @@ def start_path(visible: Mapping[str, str]) -> Path | None:
     if (
         os.name != "posix"
         or not visible["spark.master"].startswith("local")
-        or any(key.startswith(_OF_SCRIPTS) for key in visible)
-        or any(name in os.environ for name in _VARIABLES_OF_SCRIPTS)
+        or any(key.startswith(_SCRIPT_PROPERTIES) for key in visible)
+        or any(name in os.environ for name in _SCRIPT_VARIABLES)
         or os.environ.get("SPARK_HOME", str(home)) != str(home)
         or (home / "conf").exists()
     ):
         return None
-    decides = sorted(item for item in visible.items() if item[0].startswith(_OF_STARTS))
+    decides = sorted(item for item in visible.items() if item[0].startswith(_START_PROPERTIES))
     variables = [(name, os.environ.get(name)) for name in _VARIABLES]
     name = digest(
         *("start", json.dumps(decides), json.dumps(variables)),

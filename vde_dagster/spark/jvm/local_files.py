@@ -18,7 +18,7 @@ _CLASS = "vde.LocalFiles"
 
 
 def use_plain_files(context: SparkContext) -> None:
-    """Let a JVM's Hadoop set the modes of local files itself, and write no checksum files."""
+    """Make a JVM's Hadoop set file modes without `chmod`, and write no checksum files."""
     jvm: Any = context._jvm
     conf = context._jsc.hadoopConfiguration()
     # A configured file system stays.

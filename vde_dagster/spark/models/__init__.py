@@ -1,1 +1,1 @@
-"""Computation of models' rows: queries and Python functions, digests, and audits."""
+"""Tables of models, and the computation of their rows by queries and Python functions."""

@@ -1,4 +1,4 @@
-"""Making the physical tables of models, and changing their layout in place."""
+"""Creation of the physical tables of models, and changes of their layout in place."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def create_physical_table(
     lakehouse: Lakehouse,
     branch: str | None = None,
 ) -> None:
-    """Create a table with a snapshot's layout, unless it exists already.
+    """Create a table with a snapshot's columns, partitions and properties, unless it exists.
 
     Args:
         columns: (physical name, Spark SQL type) in order.
@@ -60,7 +60,7 @@ def create_physical_table(
                 hint="cast it in the query, for example CAST(NULL AS STRING)",
                 location=snapshot.model.location,
             )
-    layout = _TableLayout.of(table, snapshot, columns)
+    layout = _TableLayout.from_snapshot(table, snapshot, columns)
     target = table.ref.quoted(settings.catalog)
     # The lakehouse creates such tables in a fraction of the time. A table's id is in its location,
     # so that no two tables ever share files.
@@ -85,7 +85,6 @@ def create_physical_table(
 
 
 def _create_by_statement(session: SparkSession, statement: str, namespace: str) -> bool:
-    """Create a table in Spark; return False if something has the name already."""
     from pyspark.errors import AnalysisException
 
     def create() -> bool:
@@ -119,7 +118,7 @@ class _TableLayout:
     properties: dict[str, str]
 
     @classmethod
-    def of(
+    def from_snapshot(
         cls, table: PhysicalTable, snapshot: Snapshot, columns: tuple[tuple[str, str], ...]
     ) -> _TableLayout:
         model = snapshot.model
@@ -154,7 +153,6 @@ class _TableLayout:
         return not (self.partitions or self.order or variants) and version == "2"
 
     def new_table(self, ref: TableRef, location: str, branch: str | None) -> NewTable:
-        """Return the table for the lakehouse, with its comment as a property of Iceberg."""
         comment = {"comment": self.comment} if self.comment else {}
         return NewTable(ref, self.columns, location, {**self.properties, **comment}, branch)
 
@@ -180,7 +178,9 @@ _PLURAL = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 def evolve_layout(
     handle: IcebergTable, table: PhysicalTable, snapshot: Snapshot, previous: Snapshot
 ) -> None:
-    """Apply a snapshot's layout to an existing table. Repeated calls are harmless.
+    """Change the partitions, order and properties of an existing table to a snapshot's.
+
+    Repeated calls are harmless.
 
     Args:
         previous: The snapshot whose properties the table has.
@@ -193,8 +193,8 @@ def evolve_layout(
         rename_columns(text, physical)
         for text in snapshot.model.partitioned_by or default.partitioned_by
     ]
-    current = {_plain(_transform(*field)): field[0] for field in handle.partition_fields()}
-    keep = {_plain(text) for text in wanted}
+    current = {_normalize(_transform_text(*field)): field[0] for field in handle.partition_fields()}
+    keep = {_normalize(text) for text in wanted}
     out = [
         f"ALTER TABLE {target} DROP PARTITION FIELD {quote(name)}"
         for text, name in current.items()
@@ -203,7 +203,7 @@ def evolve_layout(
     out += [
         f"ALTER TABLE {target} ADD PARTITION FIELD {text}"
         for text in wanted
-        if _plain(text) not in current
+        if _normalize(text) not in current
     ]
     order = ", ".join(rename_columns(text, physical) for text in snapshot.model.clustered_by)
     if snapshot.model.clustered_by != previous.model.clustered_by:
@@ -221,15 +221,15 @@ def evolve_layout(
         handle.session.sql(statement)
 
 
-def _transform(name: str, transform: str, column: str) -> str:
-    """Write one of Iceberg's partition fields as Spark SQL."""
+def _transform_text(name: str, transform: str, column: str) -> str:
+    """Write a partition field of Iceberg as Spark SQL, such as `bucket(16, id)`."""
     match = re.fullmatch(r"(\w+)\[(\d+)\]", transform)
     if match:
         return f"{match.group(1)}({match.group(2)}, {column})"
     return column if transform == "identity" else f"{_PLURAL.get(transform, transform)}({column})"
 
 
-def _plain(text: str) -> str:
+def _normalize(text: str) -> str:
     """Normalize a partition expression: lower case, no quotes or spaces, and `days` for `day`."""
     plain = re.sub(r"[`\s]", "", text).lower()
     match = re.fullmatch(r"(year|month|day|hour|date|date_hour)\((.*)\)", plain)

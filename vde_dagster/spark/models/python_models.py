@@ -1,4 +1,4 @@
-"""Python models: the context of their functions, and the permitted results."""
+"""Python models: the context of their functions, and conversion of the results to rows."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from vde_dagster.errors import ExecutionError
 from vde_dagster.planning.engine_tasks import FillTask, notebook_path
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.spark.models.python_queries import query_in_spark
+from vde_dagster.spark.models.python_queries import translate_query
 from vde_dagster.spark.session.connect import query_frame
 from vde_dagster.spark.session.failures import as_subquery
 from vde_dagster.spark.strategies import find_strategy
-from vde_dagster.spark.tables.columns import as_table_rows, fields_of_column, spark_type
+from vde_dagster.spark.tables.columns import cast_to_table, spark_type, used_fields
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,7 +64,7 @@ class ModelContext:
 
     @property
     def reads(self) -> tuple[ModelName, ...]:
-        """The models that the code may read."""
+        """Names of the models that the code may read."""
         return tuple(self._sources)
 
     @property
@@ -74,7 +74,7 @@ class ModelContext:
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """Arguments that functions get by name."""
+        """Arguments that a model's function can take by name, such as `start`."""
         return {
             **self._settings,
             "start": self.interval.start,
@@ -94,7 +94,6 @@ class ModelContext:
         return self.var("gateway")
 
     def var(self, name: str, default: Any = None) -> Any:
-        """Return a variable of the settings, or the default."""
         return self._settings.get(name.lower(), default)
 
     def blueprint_var(self, name: str, default: Any = None) -> Any:
@@ -130,11 +129,9 @@ class ModelContext:
         return rows
 
     def fetchall(self, query: str | exp.Expr, *_: Any, **__: Any) -> list[tuple[Any, ...]]:
-        """Run a query; return its rows."""
         return [tuple(row) for row in self.sql(query).collect()]
 
     def fetchone(self, query: str | exp.Expr, *_: Any, **__: Any) -> tuple[Any, ...] | None:
-        """Run a query; return its first row, or None."""
         rows = self.sql(query).take(1)
         return tuple(rows[0]) if rows else None
 
@@ -164,10 +161,9 @@ class ModelContext:
     def _spark_sql(self, query: str | exp.Expr) -> str:
         if isinstance(query, str) and self.dialect == "spark":
             return query
-        return query_in_spark(query, self.model, self.dialect, self.trusted, self._column_types)
+        return translate_query(query, self.model, self.dialect, self.trusted, self._column_types)
 
     def _column_types(self, name: str) -> Mapping[str, str] | None:
-        """Return the types of the columns of a model or of a table that Spark has."""
         source = self._sources.get(ModelName.parse(name))
         if source is None and not self.spark.catalog.tableExists(name):
             return None
@@ -192,11 +188,10 @@ class SqlmeshModelContext(ModelContext):
 
     @property
     def default_catalog(self) -> None:
-        """Return None: names of the project's own tables have no catalog."""
+        """None: names of the project's own tables have no catalog."""
         return None
 
     def table(self, name: str) -> str:
-        """Return the name of a view of the rows of a model in `depends_on`."""
         return self.resolve_table(name)
 
 
@@ -210,7 +205,7 @@ def model_context(
     page: Path | None = None,
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> ModelContext:
-    """Return the context of one call of a Python model."""
+    """Create the context for one call of a Python model."""
     logger = logging.getLogger(f"vde.model.{snapshot.name}")
     python = snapshot.model.python
     assert python is not None
@@ -239,7 +234,7 @@ def run_python_model(
     columns: Mapping[str, str],
     project_root: Path | None,
 ) -> DataFrame:
-    """Call a Python model and return its rows as a Spark DataFrame.
+    """Call a Python model's function and return its rows as a Spark DataFrame.
 
     Args:
         columns: Spark SQL type by output column.
@@ -255,7 +250,7 @@ def run_python_model(
     what = f"{model.name} {context.interval.text}"
     try:
         function = run_source(model.python, project_root)
-        positional, named = _arguments(function, context)
+        positional, named = _match_arguments(function, context)
         result = function(*positional, **named)
         parts = list(result) if isinstance(result, GeneratorType) else [result]
     except ExecutionError:
@@ -266,17 +261,17 @@ def run_python_model(
         raised = execution_error(error, f"the Python model {what}")
         raised.location = raised.location or model.location
         raise raised from error
-    return _as_spark(snapshot, context.spark, parts, columns)
+    return _to_spark(snapshot, context.spark, parts, columns)
 
 
-def _arguments(
+def _match_arguments(
     function: Callable[..., Any], context: ModelContext
 ) -> tuple[list[Any], dict[str, Any]]:
     """Return the arguments that a model's function takes, by position and by name.
 
     The full form is `(context, start, end, execution_time, **kwargs)`, as in SQLMesh; a function
     may take fewer, in any order, and variables by name. A function with other parameter names gets
-    them by position.
+    the arguments by position.
     """
     known = context.keywords
     parameters = list(inspect.signature(function).parameters.values())
@@ -301,14 +296,14 @@ def _arguments(
     return ([context] if ordered else []), given
 
 
-def _as_spark(
+def _to_spark(
     snapshot: Snapshot, spark: SparkSession, parts: list[Any], columns: Mapping[str, str]
 ) -> DataFrame:
     import pandas as pd
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    parts = [_arrow(part) for part in parts]
+    parts = [_to_arrow(part) for part in parts]
     types = (DataFrame, pa.Table)
     frame_type = next((one for one in types if parts and isinstance(parts[0], one)), pd.DataFrame)
     for part in parts:
@@ -346,7 +341,7 @@ def _as_spark(
     return spark.createDataFrame([] if rows.empty else rows, schema)
 
 
-def _arrow(part: Any) -> Any:
+def _to_arrow(part: Any) -> Any:
     """Convert results of Polars, DuckDB and other libraries to Arrow; keep pandas and Spark."""
     import pandas as pd
     import pyarrow as pa
@@ -364,7 +359,7 @@ def source_frame(
     project_root: Path | None,
     is_cancelled: Callable[[], bool],
 ) -> DataFrame:
-    """Return a task's rows, selected by name and cast to the physical table's types.
+    """Return a DataFrame of the rows that a task computes, in the columns and types of its table.
 
     Columns that the query lacks (retired columns, and columns that the kind adds) become NULL.
     """
@@ -374,12 +369,14 @@ def source_frame(
     outputs = {}
     for output, physical in made:
         type_ = types[physical]
-        fields = fields_of_column(task.snapshot, output, type_, added.get(physical, ()))
+        fields = used_fields(task.snapshot, output, type_, added.get(physical, ()))
         outputs[output] = type_ if fields is None else fields.shown
-    return as_table_rows(_rows(session, task, outputs, project_root, is_cancelled), task, types)
+    return cast_to_table(
+        _compute_rows(session, task, outputs, project_root, is_cancelled), task, types
+    )
 
 
-def _rows(
+def _compute_rows(
     session: SparkSession,
     task: FillTask,
     outputs: Mapping[str, str],

@@ -1,4 +1,4 @@
-"""Queries that Python models run, in the dialect of their model, as Spark SQL."""
+"""Translation to Spark SQL of the queries that Python models run."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from vde_dagster.errors import ExecutionError
 if TYPE_CHECKING:
     from sqlglot import exp
 
-ColumnsOf = Callable[[str], Mapping[str, str] | None]
+GetColumnTypes = Callable[[str], Mapping[str, str] | None]
 """Returns the Spark SQL types of a table's columns by its dotted name; None for no such table."""
 
 
-def query_in_spark(
+def translate_query(
     query: str | exp.Expr,
     model: ModelName,
     dialect: str,
     trusted: frozenset[str],
-    columns_of: ColumnsOf,
+    get_column_types: GetColumnTypes,
 ) -> str:
-    """Translate a query of a model's code to Spark SQL.
+    """Translate a query of a Python model to Spark SQL.
 
     Args:
         query: A text of the dialect, or a tree, which has no dialect.
@@ -35,7 +35,7 @@ def query_in_spark(
     from sqlglot.errors import SqlglotError
 
     from vde_dagster.sql.other_dialects import SPARKS, Unwritable
-    from vde_dagster.sql.other_dialects.translate import spark_text
+    from vde_dagster.sql.other_dialects.translate import write_spark_sql
     from vde_dagster.sql.reading import parse_plain
 
     try:
@@ -46,32 +46,36 @@ def query_in_spark(
     written_in = dialect if isinstance(query, str) else ""
     hint = "write it in Spark SQL and run it with context.spark.sql(…)"
     try:
-        text = spark_text(tree.copy(), written_in, trusted)
+        text = write_spark_sql(tree.copy(), written_in, trusted)
     except Unwritable as wrong:
         trust = f"; or trust it: dialect_trust=[{wrong.function!r}]" if wrong.function else ""
         raise ExecutionError(
             f"{model}: a query cannot be written in Spark SQL: {wrong}", hint=hint + trust
         ) from None
     if written_in not in SPARKS:
-        _check_operators(text, model, written_in, trusted, columns_of)
+        _check_operators(text, model, written_in, trusted, get_column_types)
     return text
 
 
 def _check_operators(
-    text: str, model: ModelName, dialect: str, trusted: frozenset[str], columns_of: ColumnsOf
+    text: str,
+    model: ModelName,
+    dialect: str,
+    trusted: frozenset[str],
+    get_column_types: GetColumnTypes,
 ) -> None:
     from vde_dagster.semantics.checks.operands import Origin
     from vde_dagster.semantics.translated import find_operators
     from vde_dagster.sql.reading import parse_plain
-    from vde_dagster.sql.tables import tables_read
+    from vde_dagster.sql.tables import find_tables_read
 
     origin = Origin(dialect, trusted)
     found = find_operators(text, {}, origin)
     if found:  # Spark is asked for types only where they matter.
         schema = {}
-        for table in tables_read(parse_plain(text)):
+        for table in find_tables_read(parse_plain(text)):
             name = ".".join(part.name.lower() for part in table.parts)
-            columns = columns_of(name)
+            columns = get_column_types(name)
             if columns is not None:
                 schema[name] = columns
         found = find_operators(text, schema, origin)

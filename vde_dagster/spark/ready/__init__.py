@@ -1,4 +1,4 @@
-"""Work without a start of Python, in copies of a process that has imported everything.
+"""The ready process: runs commands in copies of a process that has imported all modules.
 
 Importing Spark's client, pandas, SQLAlchemy, SQLGlot and Dagster takes most of the time of a short
 command or run. If a project has a warm engine, `process` keeps these modules in memory and only

@@ -11,27 +11,28 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from vde_dagster.spark.ready.protocol import SOCKET, engine_folder, identity, receive, send
+from vde_dagster.spark.ready.protocol import SOCKET, engine_folder, process_identity, receive, send
 
 COMMANDS = "vde_dagster.cli.app"
 """The module whose `call` runs a command."""
-_OF_THEIR_OWN = frozenset({"engine", "init", "lsp", "serve", "ui"})
+_EXCLUDED_COMMANDS = frozenset({"engine", "init", "lsp", "serve", "ui"})
 """Commands that run for a long time, or that end the process they run in."""
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def run_ready(arguments: Sequence[str]) -> int | None:
-    """Run a command in a copy of the ready process; return its exit code.
+    """Run a command in a copy of the ready process, and return its exit code.
 
-    Returns None if the ready process is missing, or differs from this process.
+    Returns:
+        None if the ready process is missing, or differs from this process.
     """
-    if sys.platform != "linux" or not arguments or arguments[0] in _OF_THEIR_OWN:
+    if sys.platform != "linux" or not arguments or arguments[0] in _EXCLUDED_COMMANDS:
         return None
     try:
         streams = [(s.fileno(), s.encoding, s.errors) for s in (sys.stdin, sys.stdout, sys.stderr)]
     except (AttributeError, OSError):  # The streams are not files.
         return None
-    found = ask(_project(arguments), COMMANDS, arguments, streams)
+    found = run_in_copy(_project_folder(arguments), COMMANDS, arguments, streams)
     if found is None:
         return None
     connection, pid = found
@@ -39,7 +40,7 @@ def run_ready(arguments: Sequence[str]) -> int | None:
         return _wait(connection, pid)
 
 
-def ask(
+def run_in_copy(
     root: Path,
     module: str,
     arguments: Sequence[str],
@@ -57,13 +58,13 @@ def ask(
     """
     os.umask(mask := os.umask(0))
     request = {
-        "identity": identity(),
+        "identity": process_identity(),
         "module": module,
         "arguments": list(arguments),
         "folder": os.getcwd(),
         "environment": dict(os.environ),
         "umask": mask,
-        "encodings": [said for _, *said in streams],
+        "encodings": [encoding for _, *encoding in streams],
     }
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -78,8 +79,7 @@ def ask(
     return connection, int(pid)
 
 
-def _project(arguments: Sequence[str]) -> Path:
-    """Return the folder of `--project`, otherwise the current folder."""
+def _project_folder(arguments: Sequence[str]) -> Path:
     for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
         if word == "--project":
             return Path(following)
@@ -89,8 +89,6 @@ def _project(arguments: Sequence[str]) -> Path:
 
 
 def _wait(connection: socket.socket, pid: int) -> int:
-    """Wait for the copy's end; forward the signals that this process receives."""
-
     def forward(number: int, _: FrameType | None) -> None:
         with suppress(ProcessLookupError):
             os.kill(pid, number)

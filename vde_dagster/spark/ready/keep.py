@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vde_dagster.project.settings import Settings
 
 _LOG = "commands.log"
-DOORS = (
+COMMON_MODULES = (
     "vde_dagster.cli.app:prepare",
     "vde_dagster.execution.apply.apply",
     "vde_dagster.execution.query.query",
@@ -27,8 +27,8 @@ DOORS = (
 """Modules that commands need after an edit of a model, imported whichever command runs first."""
 
 
-def keep_ready(settings: Settings, modules: Callable[[], Sequence[str]]) -> None:
-    """Start the project's ready process if the engine runs and the process does not exist.
+def start_ready_process(settings: Settings, modules: Callable[[], Sequence[str]]) -> None:
+    """Start the project's ready process if the warm engine runs and the process does not exist.
 
     Args:
         modules: Function that returns the modules to import. In `module:function`, the function is
@@ -37,7 +37,7 @@ def keep_ready(settings: Settings, modules: Callable[[], Sequence[str]]) -> None
     if sys.platform != "linux":
         return
     from vde_dagster.spark.session.settings import WarmSettings
-    from vde_dagster.spark.session.warm import environment_before, find_engine
+    from vde_dagster.spark.session.warm import environment_without_client, find_engine
 
     warm = WarmSettings.from_settings(settings)
     if warm is None or not warm.warm_up or (warm.folder / SOCKET).exists():
@@ -50,15 +50,15 @@ def keep_ready(settings: Settings, modules: Callable[[], Sequence[str]]) -> None
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
-            env=environment_before(),
+            env=environment_without_client(),
             start_new_session=True,
         )
     assert process.stdin is not None
     with suppress(BrokenPipeError), process.stdin:
-        process.stdin.write(json.dumps([*modules(), *DOORS]).encode())
+        process.stdin.write(json.dumps([*modules(), *COMMON_MODULES]).encode())
 
 
-def imported() -> list[str]:
+def imported_modules() -> list[str]:
     """Return the imported modules that belong to installed packages, not to a project."""
     installed = (sys.prefix + os.sep, sys.base_prefix + os.sep, str(Path(__file__).parents[2]))
     return [

@@ -1,8 +1,8 @@
 """The ready process: `python -m vde_dagster.spark.ready.process FOLDER`.
 
-It reads the names of the modules to import, as JSON, from standard input; a name with a colon
-is a function to call. The process has one thread, keeps no connection and no project's file
-open, and ends with the engine.
+It reads the names of the modules to import, as JSON, from standard input; a name with a colon is a
+function to call. The process has one thread, keeps no connection and no project's file open, and
+ends with the engine.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from vde_dagster.spark.ready.protocol import SOCKET, identity, receive, send
+from vde_dagster.spark.ready.protocol import SOCKET, process_identity, receive, send
 from vde_dagster.spark.session.warm import find_engine
 
 _LOCK = "commands.lock"
-_LOOK_SECONDS = 0.5
-_ASKING_SECONDS = 2.0
+_POLL_SECONDS = 0.5
+_REQUEST_SECONDS = 2.0
 """Timeout for a command to send its request, in seconds."""
 
 
 def main(folder: Path) -> None:
-    """Run commands in copies of this process while the folder's engine accepts users."""
+    """Run commands in copies of this process while the folder's engine accepts clients."""
     import fcntl
 
     modules: list[str] = json.load(sys.stdin)
-    like = identity()  # Modules may change variables.
+    own_identity = process_identity()  # Modules may change variables.
     os.chdir(folder)  # Names of sockets must be short.
     with open(_LOCK, "wb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return  # Another process was faster.
-        seen = _imported(modules)
+        seen = _import_modules(modules)
         Path(SOCKET).unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             listener.bind(SOCKET)
             listener.listen()
-            listener.settimeout(_LOOK_SECONDS)
+            listener.settimeout(_POLL_SECONDS)
             try:
-                _serve(listener, folder, like, seen)
+                _serve(listener, folder, own_identity, seen)
             finally:
                 Path(SOCKET).unlink(missing_ok=True)
 
 
-def _imported(modules: list[str]) -> dict[str, int]:
-    """Import modules and call the named functions; return `_files()`."""
+def _import_modules(modules: list[str]) -> dict[str, int]:
+    """Import modules and call the named functions; return `_modification_times()`."""
     for named in modules:
         name, _, function = named.partition(":")
         with suppress(Exception):  # A module may be gone, or lack a dependency.
@@ -65,23 +65,25 @@ def _imported(modules: list[str]) -> dict[str, int]:
                 getattr(module, function)()
     gc.collect()
     gc.freeze()  # A collection would touch, and so copy, all memory that copies share.
-    return _files()
+    return _modification_times()
 
 
-def _files() -> dict[str, int]:
+def _modification_times() -> dict[str, int]:
     """Return the modification time (ns) of the file of each imported module."""
     files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    return {file: _changed(file) for file in files if file}
+    return {file: _modification_time(file) for file in files if file}
 
 
-def _changed(file: str) -> int:
+def _modification_time(file: str) -> int:
     try:
         return os.stat(file).st_mtime_ns
     except OSError:
         return -1
 
 
-def _serve(listener: socket.socket, folder: Path, like: list[Any], seen: dict[str, int]) -> None:
+def _serve(
+    listener: socket.socket, folder: Path, own_identity: list[Any], seen: dict[str, int]
+) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # The copy itself reports its end to the client.
     while find_engine(folder) is not None:
         try:
@@ -89,14 +91,14 @@ def _serve(listener: socket.socket, folder: Path, like: list[Any], seen: dict[st
         except TimeoutError:
             continue
         with connection:
-            connection.settimeout(_ASKING_SECONDS)
+            connection.settimeout(_REQUEST_SECONDS)
             files: list[int] = []
             try:
                 request, files = receive(connection, 3)
                 is_current = request["module"] in sys.modules and all(
-                    _changed(file) == then for file, then in seen.items()
+                    _modification_time(file) == then for file, then in seen.items()
                 )
-                if not is_current or request["identity"] != like:
+                if not is_current or request["identity"] != own_identity:
                     send(connection, None)
                 elif os.fork() == 0:
                     listener.close()
@@ -112,12 +114,11 @@ def _serve(listener: socket.socket, folder: Path, like: list[Any], seen: dict[st
 
 
 def _run(connection: socket.socket, request: dict[str, Any], files: list[int]) -> NoReturn:
-    """Run the requested work, and exit with its exit code."""
     code = 1
     try:
-        _become(request, files)
+        _adopt_client(request, files)
         send(connection, os.getpid())
-        threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
+        threading.Thread(target=_exit_with_client, args=(connection,), daemon=True).start()
         code = importlib.import_module(request["module"]).call(request["arguments"])
     except KeyboardInterrupt:
         code = 130
@@ -133,8 +134,7 @@ def _run(connection: socket.socket, request: dict[str, Any], files: list[int]) -
         os._exit(code)
 
 
-def _become(request: dict[str, Any], files: list[int]) -> None:
-    """Take over the client's streams, folder, environment and umask."""
+def _adopt_client(request: dict[str, Any], files: list[int]) -> None:
     for number, file in enumerate(files):
         os.dup2(file, number)
     os.chdir(request["folder"])
@@ -148,20 +148,18 @@ def _become(request: dict[str, Any], files: list[int]) -> None:
     sys.argv = ["vde", *request["arguments"]]
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         encoding, errors = request["encodings"][number]
-        stream = _stream(number, encoding, errors)
+        stream = _open_stream(number, encoding, errors)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
 
 
-def _stream(number: int, encoding: str, errors: str) -> io.TextIOWrapper:
-    """Open a standard stream as Python does at its start."""
+def _open_stream(number: int, encoding: str, errors: str) -> io.TextIOWrapper:
     raw = open(number, "rb" if number == 0 else "wb", closefd=False)  # noqa: SIM115
     by_line = number == 2 or raw.isatty()
     return io.TextIOWrapper(raw, encoding, errors, line_buffering=by_line)
 
 
-def _end_with(connection: socket.socket) -> None:
-    """Exit as soon as the client has ended."""
+def _exit_with_client(connection: socket.socket) -> None:
     with suppress(OSError):
         connection.recv(1)
     # Killing the client must kill its work.

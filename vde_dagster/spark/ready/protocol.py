@@ -12,7 +12,7 @@ from typing import Any
 
 SOCKET = "commands.sock"
 """Name of the socket in the engine's folder, which only its user may enter."""
-_AT_IMPORT = (
+_IMPORT_VARIABLES = (
     *("PYTHON", "LD_", "MALLOC_", "OMP_", "OPENBLAS_", "MKL_", "NUMEXPR_", "ARROW_", "GRPC_"),
     *("SPARK_", "PYSPARK_", "PYICEBERG_"),
 )
@@ -21,18 +21,20 @@ _LENGTH = struct.Struct("!I")
 
 
 def engine_folder(root: Path) -> Path:
-    """Return the folder of a project's engine."""
     return root / ".vde" / "engine"
 
 
-def identity() -> list[Any]:
-    """Return the properties that two processes must share to run each other's work."""
-    read = sorted(item for item in os.environ.items() if item[0].startswith(_AT_IMPORT))
+def process_identity() -> list[Any]:
+    """Return the properties that must be equal for one process to run another's work.
+
+    They are Python's path, version and flags, and variables that modules read.
+    """
+    read = sorted(item for item in os.environ.items() if item[0].startswith(_IMPORT_VARIABLES))
     return [sys.executable, sys.version, list(sys.flags), [list(item) for item in read]]
 
 
 def send(connection: socket.socket, message: Any, files: tuple[int, ...] = ()) -> None:
-    """Send a JSON value, and descriptors of open files with it."""
+    """Send a JSON value and descriptors of open files."""
     content = json.dumps(message).encode()
     head = _LENGTH.pack(len(content))
     if files:
@@ -43,19 +45,19 @@ def send(connection: socket.socket, message: Any, files: tuple[int, ...] = ()) -
 
 
 def receive(connection: socket.socket, files: int = 0) -> tuple[Any, list[int]]:
-    """Return the next JSON value, and up to `files` descriptors.
+    """Receive a JSON value and up to `files` descriptors.
 
     Raises:
         EOFError: The other side has ended.
     """
     head, received, _, _ = socket.recv_fds(connection, _LENGTH.size, files)
-    head += _exactly(connection, _LENGTH.size - len(head)) if head else b""
+    head += _receive_bytes(connection, _LENGTH.size - len(head)) if head else b""
     if not head:
         raise EOFError
-    return json.loads(_exactly(connection, _LENGTH.unpack(head)[0])), received
+    return json.loads(_receive_bytes(connection, _LENGTH.unpack(head)[0])), received
 
 
-def _exactly(connection: socket.socket, size: int) -> bytes:
+def _receive_bytes(connection: socket.socket, size: int) -> bytes:
     content = b""
     while len(content) < size:
         if not (more := connection.recv(size - len(content))):

@@ -1,1 +1,1 @@
-"""Spark's session: how it is started, joined or connected to, and why it ended."""
+"""Sessions of Spark: start in a new or running JVM, or on a server, and causes of their ends."""

@@ -26,25 +26,23 @@ if TYPE_CHECKING:
 SCHEME = "sc://"
 
 
-def is_server(master: str) -> bool:
+def is_connect_url(master: str) -> bool:
     """Return whether a master is a Spark Connect server: `sc://host:15002`."""
     return master.startswith(SCHEME)
 
 
 def is_remote(session: Any) -> bool:
-    """Return whether a session is on a Spark Connect server."""
     return type(session).__module__.startswith("pyspark.sql.connect.")
 
 
 def tag_on_server(session: SparkSession, tag: str) -> str:
-    """Return the tag that Spark 4.1 gives to a server's jobs for a tag of a session."""
+    """Return the name that a Spark Connect server gives to a session's tag on its jobs."""
     client: Any = session.client
     user = client._user_id or ""
     return f"SparkConnect_SessionTag_User_{user}_Session_{client._session_id}_Tag_{tag}"
 
 
 def query_frame(session: SparkSession, query: str) -> DataFrame:
-    """Return the rows of a query that `as_subquery` wrote."""
     if not is_remote(session):
         return session.sql(query)
     # On a server, `session.sql` would first analyze the text to find its type.
@@ -57,16 +55,12 @@ def query_frame(session: SparkSession, query: str) -> DataFrame:
 
 
 def has_client() -> bool:
-    """Return whether all packages of PySpark's Connect client are installed."""
     # Dagster alone installs gRPC, which is not enough.
     return all(find_spec(name) is not None for name in ("grpc", "grpc_status", "zstandard"))
 
 
 def require_client(master: str) -> None:
-    """Check that PySpark's Connect client is installed.
-
-    Raises NoSparkError if the client is missing.
-    """
+    """Raise NoSparkError unless PySpark's Connect client is installed."""
     if not has_client():
         raise NoSparkError(
             f"the Spark master {without_parameters(master)} needs PySpark's client of Spark "
@@ -76,7 +70,12 @@ def require_client(master: str) -> None:
 
 
 def connect(settings: SessionSettings) -> SparkSession:
-    """Start a new session on the server, with the defaults of that server."""
+    """Create a session on a Spark Connect server.
+
+    Raises:
+        NoSparkError: PySpark's Connect client is missing.
+        StoreError: The server refuses a session, or lacks Iceberg.
+    """
     require_client(settings.master)
     where = without_parameters(settings.master)
     from pyspark import SparkContext
@@ -92,8 +91,10 @@ def connect(settings: SessionSettings) -> SparkSession:
     hush_pyspark()
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # As PySpark's own builder does for a URL.
     try:
-        session: SparkSession = SparkSession.builder.channelBuilder(_channel(settings)).create()
-        _close_alone(session.client)
+        session: SparkSession = SparkSession.builder.channelBuilder(
+            _channel_builder(settings)
+        ).create()
+        _limit_close(session.client)
         if settings.warm is not None:
             # It is on this machine: if it does not respond, it has ended.
             session.client.set_retry_policies([DefaultPolicy(max_retries=2)])
@@ -107,14 +108,12 @@ def connect(settings: SessionSettings) -> SparkSession:
     if "iceberg" not in extensions.lower():
         raise StoreError(
             f"the Spark Connect server {where} lacks Iceberg",
-            hint=_lacks(settings),
+            hint=_iceberg_hint(settings),
         )
     return session
 
 
-def _close_alone(client: Any) -> None:
-    """Make a client close only its own resources."""
-
+def _limit_close(client: Any) -> None:
     # PySpark's `close` waits for threads that all sessions of the process share. The garbage
     # collector may call it in any thread. If that thread is a shared one, or holds a lock of gRPC
     # that these threads wait for, the process hangs.
@@ -125,8 +124,7 @@ def _close_alone(client: Any) -> None:
     client.close = close
 
 
-def _channel(settings: SessionSettings) -> Any:
-    """Return a channel to the server."""
+def _channel_builder(settings: SessionSettings) -> Any:
     import grpc  # type: ignore[import-untyped]
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
@@ -144,7 +142,7 @@ def _channel(settings: SessionSettings) -> Any:
 
 
 def use_catalog(session: SparkSession, settings: SessionSettings) -> None:
-    """Load the catalog in a session, to prove that the server can load it."""
+    """Load the catalog in a session; raise StoreError if the server cannot load it."""
     from pyspark.errors import PySparkException
 
     where = without_parameters(settings.master)
@@ -154,11 +152,11 @@ def use_catalog(session: SparkSession, settings: SessionSettings) -> None:
         raise ended_error(error) or StoreError(
             f"the Spark Connect server {where} cannot open the catalog "
             f"'{settings.catalog}': {cause_line(error)}",
-            hint=f"the server must reach the database and the warehouse. {_lacks(settings)}",
+            hint=f"the server must reach the database and the warehouse. {_iceberg_hint(settings)}",
         ) from error
 
 
-def _lacks(settings: SessionSettings) -> str:
+def _iceberg_hint(settings: SessionSettings) -> str:
     extensions = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
     return (
         f"start it with --packages {','.join(packages(settings))} "
@@ -174,7 +172,10 @@ _ADDRESS = re.compile(r"(?:https?://)?(\[[^\]]+\]|[^:/]+)(?::(\d+))?(?:/.*)?$")
 
 
 def check_master(master: str, seconds: float = PROBE_SECONDS) -> None:
-    """Check that a master accepts connections, if it is an address (not `local[*]` or `yarn`)."""
+    """Raise NoSparkError unless one of a master's addresses accepts connections.
+
+    Masters without an address (`local[*]`, `yarn`) are not checked.
+    """
     addresses = list(master_addresses(master))
     if not addresses:
         return
@@ -182,7 +183,8 @@ def check_master(master: str, seconds: float = PROBE_SECONDS) -> None:
     for host, port in addresses:
         # A name server can exceed every socket timeout, so these threads are not joined.
         threading.Thread(
-            target=lambda h=host, p=port: answers.put(_problem(h, p, seconds)), daemon=True
+            target=lambda h=host, p=port: answers.put(_connection_problem(h, p, seconds)),
+            daemon=True,
         ).start()
     problems: list[str] = []
     while len(problems) < len(addresses):
@@ -201,17 +203,16 @@ def check_master(master: str, seconds: float = PROBE_SECONDS) -> None:
 
 
 def without_parameters(master: str) -> str:
-    """Return a master for messages, without its parameters.
+    """Return a master's URL for messages: without its parameters, which may contain a token.
 
     >>> without_parameters("sc://spark.example:15002/;token=abc")
     'sc://spark.example:15002'
     """
-    # The parameters may contain a token.
     return master.partition("/;")[0]
 
 
 def master_addresses(master: str) -> Iterator[tuple[str, int]]:
-    """Yield host and port of every address in a master URL.
+    """Yield (host, port) of each address in a master's URL.
 
     >>> list(master_addresses("spark://one:7077,two:7078"))
     [('one', 7077), ('two', 7078)]
@@ -231,7 +232,7 @@ def master_addresses(master: str) -> Iterator[tuple[str, int]]:
                     yield found[1].strip("[]"), int(found[2] or default)
 
 
-def _problem(host: str, port: int, seconds: float) -> str | None:
+def _connection_problem(host: str, port: int, seconds: float) -> str | None:
     try:
         socket.create_connection((host, port), timeout=seconds).close()
     except socket.gaierror:

@@ -10,8 +10,8 @@ EXERCISE_USER = "vde-exercise"
 _SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService$"
 
 
-class Service:
-    """The Spark Connect server in this process's JVM.
+class ConnectService:
+    """The Spark Connect server in this process's JVM, and the statements of its users.
 
     Every method raises Py4JError or OSError once the JVM has ended.
     """
@@ -24,11 +24,11 @@ class Service:
         loader = self._java.Thread.currentThread().getContextClassLoader()
         kind = self._java.Class.forName(_SERVICE, True, loader)
         self._object = kind.getField("MODULE$").get(None)
-        self._last_of_others = 0.0
+        self._last_use = 0.0
         self.port = int(self._object.localPort())
 
     def idle_seconds(self) -> float:
-        """Return the time since the last statement ended; 0 while one runs."""
+        """Return the seconds since the last statement ended; 0 while a statement runs."""
         running = self._object.listActiveExecutions()
         if not running.isLeft():
             return 0.0
@@ -36,26 +36,26 @@ class Service:
         return since / 1e9
 
     def users_idle_seconds(self) -> float:
-        """Return the time since a user's last statement; 0 while one runs."""
+        """Return the seconds since a user's last statement; 0 while a user's statement runs."""
         now, running = time.time(), self._object.listActiveExecutions()
-        executions = [] if running.isLeft() else _listed(running.toOption().get())
+        executions = [] if running.isLeft() else _to_list(running.toOption().get())
         if any(one.userId() != EXERCISE_USER for one in executions):
-            self._last_of_others = now
+            self._last_use = now
         for one in self._sessions():
             if one.userId() != EXERCISE_USER:
                 last = one.lastAccessTimeMs() / 1000
-                self._last_of_others = max(self._last_of_others, last)
-        return now - self._last_of_others
+                self._last_use = max(self._last_use, last)
+        return now - self._last_use
 
     def close_exercise(self) -> None:
-        """End the sessions that warm up the engine, and their statements."""
+        """Close the sessions that warm up the engine, and cancel their statements."""
         for one in self._sessions():
             if one.userId() == EXERCISE_USER:
                 self._object.sessionManager().closeSession(one.key(), False)
 
     def _sessions(self) -> list[Any]:
-        return _listed(self._object.sessionManager().listActiveSessions())
+        return _to_list(self._object.sessionManager().listActiveSessions())
 
 
-def _listed(sequence: Any) -> list[Any]:
+def _to_list(sequence: Any) -> list[Any]:
     return [sequence.apply(number) for number in range(sequence.size())]

@@ -1,4 +1,4 @@
-"""Spark's exceptions as one clear line, with the place in the query or in the user's code."""
+"""Conversion of Spark's exceptions to a message of one line, with the place in query or code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HINTS = {
 }
 
 
-_LACKS_MEMORY = re.compile(
+_OUT_OF_MEMORY = re.compile(
     r"MemoryError\b|exceeding (?:\w+ )*memory limits"
     r"|\b(?:exit status|(?:exited with|exit)(?: exit)? code):? (?:137|52)\b",
     re.I,
@@ -40,14 +40,14 @@ _EXPRESSION = re.compile(r'expression "([^"]+)" is based on')
 _CAST = re.compile(r"CAST\(`((?:[^`]|``)*)` AS ", re.IGNORECASE)
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _THROWN = re.compile(r"^(?:Caused by: )?([\w$]+(?:\.[\w$]+)+)(?:: (.*))?$", re.MULTILINE)
-_TOLD = re.compile(r"(?:\(([\w.$]+)\) )?(.*?)(?:\n\nJVM stacktrace:.*)?", re.DOTALL)
+_CONNECT_MESSAGE = re.compile(r"(?:\(([\w.$]+)\) )?(.*?)(?:\n\nJVM stacktrace:.*)?", re.DOTALL)
 _TRACEBACK = "Traceback (most recent call last)"
 
 
 def hush_pyspark() -> None:
-    """Stop PySpark from logging every failed statement."""
+    """Stop PySpark and Py4J from logging every failed statement."""
     # Py4J logs to the root logger when the JVM ends amid a command.
-    logging.getLogger().addFilter(_is_not_of_py4j)
+    logging.getLogger().addFilter(_is_not_from_py4j)
     # Our exceptions contain the stack of a failed statement.
     # Connect logs sessions that ended before their last response was acknowledged.
     contexts = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -55,17 +55,17 @@ def hush_pyspark() -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+def _is_not_from_py4j(record: logging.LogRecord) -> bool:
     return record.module != "java_gateway"
 
 
 def as_subquery(sql: str) -> str:
-    """Write a query as a subquery, where Spark accepts no statement that writes."""
+    """Wrap a query as a subquery, where Spark accepts no statement that writes."""
     return _WRAPPED.format(sql.rstrip().rstrip(";"))
 
 
 def execution_error(error: Exception, what: str, query: str | None = None) -> VdeError:
-    """Return the error for an exception of Spark, of Iceberg or of a model's own code.
+    """Convert an exception of Spark, Iceberg or a model's code to an error with a message and hint.
 
     Args:
         what: The failed work, for example `marts.sales 2024-01-01T00:00:00Z/2024-01-02T00:00:00Z`.
@@ -83,10 +83,10 @@ def execution_error(error: Exception, what: str, query: str | None = None) -> Vd
         if not is_no_space(OSError(cause)):
             cause = f"no space left on device: {cause}"
     raised = ExecutionError(f"{what} failed: {cause}", hint=hint, location=project_frame(error))
-    told = [(type(error).__name__, str(error)), *java_causes(error)]
-    raised.lacks_memory = any(_LACKS_MEMORY.search(f"{kind}: {text}") for kind, text in told)
+    chain = [(type(error).__name__, str(error)), *java_causes(error)]
+    raised.lacks_memory = any(_OUT_OF_MEMORY.search(f"{kind}: {text}") for kind, text in chain)
     if query is not None:
-        raised.place = query_place(str(error), query, _words(error))
+        raised.place = query_place(str(error), query, _failing_words(error))
     return raised
 
 
@@ -111,11 +111,11 @@ def query_place(text: str, query: str, words: str = "") -> QueryPlace | None:
     else:
         found = _PLACE.search(text)
         if found is None:
-            return _quoted(text, query)
+            return _find_quoted_expression(text, query)
         line, position = int(found[1]), int(found[2])
     before = _WRAPPED.index("{}")
     for given, begin in ((query, 0), (as_subquery(query), before)):
-        offset = _offset(given, line, position)
+        offset = _character_offset(given, line, position)
         if offset is None or not begin <= offset < begin + len(query):
             continue
         # A cast around the query has a separate text and line 1, so the words decide.
@@ -135,7 +135,7 @@ def column_of_cast(words: str) -> str | None:
     return cast[1].replace("``", "`") if cast else None
 
 
-def _quoted(text: str, query: str) -> QueryPlace | None:
+def _find_quoted_expression(text: str, query: str) -> QueryPlace | None:
     """Find an expression that a message without a position quotes."""
     named = _EXPRESSION.search(text)
     words = named[1] if named else ""
@@ -143,15 +143,14 @@ def _quoted(text: str, query: str) -> QueryPlace | None:
     return QueryPlace(query, found.start(), words) if words and found else None
 
 
-def _offset(text: str, line: int, position: int) -> int | None:
+def _character_offset(text: str, line: int, position: int) -> int | None:
     lines = text.splitlines(keepends=True)
     if line > len(lines) or position > len(lines[line - 1]):
         return None
     return sum(map(len, lines[: line - 1])) + position
 
 
-def _words(error: BaseException) -> str:
-    """Return the words of a query that an exception refers to; empty if there are none."""
+def _failing_words(error: BaseException) -> str:
     try:
         contexts = error.getQueryContext()  # type: ignore[attr-defined]
         return str(contexts[0].fragment()) if contexts else ""
@@ -160,7 +159,7 @@ def _words(error: BaseException) -> str:
 
 
 def project_frame(error: BaseException) -> SourceLocation | None:
-    """Return the last place in the project's own Python code that an exception came from."""
+    """Return the last file and line of the project's Python code in an exception's traceback."""
     text = str(error)  # It contains the traceback of one of Spark's workers.
     if _TRACEBACK in text:
         frames = _FRAME.findall(text[text.rindex(_TRACEBACK) :])
@@ -174,7 +173,7 @@ def project_frame(error: BaseException) -> SourceLocation | None:
 
 
 def whole_stack(error: BaseException) -> str:
-    """Return all details of an exception: Python's traceback and Java's stacks."""
+    """Return Python's traceback and Java's stacks of an exception as text."""
     parts = ["".join(traceback.format_exception(error))]
     seen: set[int] = set()
     current: BaseException | None = error
@@ -188,7 +187,7 @@ def whole_stack(error: BaseException) -> str:
 
 
 def cause_line(error: BaseException) -> str:
-    """Return the most informative line of an exception: never a Java stack trace."""
+    """Return the most informative line of an exception, such as the message of its Java cause."""
     java = java_causes(error)
     text = str(error)
     if _TRACEBACK in text:  # A Python worker sent it, of a failing UDF.
@@ -209,10 +208,10 @@ def cause_line(error: BaseException) -> str:
 
 
 def java_causes(error: BaseException) -> list[tuple[str, str]]:
-    """Return (class, message) of the Java exceptions that caused an exception, outermost first."""
+    """Return (class, message) of each Java exception in the chain of causes, outermost first."""
     stack = getattr(error, "getStackTrace", None)
     if callable(stack):  # From Spark Connect, where Java's exceptions arrive as text.
-        return _parsed_causes(str(error), stack() or "")
+        return _parse_causes(str(error), stack() or "")
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     found: list[tuple[str, str]] = []
     while java is not None and len(found) < 20:
@@ -221,18 +220,17 @@ def java_causes(error: BaseException) -> list[tuple[str, str]]:
     return found
 
 
-def _parsed_causes(text: str, stack: str) -> list[tuple[str, str]]:
-    """Return (class, message) of Java exceptions, from their message and stack as text."""
+def _parse_causes(text: str, stack: str) -> list[tuple[str, str]]:
     found = [(one[1], one[2] or "") for one in _THROWN.finditer(stack)]
-    told = _TOLD.fullmatch(text)
-    assert told is not None
+    chain = _CONNECT_MESSAGE.fullmatch(text)
+    assert chain is not None
     if found:
-        return [(found[0][0], found[0][1] or told[2]), *found[1:]]
-    return [(told[1], told[2])] if told[1] else []
+        return [(found[0][0], found[0][1] or chain[2]), *found[1:]]
+    return [(chain[1], chain[2])] if chain[1] else []
 
 
 def has_java_cause(error: BaseException, *classes: str) -> bool:
-    """Return whether a Java exception with one of the simple names caused an exception."""
+    """Return whether a Java exception of one of the given simple class names is a cause."""
     return any(name.rpartition(".")[2] in classes for name, _ in java_causes(error))
 
 

@@ -19,33 +19,33 @@ if TYPE_CHECKING:
 
 
 _POOLS = 64
-_TAG = "vde-plan-{}"
+_PLAN_TAG = "vde-plan-{}"
 
 
 class PlanJobs:
-    """The work that runs for plans at this moment, across threads."""
+    """Spark jobs that run for plans now, in all threads; tags them, and cancels them by plan."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: Counter[str] = Counter()
-        self._cancelled: set[str] = set()
+        self._cancelled_error: set[str] = set()
         self._remote: list[tuple[str, SparkSession]] = []
 
     @contextmanager
     def running(
         self, session: SparkSession, plan_id: str, what: str, query: str | None = None
     ) -> Iterator[str]:
-        """Tag every Spark job of the calling thread, and translate its errors.
+        """Tag the Spark jobs that the calling thread starts, and convert their exceptions.
 
-        Yields a tag that is unique to this work, in the form that Spark's jobs have.
+        Yields the unique tag of this work.
 
         Args:
             what: Model and interval, for Spark's UI and for messages.
             query: The query that is run, to locate a mistake in it.
         """
         with self._lock:
-            if plan_id in self._cancelled:
-                raise _cancelled(plan_id)
+            if plan_id in self._cancelled_error:
+                raise _cancelled_error(plan_id)
             self._running[plan_id] += 1
         try:
             # Each thread has a separate FAIR pool, because Spark is first in, first out within a
@@ -53,8 +53,8 @@ class PlanJobs:
             with self._tagged(session, plan_id, what) as tag:
                 yield tag
         except Exception as error:
-            if plan_id in self._cancelled:
-                raise _cancelled(plan_id) from error
+            if plan_id in self._cancelled_error:
+                raise _cancelled_error(plan_id) from error
             raised = execution_error(error, what, query)
             if raised is error:
                 raise
@@ -65,7 +65,7 @@ class PlanJobs:
 
     @contextmanager
     def _tagged(self, session: SparkSession, plan_id: str, what: str) -> Iterator[str]:
-        tag, own = _TAG.format(plan_id), f"vde-work-{uuid.uuid4().hex}"
+        tag, own = _PLAN_TAG.format(plan_id), f"vde-work-{uuid.uuid4().hex}"
         if is_remote(session):
             # The server distributes its jobs itself, and stops only a session's own.
             mine = (plan_id, session)
@@ -97,19 +97,15 @@ class PlanJobs:
     def begin(self, plan_id: str) -> None:
         """Allow a canceled plan to run again."""
         with self._lock:
-            self._cancelled.discard(plan_id)
+            self._cancelled_error.discard(plan_id)
 
     def is_cancelled(self, plan_id: str) -> bool:
-        """Return whether a plan was canceled and has not begun again."""
-        return plan_id in self._cancelled
+        return plan_id in self._cancelled_error
 
     def cancel(self, session: SparkSession | None, plan_id: str, wait_seconds: float) -> bool:
-        """Refuse new work of a plan, and stop its Spark jobs until none is left.
-
-        Returns whether all work ended in time.
-        """
+        """Refuse new work of a plan and cancel its Spark jobs; return whether all ended in time."""
         with self._lock:
-            self._cancelled.add(plan_id)
+            self._cancelled_error.add(plan_id)
         until = time.monotonic() + wait_seconds
         while session is not None and self._running[plan_id]:
             # A job may be on its way to Spark's scheduler while the tag is canceled, so the tag is
@@ -122,15 +118,15 @@ class PlanJobs:
 
     def _stop(self, session: SparkSession, plan_id: str) -> None:
         if not is_remote(session):
-            session.sparkContext.cancelJobsWithTag(_TAG.format(plan_id))
+            session.sparkContext.cancelJobsWithTag(_PLAN_TAG.format(plan_id))
             return
         with self._lock:
             sessions = [one for whose, one in self._remote if whose == plan_id]
         for one in sessions:
-            one.interruptTag(_TAG.format(plan_id))
+            one.interruptTag(_PLAN_TAG.format(plan_id))
 
 
-def _cancelled(plan_id: str) -> ExecutionError:
+def _cancelled_error(plan_id: str) -> ExecutionError:
     return ExecutionError(
         f"plan {plan_id} was canceled",
         hint="apply the same plan again: finished work is kept",

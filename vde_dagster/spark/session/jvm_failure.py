@@ -1,4 +1,4 @@
-"""Unexpected ends of Spark: the reason and the remedy."""
+"""Unexpected ends of Spark's JVM: the cause and the remedy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OUT_OF_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError: ?([^\r\n]*)")
 _UNCAUGHT = re.compile(r"Uncaught exception in thread [^\r\n]*\r?\n([^\r\n]+)")
 """The error after which Spark's own handler ends a JVM with exit code 50."""
 _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
-_SPARKS_OUT_OF_MEMORY = 52
+_OUT_OF_MEMORY_CODE = 52
 """Exit codes of Spark's own handler in a JVM (`org.apache.spark.util.SparkExitCode`)."""
 _END_SECONDS = 5.0
 """Time for a JVM to end after its last connection broke, in seconds."""
@@ -38,8 +38,8 @@ _READ_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Launched:
-    """The JVM of this process, or of a warm engine that it joined."""
+class LaunchedJvm:
+    """The JVM that this process started, or the JVM of the warm engine that it joined."""
 
     process: subprocess.Popen[bytes] | EngineProcess
     log_file: Path
@@ -47,38 +47,37 @@ class Launched:
     local: bool
 
 
-_launched: list[Launched] = []
+_current_jvm: list[LaunchedJvm] = []
 _last_end: list[StoreError] = []
 """The end of the previous JVM, which threads may notice when the next JVM is running."""
 
 
-def remember(launched: Launched) -> None:
-    """Record the JVM that this process started."""
-    _launched[:] = [launched]
+def remember(launched: LaunchedJvm) -> None:
+    """Remember the JVM that this process started, to explain its end later."""
+    _current_jvm[:] = [launched]
 
 
 def remember_engine(engine: WarmEngine, folder: Path, settings: SessionSettings) -> EngineProcess:
-    """Record the JVM of the warm engine that this process joined."""
+    """Remember the JVM of the warm engine that this process joined."""
     process = EngineProcess(engine, folder)
     memory = describe_memory(context_config(settings))
-    remember(Launched(process, log_path(folder, engine.pid), memory, True))
+    remember(LaunchedJvm(process, log_path(folder, engine.pid), memory, True))
     return process
 
 
 def has_own_jvm() -> bool:
-    """Return whether this process has an active Spark context."""
     pyspark = sys.modules.get("pyspark")
     return pyspark is not None and pyspark.SparkContext._active_spark_context is not None
 
 
 def has_ended(error: BaseException | None = None) -> bool:
-    """Return whether the JVM that this process started has ended.
+    """Return whether the remembered JVM has ended.
 
     If `error` reports a broken connection to the JVM, this waits for the JVM's end.
     """
-    if not _launched:
+    if not _current_jvm:
         return False
-    process = _launched[0].process
+    process = _current_jvm[0].process
     if error is not None and _is_broken_connection(error):
         try:
             process.wait(_END_SECONDS)
@@ -88,19 +87,19 @@ def has_ended(error: BaseException | None = None) -> bool:
 
 
 def is_gone(session: SparkSession) -> bool:
-    """Return whether the JVM of a session, started here or joined, has ended or was replaced."""
+    """Return whether the JVM of a session has ended or was replaced."""
     from pyspark import SparkContext
 
     return has_ended() or session.sparkContext is not SparkContext._active_spark_context
 
 
 def forget_ended() -> None:
-    """Make the next session of this process start a new JVM, if the last JVM has ended."""
+    """Reset PySpark after the end of its JVM, so that the next session starts a new JVM."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    _last_end[:] = [_end_error(_launched.pop())]
+    _last_end[:] = [_end_error(_current_jvm.pop())]
     context = SparkContext._active_spark_context
     if context is not None:
         context._jsc = None  # Otherwise it would tell the JVM to stop.
@@ -113,19 +112,19 @@ def forget_ended() -> None:
 
 
 def ended_error(error: BaseException) -> StoreError | None:
-    """Return the error for a failure caused by Spark's end; None if Spark still runs."""
+    """Return the error that explains the JVM's end, if this caused an exception; otherwise None."""
     if has_ended(error):
-        return _end_error(_launched[0])
+        return _end_error(_current_jvm[0])
     return copy(_last_end[0]) if _last_end and _is_broken_connection(error) else None
 
 
-def _end_error(launched: Launched) -> StoreError:
+def _end_error(launched: LaunchedJvm) -> StoreError:
     code = launched.process.returncode
-    tail = _tail(launched.log_file)
+    tail = _read_tail(launched.log_file)
     found = _OUT_OF_MEMORY.findall(tail)
     see = f"its output is in {launched.log_file}"
     lacks_memory = True
-    if found or code == _SPARKS_OUT_OF_MEMORY:
+    if found or code == _OUT_OF_MEMORY_CODE:
         what = found[-1].strip() if found else ""
         who = "Spark" if launched.local else "Spark's driver"
         tasks = ", in which tasks run," if launched.local else ""
@@ -154,7 +153,6 @@ def _end_error(launched: Launched) -> StoreError:
 
 
 def _is_broken_connection(error: BaseException) -> bool:
-    """Return whether Py4J or a socket reports that the other side is gone."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
@@ -173,7 +171,7 @@ def _is_broken_connection(error: BaseException) -> bool:
     return False
 
 
-def _tail(path: Path) -> str:
+def _read_tail(path: Path) -> str:
     try:
         with path.open("rb") as log:
             log.seek(max(0, path.stat().st_size - _READ_BYTES))

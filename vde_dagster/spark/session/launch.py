@@ -14,14 +14,14 @@ from typing import Any
 
 from vde_dagster.errors import StoreError
 from vde_dagster.spark.jvm.class_data import archive_options
-from vde_dagster.spark.jvm.known_start import KnownStart, start_path
+from vde_dagster.spark.jvm.known_start import StartCommand, start_path
 from vde_dagster.spark.session.failures import hush_pyspark
-from vde_dagster.spark.session.jvm_failure import Launched, remember
+from vde_dagster.spark.session.jvm_failure import LaunchedJvm, remember
 from vde_dagster.spark.session.settings import command_line_config, describe_memory, is_local
 
 
-def launch(config: dict[str, str], log_file: Path | None) -> KnownStart | None:
-    """Start the JVM of this process, and Spark in it.
+def launch(config: dict[str, str], log_file: Path | None) -> StartCommand | None:
+    """Start a JVM for this process, and Spark in the JVM.
 
     Args:
         config: Spark's configuration, which may contain secrets.
@@ -39,10 +39,10 @@ def launch(config: dict[str, str], log_file: Path | None) -> KnownStart | None:
     gateway, known = pyspark.SparkContext._gateway if pyspark else None, None
     if gateway is None:
         log_file = log_file or _temporary_log()
-        gateway, known = _gateway(config, log_file)
+        gateway, known = _launch_gateway(config, log_file)
         if gateway.proc is not None:
             master = config["spark.master"]
-            remember(Launched(gateway.proc, log_file, describe_memory(config), is_local(master)))
+            remember(LaunchedJvm(gateway.proc, log_file, describe_memory(config), is_local(master)))
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
@@ -53,39 +53,38 @@ def launch(config: dict[str, str], log_file: Path | None) -> KnownStart | None:
     return known
 
 
-def _gateway(config: dict[str, str], log_file: Path) -> tuple[Any, KnownStart | None]:
+def _launch_gateway(config: dict[str, str], log_file: Path) -> tuple[Any, StartCommand | None]:
     """Start a JVM by its stored command, otherwise by Spark's scripts; return PySpark's gateway."""
     visible = command_line_config(config)
     place = start_path(visible)
     log_file.parent.mkdir(parents=True, exist_ok=True)
-    tried = KnownStart.find(place) if place is not None else None
-    if tried is not None and (gateway := _begin(tried, log_file)) is not None:
-        return gateway, tried
-    with resolving_alone(config):
-        known = KnownStart.find(place) if place is not None else None
-        if known is not None and known != tried:  # Another process stored it meanwhile.
-            gateway = _begin(known, log_file)
+    stored = StartCommand.find(place) if place is not None else None
+    if stored is not None and (gateway := _run_stored_command(stored, log_file)) is not None:
+        return gateway, stored
+    with package_lock(config):
+        known = StartCommand.find(place) if place is not None else None
+        if known is not None and known != stored:  # Another process stored it meanwhile.
+            gateway = _run_stored_command(known, log_file)
             if gateway is not None:
                 return gateway, known
         return _run_scripts(visible, place, log_file), None
 
 
-def _begin(known: KnownStart, log_file: Path) -> Any:
+def _run_stored_command(known: StartCommand, log_file: Path) -> Any:
     """Start a JVM by a stored command; return PySpark's gateway, or None if the command fails."""
     with log_file.open("wb") as log:
-        begun = known.begin(log, *archive_options(known))
-    if begun is None:
+        started = known.start(log, *archive_options(known))
+    if started is None:
         return None
     from pyspark.java_gateway import launch_gateway
 
-    with begun.found_by_pyspark():
+    with started.offer_to_pyspark():
         gateway = launch_gateway()
-    gateway.proc = begun.process
+    gateway.proc = started.process
     return gateway
 
 
 def _run_scripts(visible: dict[str, str], place: Path | None, log_file: Path) -> Any:
-    """Start a JVM by Spark's scripts, and store its command at a path."""
     from pyspark import SparkConf
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
@@ -97,13 +96,13 @@ def _run_scripts(visible: dict[str, str], place: Path | None, log_file: Path) ->
     except PySparkRuntimeError as error:
         raise _launch_failure(log_file, visible["spark.master"]) from error
     if place is not None:
-        KnownStart.keep(place, gateway.jvm)
+        StartCommand.store(place, gateway.jvm)
     return gateway
 
 
 @contextmanager
-def resolving_alone(config: Mapping[str, str]) -> Iterator[None]:
-    """Let one process at a time resolve packages while the block runs.
+def package_lock(config: Mapping[str, str]) -> Iterator[None]:
+    """Hold a lock under which only one process at a time downloads Spark's packages.
 
     Args:
         config: Spark's configuration, which may name Ivy's folder.

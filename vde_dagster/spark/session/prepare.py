@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vde_dagster.errors import NoSparkError, UsageError
 from vde_dagster.spark.jvm.class_data import archive_path
-from vde_dagster.spark.jvm.known_start import KnownStart, start_path
+from vde_dagster.spark.jvm.known_start import StartCommand, start_path
 from vde_dagster.spark.session.settings import (
     SessionSettings,
     WarmSettings,
@@ -17,14 +17,17 @@ from vde_dagster.spark.session.settings import (
 )
 from vde_dagster.spark.session.warm import join_engine, stop_engines
 
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 _MOST_SECONDS = 900.0
 
 
 def prepare_starts(settings: SessionSettings) -> tuple[Path, bool]:
-    """Return the class archive for a project's Spark, and whether this call created it.
+    """Create the archive of Spark's classes that makes later starts fast, unless it exists.
 
     A temporary engine creates the archive, and this process becomes the engine's client.
+
+    Returns:
+        The path of the archive, and whether this call created it.
 
     Raises:
         UsageError: Spark's scripts do more than start a JVM with this configuration.
@@ -40,11 +43,11 @@ def prepare_starts(settings: SessionSettings) -> tuple[Path, bool]:
         folder = Path(name)
         warm = WarmSettings(folder, by_itself=True, idle_seconds=_MOST_SECONDS)
         try:
-            known = KnownStart.find(place)
+            known = StartCommand.find(place)
             if known is None:
                 join_engine(settings, warm, start=True)
                 stop_engines(folder)
-                known = KnownStart.find(place)
+                known = StartCommand.find(place)
             if known is None:
                 raise NoSparkError(
                     "the command that starts Spark here could not be stored",
@@ -62,7 +65,7 @@ def prepare_starts(settings: SessionSettings) -> tuple[Path, bool]:
                         "this Java did not create an archive of Spark's classes",
                         hint="use OpenJDK 17 or newer; Spark also starts without an archive",
                     )
-                time.sleep(_LOOK_SECONDS)
+                time.sleep(_POLL_SECONDS)
         finally:
             stop_engines(folder)
     return archive, True

@@ -18,8 +18,8 @@ from vde_dagster.spark.jvm.java import check_java, require_pyspark
 from vde_dagster.spark.session.connect import (
     check_master,
     connect,
+    is_connect_url,
     is_remote,
-    is_server,
     require_client,
     use_catalog,
 )
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _lock = threading.Lock()
-_users: set[int] = set()
+_open_sessions: set[int] = set()
 _started_here = False
-_ignored: set[str] = set()
+_logged_settings: set[str] = set()
 """Settings that this process has logged as ignored."""
 
 T = TypeVar("T")
@@ -50,24 +50,24 @@ T = TypeVar("T")
 def start_session(
     settings: SessionSettings, join: Callable[[], SparkSession] | None = None
 ) -> SparkSession:
-    """Return a new session for a project, in the process's one JVM.
+    """Create a session for a project in the process's one JVM; the first call starts the JVM.
 
-    The first call starts the JVM, whose output goes to `settings.log_file`. Later sessions share
-    the JVM, each with its own catalog, configuration and views.
+    The JVM's output goes to `settings.log_file`. Later sessions share the JVM, each with its own
+    catalog, configuration and views.
 
     Args:
         join: Function that starts or returns a session, in whose JVM the new one is created.
     """
     with _lock:
-        session = _off_main_thread(lambda: _start(settings, join))
-        _users.add(id(session))
+        session = _call_in_thread(lambda: _start(settings, join))
+        _open_sessions.add(id(session))
         return session
 
 
 def require_spark(settings: SessionSettings) -> None:
-    """Check that Spark can be started or reached for a project, without starting it."""
+    """Raise NoSparkError if Spark cannot be started or reached for a project; starts nothing."""
     require_pyspark()
-    if is_server(settings.master):
+    if is_connect_url(settings.master):
         require_client(settings.master)
         check_master(settings.master)
         return
@@ -78,7 +78,7 @@ def require_spark(settings: SessionSettings) -> None:
 
 
 def new_session(root: SparkSession, settings: SessionSettings) -> SparkSession:
-    """Return a new session in another session's Spark, with a project's catalog and settings."""
+    """Create a session in the same JVM or server, with a project's catalog and settings."""
     session = connect(settings) if is_remote(root) else root.newSession()
     _configure(session, settings)
     return session
@@ -98,8 +98,8 @@ def _configure(session: SparkSession, settings: SessionSettings) -> None:
         except PySparkException as error:
             if "CANNOT_MODIFY" not in str(error):
                 raise
-            if key not in _ignored:
-                _ignored.add(key)
+            if key not in _logged_settings:
+                _logged_settings.add(key)
                 logger.warning("%s is ignored: Spark was already started without it", key)
     # Spark loads a catalog by the configuration of the thread's active session, which is this one
     # only inside of `sql`; later calls of Iceberg's API find it loaded.
@@ -110,15 +110,15 @@ def _configure(session: SparkSession, settings: SessionSettings) -> None:
 
 
 def stop_session(session: SparkSession) -> None:
-    """Release a session."""
+    """Release a session; the last session of a JVM that was started here stops Spark."""
     global _started_here
     with _lock:
-        _users.discard(id(session))
+        _open_sessions.discard(id(session))
         if is_remote(session):
             session.stop()
             return
         # The last session of a JVM that was started here stops Spark.
-        if not _users and _started_here:
+        if not _open_sessions and _started_here:
             if not has_ended():
                 session.sparkContext.stop()
             _started_here = False
@@ -128,7 +128,7 @@ def _start(settings: SessionSettings, join: Callable[[], SparkSession] | None) -
     global _started_here
     if settings.iceberg.database is not None:
         Path(settings.iceberg.database).parent.mkdir(parents=True, exist_ok=True)
-    if join is None and is_server(settings.master):
+    if join is None and is_connect_url(settings.master):
         require_spark(settings)
         session = connect(settings)
         _configure(session, settings)
@@ -144,7 +144,7 @@ def _start(settings: SessionSettings, join: Callable[[], SparkSession] | None) -
     else:
         if has_ended():
             forget_ended()
-            _users.clear()
+            _open_sessions.clear()
         if not has_own_jvm():
             _launch(settings)
             _started_here = True
@@ -165,8 +165,8 @@ def _launch(settings: SessionSettings) -> None:
     logger.info("Spark started in %.1f s", time.monotonic() - began)
 
 
-def _off_main_thread(function: Callable[[], T]) -> T:
-    """Call a function in a new thread, and return its result."""
+def _call_in_thread(function: Callable[[], T]) -> T:
+    """Call a function in a new thread: in the main thread, PySpark replaces SIGINT's handler."""
     future: Future[T] = Future()
 
     def run() -> None:
@@ -181,7 +181,6 @@ def _off_main_thread(function: Callable[[], T]) -> T:
 
 
 def _check_packages(root: SparkSession, settings: SessionSettings) -> None:
-    """Refuse a JVM without Iceberg or the database driver."""
     # Otherwise statements would fail with unclear errors.
     from py4j.protocol import Py4JJavaError
 
@@ -212,7 +211,11 @@ _SECRET_PART = re.compile(rf"((?:{_SECRET})[^=&;]*=)[^&;]*", re.IGNORECASE)
 
 
 def check_catalog(theirs: Mapping[str, str], settings: SessionSettings) -> None:
-    """Check that the catalog's name refers to the same tables in a session as in the project."""
+    """Raise UsageError if a session configures the project's catalog differently.
+
+    Args:
+        theirs: The session's configuration.
+    """
     prefix = f"spark.sql.catalog.{settings.catalog}"
     ours = session_config(settings)
     keys = sorted(key for key in {*ours, *theirs} if key == prefix or key.startswith(prefix + "."))
@@ -220,7 +223,8 @@ def check_catalog(theirs: Mapping[str, str], settings: SessionSettings) -> None:
     if not differing:
         return
     parts = [
-        f"{key} is {_masked(key, theirs.get(key))}, the project's is {_masked(key, ours.get(key))}"
+        f"{key} is {_mask_value(key, theirs.get(key))}, "
+        f"the project's is {_mask_value(key, ours.get(key))}"
         for key in differing
     ]
     raise UsageError(
@@ -231,7 +235,7 @@ def check_catalog(theirs: Mapping[str, str], settings: SessionSettings) -> None:
     )
 
 
-def _masked(key: str, value: str | None) -> str:
+def _mask_value(key: str, value: str | None) -> str:
     if value is None:
         return "not set"
     if _SECRET_NAME.search(key.rpartition(".")[2]):

@@ -1,4 +1,4 @@
-"""The settings of a Spark session, and the Spark configuration made from them."""
+"""Settings of a Spark session, and their conversion to Spark's configuration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ ICEBERG_PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 
 MEMORY = "spark.driver.memory"
 
-_THOROUGH = {"Invocation": 5_000, "MinInvocation": 600, "Compile": 15_000, "BackEdge": 40_000}
+_SECOND_COMPILE_COUNTS = {
+    "Invocation": 5_000,
+    "MinInvocation": 600,
+    "Compile": 15_000,
+    "BackEdge": 40_000,
+}
 """Number of executions, by HotSpot's own defaults, before code is compiled a second time."""
 
 JAVA_OPTIONS = " ".join(
@@ -29,7 +34,10 @@ JAVA_OPTIONS = " ".join(
         "-XX:+ExitOnOutOfMemoryError",
         # The second compiler takes a third of the processor's time while small models are built.
         # It waits until code has run a hundred times as often: loops over rows do within a second.
-        *(f"-XX:Tier4{what}Threshold={100 * runs}" for what, runs in _THOROUGH.items()),
+        *(
+            f"-XX:Tier4{what}Threshold={100 * runs}"
+            for what, runs in _SECOND_COMPILE_COUNTS.items()
+        ),
         # A full code cache ends the JVM: "Out of space in CodeCache for adapters" is a fatal error
         # in the next thread that loads a class. Reserved address space is free until it is used.
         "-XX:ReservedCodeCacheSize=512m",
@@ -42,7 +50,7 @@ _LEAST_MEMORY = 2 << 30
 
 @dataclass(frozen=True, slots=True)
 class WarmSettings:
-    """Settings of a warm engine, which keeps running in the background.
+    """Settings of a warm engine: a Spark that keeps running in the background.
 
     Args:
         folder: The folder of the engine's record.
@@ -67,7 +75,7 @@ class WarmSettings:
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """Spark's part of a project's settings.
+    """The part of a project's settings that Spark needs.
 
     Args:
         state_url: SQLAlchemy URL of the database with state and catalog.
@@ -76,7 +84,7 @@ class SessionSettings:
         packages: Further Maven coordinates, replacing defaults with the same group and artifact.
         log_file: File for the JVM's output, or None for a temporary file.
         io: PyIceberg's settings for object stores.
-        reached: Spark's configuration for the catalog; by default the SQL catalog in `state_url`.
+        catalog_override: Spark's configuration for the catalog; None for the one in `state_url`.
         warm: Settings of the warm engine, if the project may have one.
     """
 
@@ -89,12 +97,11 @@ class SessionSettings:
     log_file: Path | None = None
     project_root: Path | None = None
     io: dict[str, str] = field(default_factory=dict, repr=False)
-    reached: SparkCatalog | None = field(default=None, repr=False)
+    catalog_override: SparkCatalog | None = field(default=None, repr=False)
     warm: WarmSettings | None = None
 
     @classmethod
     def from_settings(cls, settings: Settings) -> SessionSettings:
-        """Read Spark's part of a project's settings."""
         from vde_dagster.lakehouse.catalogs.by_settings import outside_catalog
         from vde_dagster.project.settings import expand_secrets
         from vde_dagster.state.db.effects import NoEffects
@@ -110,20 +117,20 @@ class SessionSettings:
             log_file=settings.work_dir / "spark.log",
             project_root=settings.root,
             io=expand_secrets(settings.io),
-            reached=other.for_spark() if other is not None else None,
+            catalog_override=other.for_spark() if other is not None else None,
             warm=WarmSettings.from_settings(settings),
         )
 
     @property
     def iceberg(self) -> SparkCatalog:
-        """Spark's settings for the catalog."""
+        """Spark's properties and packages for the Iceberg catalog."""
         from vde_dagster.lakehouse.catalogs.by_settings import spark_catalog
 
-        return self.reached or spark_catalog(self.state_url, self.warehouse, self.io)
+        return self.catalog_override or spark_catalog(self.state_url, self.warehouse, self.io)
 
 
 def catalog_config(settings: SessionSettings) -> dict[str, str]:
-    """Return the properties of the Iceberg catalog for a Spark session."""
+    """Return the Spark properties of the Iceberg catalog, which a running session accepts."""
     # These properties can be set on a running session.
     prefix = f"spark.sql.catalog.{settings.catalog}"
     return {
@@ -134,7 +141,7 @@ def catalog_config(settings: SessionSettings) -> dict[str, str]:
 
 
 def session_config(settings: SessionSettings) -> dict[str, str]:
-    """Return every property of a session that may differ between sessions of one JVM."""
+    """Return all Spark properties that can differ between the sessions of one JVM."""
     return {
         # No property limits how work is split into tasks: settings for small tables would put a
         # large table into one task. Settings that versions depend on are explicit, so that a
@@ -149,7 +156,7 @@ def session_config(settings: SessionSettings) -> dict[str, str]:
 
 
 def context_config(settings: SessionSettings) -> dict[str, str]:
-    """Return the configuration of a new JVM's Spark context, without catalogs."""
+    """Return the Spark properties for the start of a new JVM, without catalogs."""
     config = {
         "spark.app.name": "vde",
         "spark.master": settings.master,
@@ -175,7 +182,7 @@ def context_config(settings: SessionSettings) -> dict[str, str]:
 
 
 def is_local(master: str) -> bool:
-    """Return whether tasks run in the driver's JVM."""
+    """Return whether tasks run in the driver's JVM (`local[*]`)."""
     return master.startswith("local")
 
 
@@ -185,12 +192,12 @@ def local_memory() -> int:
 
 
 def describe_memory(config: dict[str, str]) -> str:
-    """Return a configuration's memory for messages."""
+    """Return the driver's memory in a configuration, for messages."""
     return config.get(MEMORY, "Spark's default memory")
 
 
 def command_line_config(config: dict[str, str]) -> dict[str, str]:
-    """Return the part of a JVM's start configuration that may be on a command line."""
+    """Return the part of a JVM's configuration that may be on a command line: no secrets."""
     # Every user of the machine can read command lines. Storage keys, passwords and tokens are
     # therefore passed after the JVM has started.
     return {
@@ -201,7 +208,6 @@ def command_line_config(config: dict[str, str]) -> dict[str, str]:
 
 
 def packages(settings: SessionSettings) -> tuple[str, ...]:
-    """Return the Maven coordinates that the session loads."""
     needed = (ICEBERG_PACKAGE, *settings.iceberg.packages)
     chosen = {_artifact(package): package for package in needed}
     chosen.update({_artifact(package): package for package in settings.packages})

@@ -1,4 +1,4 @@
-"""Resources used by Spark's tasks for the jobs of a tag, from Spark's status stores.
+"""Resources that Spark's tasks used for the jobs of a tag, from Spark's status stores.
 
 The stores exist even without the UI. They follow Spark's events, which arrive a moment after the
 work, and drop old events. If that makes the figures of a tag incomplete, they are not reported.
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 _WAIT_MILLIS = 1_000
 """Time to wait for Spark's events; if they keep arriving, the usage is unknown."""
-_ANSWER_SECONDS = 5.0
+_TIMEOUT_SECONDS = 5.0
 _MOST_BYTES = 4096
 _FILE_SIZES = re.compile(r"\(total (?:data|delete) file size \(bytes\),(\d+),v2Custom_")
 _READ_NO_FILES = (
@@ -46,9 +46,7 @@ _CHANGES = ".changes"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Usage of the tasks of some jobs.
-
-    None marks a figure that is unknown for one of the jobs.
+    """Resources that the tasks of some jobs used; None for an unknown figure.
 
     Args:
         task_seconds: The total run time of the tasks.
@@ -64,10 +62,7 @@ UNKNOWN = Usage()
 
 
 def read_usage(context: SparkContext, tag: str) -> Usage:
-    """Return the usage of the ended jobs with a tag.
-
-    The usage is unknown if Spark does not respond as expected.
-    """
+    """Return the usage of the ended jobs with a tag; unknown if Spark's answer is unexpected."""
     from py4j.protocol import Py4JError
 
     try:
@@ -79,21 +74,21 @@ def read_usage(context: SparkContext, tag: str) -> Usage:
 
 
 def serve_usage(context: SparkContext, token: str) -> int:
-    """Serve the usage of jobs on a loopback port, and return the port.
+    """Serve `read_usage` on a loopback port, for Connect clients; return the port.
 
     Clients must send the token.
     """
 
     # Connect clients cannot read the status stores themselves.
     class Answer(StreamRequestHandler):
-        timeout = _ANSWER_SECONDS
+        timeout = _TIMEOUT_SECONDS
 
         def handle(self) -> None:
             with suppress(OSError, ValueError, KeyError, TypeError):
-                asked = json.loads(self.rfile.readline(_MOST_BYTES))
-                if compare_digest(asked["token"], token):
-                    told = asdict(read_usage(context, asked["tag"]))
-                    self.wfile.write(json.dumps(told).encode() + b"\n")
+                request = json.loads(self.rfile.readline(_MOST_BYTES))
+                if compare_digest(request["token"], token):
+                    reply = asdict(read_usage(context, request["tag"]))
+                    self.wfile.write(json.dumps(reply).encode() + b"\n")
 
     server = ThreadingTCPServer(("127.0.0.1", 0), Answer)
     server.daemon_threads = True
@@ -101,15 +96,15 @@ def serve_usage(context: SparkContext, token: str) -> int:
     return int(server.server_address[1])
 
 
-def ask_usage(port: int, token: str, tag: str) -> Usage:
-    """Request the usage of the jobs with a tag from a server's process, see `serve_usage`."""
-    asked = json.dumps({"token": token, "tag": tag}).encode() + b"\n"
+def request_usage(port: int, token: str, tag: str) -> Usage:
+    """Request the usage of the jobs with a tag from a process that called `serve_usage`."""
+    request = json.dumps({"token": token, "tag": tag}).encode() + b"\n"
     try:
         with (
-            socket.create_connection(("127.0.0.1", port), _ANSWER_SECONDS) as way,
+            socket.create_connection(("127.0.0.1", port), _TIMEOUT_SECONDS) as way,
             way.makefile("rb") as answers,
         ):
-            way.sendall(asked)
+            way.sendall(request)
             return Usage(**json.loads(answers.readline(_MOST_BYTES)))
     except (OSError, ValueError, TypeError) as error:
         logger.debug("the usage of the tasks of %s is unknown: %s", tag, error)
@@ -132,7 +127,7 @@ class _StatusStores:
     def usage(self, tag: str) -> Usage:
         self._spark.listenerBus().waitUntilEmpty(_WAIT_MILLIS)
         jobs = list(self._tracker.getJobIdsForTag(tag))
-        if not jobs or self._has_forgotten(min(jobs)):
+        if not jobs or self._may_lack_stages(min(jobs)):
             return UNKNOWN
         stages, queries = set[str](), set[str]()
         for job in jobs:
@@ -143,8 +138,8 @@ class _StatusStores:
         task_seconds = None if None in millis else sum(filter(None, millis)) / 1000
         return Usage(task_seconds, self._bytes_read(map(int, queries)))
 
-    def _has_forgotten(self, job: int) -> bool:
-        """Return whether the store may have dropped a part of a job."""
+    def _may_lack_stages(self, job: int) -> bool:
+        """Return whether the store may have dropped a part of a job: it has no older job."""
         # This is possible if the store has no older job.
         return job > 0 and int(self._jobs.jobsList(None).last().jobId()) == job
 
@@ -176,7 +171,6 @@ class _StatusStores:
 
 
 def _reads_files(node: str) -> bool:
-    """Return whether a node of a query plan scans files."""
     return "Scan" in node and not (node.startswith(_READ_NO_FILES) or node.endswith(_CHANGES))
 
 

@@ -31,7 +31,7 @@ from vde_dagster.spark.session.settings import (
     context_config,
     session_config,
 )
-from vde_dagster.spark.session.usage import Usage, ask_usage
+from vde_dagster.spark.session.usage import Usage, request_usage
 
 _RECORD = "engine.json"
 _LOG = "engine.log"
@@ -45,7 +45,7 @@ _ENVIRONMENT = (
     *("SPARK_SUBMIT_OPTS", "JAVA_HOME", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"),
 )
 """Prefixes of variables that affect a JVM and its Python workers."""
-_OF_CLIENTS = ("SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "SPARK_REMOTE")
+_CLIENT_VARIABLES = ("SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "SPARK_REMOTE")
 """Variables that make PySpark a client; a process sets one when it joins its first engine."""
 
 
@@ -71,22 +71,21 @@ class WarmEngine:
 
     @property
     def master(self) -> str:
-        """The URL for PySpark."""
+        """The URL of the server for PySpark, with the token."""
         return f"sc://127.0.0.1:{self.port}/;token={self.token}"
 
     @property
     def started(self) -> datetime:
-        """Time at which the engine was ready."""
         return datetime.fromtimestamp(self.started_at, timezone.utc)
 
     @property
     def memory(self) -> int | None:
-        """Resident memory of the engine's processes (bytes), if the system reports it."""
-        sizes = [_resident(pid) for pid in (self.pid, self.jvm_pid)]
+        """Resident memory of the engine's processes in bytes, if the system reports it."""
+        sizes = [_resident_memory(pid) for pid in (self.pid, self.jvm_pid)]
         return sum(filter(None, sizes)) if any(sizes) else None
 
     def write(self, folder: Path) -> IO[bytes]:
-        """Write the record, and return the locked file, which must stay open."""
+        """Write the engine's record, and return the locked file, which must stay open."""
         own, current = _record_path(folder, self.pid), folder / _RECORD
         file = open(own, "wb", opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115
         _lock(file)
@@ -109,24 +108,23 @@ class WarmEngine:
 
     def is_kept_alive(self, folder: Path) -> bool:
         """Return whether a client keeps the engine running, see `EngineProcess.keep_alive`."""
-        with suppress(FileNotFoundError), _holders(folder, self.pid).open("rb") as file:
+        with suppress(FileNotFoundError), _keep_alive_path(folder, self.pid).open("rb") as file:
             return _is_locked(file, by_sharers=True)
         return False
 
     def forget(self, folder: Path) -> None:
-        """Remove the engine's files after the engine has ended."""
-        for file in (_record_path(folder, self.pid), _holders(folder, self.pid)):
+        for file in (_record_path(folder, self.pid), _keep_alive_path(folder, self.pid)):
             file.unlink(missing_ok=True)
 
     def is_alive(self, folder: Path) -> bool:
-        """Return whether the engine runs, even if it accepts no new users."""
+        """Return whether the engine runs, even if it accepts no new clients."""
         with suppress(FileNotFoundError), _record_path(folder, self.pid).open("rb") as file:
             return _is_locked(file)
         return False
 
 
 def find_engine(folder: Path) -> WarmEngine | None:
-    """Return a folder's engine that accepts users, or None."""
+    """Return the running engine of a folder that accepts clients, or None."""
     return _read_engine(folder / _RECORD)
 
 
@@ -145,7 +143,7 @@ def join_engine(
     start: bool,
     given_up: threading.Event | None = None,
 ) -> WarmEngine | None:
-    """Return the engine of a project's configuration that accepts users, or None.
+    """Return the running engine with a project's configuration, starting it if asked; or None.
 
     Args:
         start: Whether to start a missing engine. An engine with another configuration then accepts
@@ -163,42 +161,47 @@ def join_engine(
         return found
     if not start:
         return None
-    with _starting(warm.folder):
+    with _start_lock(warm.folder):
         found = find_engine(warm.folder)
         if found is not None and found.configuration == wanted:
             return found  # Another process was faster.
         (warm.folder / _RECORD).unlink(missing_ok=True)
-        return _start(settings, warm, wanted, given_up or threading.Event())
+        return _start_engine(settings, warm, wanted, given_up or threading.Event())
 
 
 def find_engines(folder: Path) -> list[WarmEngine]:
-    """Return all running engines of a folder, including those that accept no new users."""
+    """Return all running engines of a folder, including those that accept no new clients."""
     return [found for record in folder.glob("engine.*.json") if (found := _read_engine(record))]
 
 
 def stop_engines(folder: Path) -> list[WarmEngine]:
-    """End the engines of a folder and their work; return the engines."""
+    """Stop all engines of a folder and cancel their work; return the stopped engines."""
     if not folder.is_dir():
         return []
-    with _starting(folder):
+    with _start_lock(folder):
         found = find_engines(folder)
-        _signal([engine.pid for engine in found], signal.SIGTERM)
+        _send_signal([engine.pid for engine in found], signal.SIGTERM)
         until = time.monotonic() + _STOP_SECONDS
         while left := [engine for engine in found if engine.is_alive(folder)]:
             if time.monotonic() > until:
-                _signal([pid for one in left for pid in (one.jvm_pid, one.pid)], signal.SIGKILL)
+                _send_signal(
+                    [pid for one in left for pid in (one.jvm_pid, one.pid)], signal.SIGKILL
+                )
             time.sleep(_POLL_SECONDS)
     return found
 
 
-def _signal(pids: list[int], number: int) -> None:
+def _send_signal(pids: list[int], number: int) -> None:
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
 
 
 def configuration_digest(settings: SessionSettings) -> str:
-    """Return a digest of a JVM's start: its configuration, Java and the packages."""
+    """Hash everything that affects a JVM's start:
+
+    Spark's configuration, variables, Java and packages.
+    """
     import pyspark
 
     config = json.dumps(context_config(settings), sort_keys=True)
@@ -213,32 +216,30 @@ def _record_path(folder: Path, pid: int) -> Path:
     return folder / f"engine.{pid}.json"
 
 
-def _holders(folder: Path, pid: int) -> Path:
+def _keep_alive_path(folder: Path, pid: int) -> Path:
     return folder / f"held.{pid}"
 
 
 def log_path(folder: Path, pid: int) -> Path:
-    """Return the log file of an engine's JVM."""
     return folder / f"spark.{pid}.log"
 
 
 def exit_code_path(folder: Path, pid: int) -> Path:
-    """Return the file with the exit code of an engine's JVM after its end."""
+    """Return the path of the file that contains the exit code of an ended JVM."""
     return folder / f"ended.{pid}"
 
 
 def exercise_folder(folder: Path, pid: int) -> Path:
-    """Return the folder of the project that warms up an engine, see `warm_up.py`."""
+    """Return the folder of the small project that warms up an engine, see `warm_up.py`."""
     return folder / f"exercise.{pid}"
 
 
-def _tidy(folder: Path) -> None:
-    """Remove the files of ended engines."""
+def _delete_old_files(folder: Path) -> None:
     for file in folder.glob("engine.*.json"):
         with suppress(FileNotFoundError), file.open("rb") as record:
             if not _is_locked(record):
                 pid = int(file.name.split(".")[1])
-                _holders(folder, pid).unlink(missing_ok=True)
+                _keep_alive_path(folder, pid).unlink(missing_ok=True)
                 shutil.rmtree(exercise_folder(folder, pid), ignore_errors=True)
                 file.unlink()
     ends = folder.glob("ended.*")
@@ -247,7 +248,7 @@ def _tidy(folder: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-def _start(
+def _start_engine(
     settings: SessionSettings, warm: WarmSettings, configuration: str, given_up: threading.Event
 ) -> WarmEngine:
     folder = warm.folder
@@ -257,7 +258,7 @@ def _start(
         "idle_seconds": warm.idle_seconds,
         "warm_up": warm.warm_up,
     }
-    _tidy(folder)
+    _delete_old_files(folder)
     with (folder / _LOG).open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "vde_dagster.spark.session.warm_server", str(folder)],
@@ -265,7 +266,7 @@ def _start(
             stdout=log,
             stderr=log,
             cwd=settings.project_root or folder,
-            env=environment_before(),
+            env=environment_without_client(),
             start_new_session=True,  # Ctrl-C stops only the command that started it.
         )
     assert process.stdin is not None
@@ -292,14 +293,14 @@ def _start(
     )
 
 
-def environment_before() -> dict[str, str]:
-    """Return the environment as it was before this process joined an engine."""
-    return {key: value for key, value in os.environ.items() if key not in _OF_CLIENTS}
+def environment_without_client() -> dict[str, str]:
+    """Return the environment variables without those that PySpark sets when it joins an engine."""
+    return {key: value for key, value in os.environ.items() if key not in _CLIENT_VARIABLES}
 
 
 @contextmanager
-def _starting(folder: Path) -> Iterator[None]:
-    """Let only one process at a time start or stop an engine."""
+def _start_lock(folder: Path) -> Iterator[None]:
+    """Hold the lock under which only one process at a time starts or stops an engine."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (folder / "starting").open("wb") as file:
         _lock(file, wait=True)
@@ -320,7 +321,7 @@ class EngineProcess:
         """Keep the engine running while the caller computes between two statements."""
         with self._holding:
             if self._held == 0:
-                self._file = _holders(self._folder, self._engine.pid).open("ab")
+                self._file = _keep_alive_path(self._folder, self._engine.pid).open("ab")
                 _lock(self._file, wait=True, share=True)
             self._held += 1
         try:
@@ -332,17 +333,16 @@ class EngineProcess:
                     self._file.close()
 
     def usage(self, tag: str) -> Usage:
-        """Return the usage of the jobs with a tag."""
-        return ask_usage(self._engine.usage_port, self._engine.token, tag)
+        return request_usage(self._engine.usage_port, self._engine.token, tag)
 
     def poll(self) -> int | None:
-        """Return the JVM's exit code once it has ended."""
+        """Return the exit code of the JVM; None while it runs."""
         if self.returncode is None and not self._engine.is_alive(self._folder):
             self.returncode = _exit_code(exit_code_path(self._folder, self._engine.pid))
         return self.returncode
 
     def wait(self, timeout: float) -> int:
-        """Wait for the end of the JVM.
+        """Wait for the JVM's end, and return its exit code.
 
         Raises:
             subprocess.TimeoutExpired: The JVM did not end in time (seconds).
@@ -372,7 +372,8 @@ def _lock(file: IO[bytes], *, wait: bool = False, share: bool = False) -> None:
 def _is_locked(file: IO[bytes], *, by_sharers: bool = False) -> bool:
     """Return whether another process has locked a file.
 
-    With `by_sharers`, shared locks count, too.
+    Args:
+        by_sharers: Whether shared locks count, too.
     """
     try:
         _lock(file, share=not by_sharers)
@@ -381,7 +382,7 @@ def _is_locked(file: IO[bytes], *, by_sharers: bool = False) -> bool:
     return False
 
 
-def _resident(pid: int) -> int | None:
+def _resident_memory(pid: int) -> int | None:
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):

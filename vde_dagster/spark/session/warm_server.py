@@ -1,8 +1,8 @@
 """The process of a warm engine: `python -m vde_dagster.spark.session.warm_server FOLDER`.
 
-It reads its configuration as JSON from standard input (other users see command lines), starts a
-JVM with a Spark Connect server, and ends it when it is idle or told to. The JVM ends with it in
-any case: a Py4J gateway ends when its standard input closes.
+It reads its configuration as JSON from standard input (other users see command lines), starts a JVM
+with a Spark Connect server, and ends the JVM when it is idle or when it gets SIGTERM. The JVM ends
+with this process in any case: a Py4J gateway ends when its standard input closes.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.spark.session.connect_service import Service
+from vde_dagster.spark.session.connect_service import ConnectService
 from vde_dagster.spark.session.launch import launch
 from vde_dagster.spark.session.usage import serve_usage
 from vde_dagster.spark.session.warm import WarmEngine, exercise_folder, exit_code_path, log_path
 from vde_dagster.spark.session.warm_up import WarmUp
 
 _PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 _END_SECONDS = 15.0
 _LAST_USERS_SECONDS = 60.0
 """Seconds that an engine without new users waits for statements of its last users."""
 
 
 def main(folder: Path) -> None:
-    """Serve until the engine has been idle for long, or gets SIGTERM."""
+    """Run the engine until it has been idle for long, or gets SIGTERM."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -56,7 +56,7 @@ def main(folder: Path) -> None:
     from pyspark import SparkContext
 
     process = SparkContext._gateway.proc
-    service = Service()
+    service = ConnectService()
     context = SparkContext._active_spark_context
     assert context is not None
     engine = WarmEngine(
@@ -74,26 +74,24 @@ def main(folder: Path) -> None:
         if request["warm_up"]:
             warm_up.start()
         try:
-            _watch(process, service, stop, lambda: _patience(engine, folder, request))
+            _watch(process, service, stop, lambda: _idle_limit(engine, folder, request))
         finally:
             engine.refuse_users(folder)
-            code = _ended(process)
+            code = _stop_jvm(process)
             warm_up.end()
             with suppress(OSError):  # The folder was removed.
                 exit_code_path(folder, os.getpid()).write_text(str(code))
                 engine.forget(folder)
 
 
-def _patience(engine: WarmEngine, folder: Path, request: dict[str, Any]) -> float:
-    """Return the number of idle seconds after which the engine ends."""
+def _idle_limit(engine: WarmEngine, folder: Path, request: dict[str, Any]) -> float:
     if engine.is_kept_alive(folder):
         return math.inf
     patience = float(request["idle_seconds"])
     return patience if engine.accepts_users(folder) else min(patience, _LAST_USERS_SECONDS)
 
 
-def _ended(process: subprocess.Popen[bytes]) -> int:
-    """Wait for a JVM's end, or stop the JVM, and return its exit code."""
+def _stop_jvm(process: subprocess.Popen[bytes]) -> int:
     if process.poll() is None:
         process.terminate()
         try:
@@ -105,14 +103,13 @@ def _ended(process: subprocess.Popen[bytes]) -> int:
 
 def _watch(
     process: subprocess.Popen[bytes],
-    service: Service,
+    service: ConnectService,
     stop: threading.Event,
     patience: Callable[[], float],
 ) -> None:
-    """Wait until the JVM has ended, was idle for too long, or must stop."""
     from py4j.protocol import Py4JError
 
-    while process.poll() is None and not stop.wait(_LOOK_SECONDS):
+    while process.poll() is None and not stop.wait(_POLL_SECONDS):
         with suppress(Py4JError, OSError):  # It is ending.
             if service.idle_seconds() > patience():
                 return

@@ -1,4 +1,4 @@
-"""Warm-up of an idle engine by building a small project; class archive for the next engine."""
+"""Warming up an idle engine by building a small project, and archiving the classes it loaded."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.spark.jvm.class_data import archive_path, make_archive
-from vde_dagster.spark.jvm.known_start import KnownStart
+from vde_dagster.spark.jvm.known_start import StartCommand
 from vde_dagster.spark.jvm.local_files import use_plain_files
-from vde_dagster.spark.session.connect_service import EXERCISE_USER, Service
-from vde_dagster.spark.session.warm import environment_before
+from vde_dagster.spark.session.connect_service import EXERCISE_USER, ConnectService
+from vde_dagster.spark.session.warm import environment_without_client
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -30,19 +30,19 @@ _IDLE_SECONDS = 1.0
 """Seconds without users' statements before the warm-up begins."""
 _ARCHIVE_SECONDS = 20.0
 """Seconds without users' statements before the classes in use are archived."""
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 _END_SECONDS = 5.0
 
 
-def variables_of_exercise() -> dict[str, str]:
-    """Return this process's environment variables without `VDE_…`."""
+def exercise_environment() -> dict[str, str]:
+    """Return the environment variables for the warm-up's own project: without `VDE_…`."""
     # A warm-up has its own project.
-    before = environment_before()
+    before = environment_without_client()
     return {key: value for key, value in before.items() if not key.startswith("VDE_")}
 
 
 class WarmUp(threading.Thread):
-    """Warms up the JVM of this process, and archives its classes unless an archive exists.
+    """Thread that warms up this process's JVM, and archives its classes unless an archive exists.
 
     Args:
         folder: Place for the project that the warm-up builds.
@@ -54,8 +54,8 @@ class WarmUp(threading.Thread):
         context: SparkContext,
         master: str,
         folder: Path,
-        service: Service,
-        known: KnownStart | None,
+        service: ConnectService,
+        known: StartCommand | None,
     ) -> None:
         super().__init__(name="vde-warm-up", daemon=True)
         self._context, self._master, self._folder = context, master, folder
@@ -63,7 +63,7 @@ class WarmUp(threading.Thread):
         self._ending = threading.Event()
 
     def run(self) -> None:
-        """Build the small project and create the archive."""
+        """Build the small project, then write the archive, whenever no user's statement runs."""
         try:
             use_plain_files(self._context)
             for _ in range(_TRIES):
@@ -92,7 +92,7 @@ class WarmUp(threading.Thread):
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            env=variables_of_exercise(),
+            env=exercise_environment(),
             text=True,
         )
         try:
@@ -101,14 +101,16 @@ class WarmUp(threading.Thread):
                 process.stdin.write(json.dumps(request))
             while process.poll() is None:
                 if (
-                    self._ending.wait(_LOOK_SECONDS)
+                    self._ending.wait(_POLL_SECONDS)
                     or self._service.users_idle_seconds() < _IDLE_SECONDS
                 ):
                     return False
             assert process.stderr is not None
             if process.returncode:
-                said = process.stderr.read().strip().splitlines()
-                logger.warning("warming up failed: %s", said[-1] if said else process.returncode)
+                output = process.stderr.read().strip().splitlines()
+                logger.warning(
+                    "warming up failed: %s", output[-1] if output else process.returncode
+                )
             return True
         finally:
             process.kill()
@@ -118,14 +120,13 @@ class WarmUp(threading.Thread):
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _wait_until_idle(self, seconds: float) -> bool:
-        """Wait until users were idle for some time; return False if the warm-up must end."""
         while self._service.users_idle_seconds() < seconds:
-            if self._ending.wait(_LOOK_SECONDS):
+            if self._ending.wait(_POLL_SECONDS):
                 return False
         return not self._ending.is_set()
 
     def end(self) -> None:
-        """Start no further build, and remove the small project's files."""
+        """Stop the warm-up, and delete the small project's files."""
         self._ending.set()
         if self.is_alive():
             self.join(_END_SECONDS)

@@ -24,7 +24,7 @@ from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.table_contents import Output
 from vde_dagster.spark.session.failures import has_java_cause
-from vde_dagster.spark.tables.columns import fields_of_column
+from vde_dagster.spark.tables.columns import used_fields
 from vde_dagster.spark.tables.digests import Digester
 from vde_dagster.spark.tables.iceberg import CONFLICTS, Commit, IcebergTable
 
@@ -54,7 +54,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A commit that wrote all rows of a table, although the fill computed only some.
+    """A commit that wrote all rows of a table, although the fill computed only some rows.
 
     Args:
         rows: Number of rows that the fill computed, if known.
@@ -66,7 +66,7 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """All inputs of a strategy for writing one task's rows.
+    """The input of a strategy: the task, its computed rows, and the table to write.
 
     Args:
         table: The table before the write.
@@ -101,7 +101,7 @@ class Write:
         """
         added = {column.name: column.fields for column in self.task.table.columns}
         given = (
-            (name, fields_of_column(self.task.snapshot, output, self.types[name], added[name]))
+            (name, used_fields(self.task.snapshot, output, self.types[name], added[name]))
             for output, name in self.task.columns
         )
         return {name: fields for name, fields in given if fields is not None}
@@ -112,14 +112,14 @@ class Write:
         return commit.added_records if counted is None else counted
 
     def target(self, branch: str | None) -> str:
-        """Return the quoted name to write to, with Iceberg's branch suffix for a branch."""
+        """Return the quoted name of the table for writing, with Iceberg's suffix for a branch."""
         suffix = "" if branch is None else f".{quote(f'branch_{branch}')}"
         return f"{self.table.quoted}{suffix}"
 
     def writer(
         self, frame: DataFrame, branch: str | None, digester: Digester | None = None
     ) -> DataFrameWriterV2:
-        """Return a writer whose commit carries the summary."""
+        """Return a Spark writer of a frame whose commit carries the summary."""
         digester = digester or self.digester
         if digester is not None:
             frame = digester.watch(frame)
@@ -136,7 +136,7 @@ class Write:
 
     @contextmanager
     def source(self, rows: DataFrame | None = None) -> Iterator[str]:
-        """Provide a temporary view of `rows`, by default all rows to write, for SQL statements."""
+        """Yield the name of a temporary view of `rows`, by default of all rows to write."""
         name = f"vde_source_{uuid.uuid4().hex}"
         (self.frame if rows is None else rows).createOrReplaceTempView(name)
         try:
@@ -145,13 +145,13 @@ class Write:
             self.session.catalog.dropTempView(name)
 
     def committed(self, commit: Commit) -> DataFrame:
-        """Return all rows that the table has as of a commit."""
+        """Return all rows of the table as of a commit."""
         reader = self.session.read.option("versionAsOf", commit.snapshot_id)
         return reader.table(self.target(None))
 
     @contextmanager
     def committing(self) -> Iterator[None]:
-        """Make MERGE and DELETE commit with the summary."""
+        """Let MERGE and DELETE commit with the summary, while no other write uses the session."""
         # MERGE and DELETE take no options, so the session's configuration has the summary. Until
         # the block ends, no other write may use the session.
         conf = self.session.conf
@@ -166,7 +166,7 @@ class Write:
 
     @contextmanager
     def in_utc(self) -> Iterator[None]:
-        """Set the session's time zone to UTC during a block."""
+        """Set the session's time zone to UTC, while no other write uses the session."""
         # Until the block ends, no other write may use the session.
         zone = self.session.conf.get(_ZONE)
         self.session.conf.set(_ZONE, "UTC")
@@ -191,7 +191,7 @@ class Write:
                 if not has_java_cause(error, *CONFLICTS):
                     raise
                 if attempt + 1 == _ATTEMPTS:
-                    raise outrun(self.task, "merged", _ATTEMPTS) from error
+                    raise conflict_error(self.task, "merged", _ATTEMPTS) from error
                 # Random delays separate writers that conflicted.
                 time.sleep(random.uniform(0, min(0.1 * 2**attempt, _LONGEST_WAIT)))
 
@@ -221,16 +221,16 @@ class Write:
                         return
                 finally:
                     table.drop_branch(staging)
-        raise outrun(task, doing, attempts)
+        raise conflict_error(task, doing, attempts)
 
     @staticmethod
     def sortable(value: str, data_type: str) -> str:
-        """Return a sortable form of a value of a Spark SQL type: maps and variants become texts."""
+        """Write a value so that Spark can sort it: maps and variants are cast to text."""
         unordered = any(word in data_type.lower() for word in ("map<", "variant", "geo"))
         return f"CAST({value} AS STRING)" if unordered else value
 
     def physical_name(self, column: str) -> str:
-        """Return the physical column of an output column that the kind names."""
+        """Return the physical column of an output column; raise ExecutionError if it is missing."""
         name = self.physical.get(column.lower())
         if name is None:
             raise ExecutionError(
@@ -242,7 +242,7 @@ class Write:
 
     @property
     def lock(self) -> threading.Lock:
-        """The physical table's lock in this process."""
+        """The lock of the physical table in this process: waiting costs less than conflicts."""
         # Steps that conflict are cheaper one after the other than with retries.
         return _locks.setdefault(self.task.table.id, threading.Lock())
 
@@ -266,19 +266,23 @@ class Strategy(ABC):
         raise NotImplementedError
 
     def digests_table(self, write: Write) -> bool:
-        """Return whether a partial fill may write rows equal to the rows that it replaces."""
+        """Return whether a partial fill may write rows equal to the rows that it replaces.
+
+        If it may, a small table is read completely for its digest.
+        """
         # If it may, a small table is read completely for its digest.
         return False
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
-        """Return the default layout.
+        """Return the default partitions and properties of a table.
 
-        `types` are Spark SQL types by output column.
+        Args:
+            types: Spark SQL types by output column.
         """
         return Layout()
 
     def rows(self, session: SparkSession, task: FillTask, project_root: Path | None) -> DataFrame:
-        """Return the rows of a model that has neither a query nor code."""
+        """Return the rows of a model that has neither a query nor code, such as a seed."""
         model = task.snapshot.model
         raise ExecutionError(
             f"{model.name} has no query, code or file to fill its table from",
@@ -319,7 +323,6 @@ class Strategy(ABC):
 
 
 def _read_again(write: Write, commit: Commit, digester: Digester) -> Output | None:
-    """Compute digests by reading the filled rows again."""
     rows = write.committed(commit)
     conditions = [f"({text})" for _, text in digester.tiles if text is not None]
     if conditions:
@@ -340,7 +343,7 @@ def _table_digests(write: Write, commit: Commit) -> Output | None:
 
 
 def table_digester(task: FillTask) -> Digester:
-    """Return the digester of all rows of a task's table."""
+    """Create a digester of all rows of a task's table."""
     return Digester(task.digest_sets, ((task.interval, None),), whole=True)
 
 
@@ -351,7 +354,7 @@ _PLUGINS: Seam[type[Strategy]] = Seam("kind_writers")
 
 
 def strategy_for(*kinds: type) -> Callable[[StrategyClass], StrategyClass]:
-    """Register the decorated class as the strategy of some kinds."""
+    """Register the decorated class as the strategy of the given kinds."""
 
     def register(cls: StrategyClass) -> StrategyClass:
         for kind in kinds:
@@ -362,7 +365,7 @@ def strategy_for(*kinds: type) -> Callable[[StrategyClass], StrategyClass]:
 
 
 def find_strategy(snapshot: Snapshot) -> Strategy:
-    """Return the strategy of a snapshot's kind."""
+    """Return the strategy of a snapshot's kind; raise ExecutionError if the kind has no table."""
     kind = snapshot.model.kind
     strategy = _strategies.get(type(kind))
     if strategy is None and (plugin := _PLUGINS.find(kind.name)) is not None:
@@ -376,7 +379,7 @@ def find_strategy(snapshot: Snapshot) -> Strategy:
 
 
 def latest_first(types: Mapping[str, str], columns: Sequence[str], first: str = "") -> str:
-    """Return a deterministic order for choosing one of several rows.
+    """Write an ORDER BY that chooses one of several rows, always the same row.
 
     The latest row by `first` and by the columns with times comes first, then the row with the
     greatest values.
@@ -393,18 +396,14 @@ def latest_first(types: Mapping[str, str], columns: Sequence[str], first: str = 
 
 
 _ROW_LEVEL = re.compile(r"\b(?:WriteDelta|ReplaceData)\b")
-_looked_at: set[tuple[str, str]] = set()
+_checked_merges: set[tuple[str, str]] = set()
 
 
 def require_row_level(write: Write, merge: str) -> None:
-    """Make sure that Spark plans a MERGE by rows.
-
-    Raises:
-        ExecutionError: Spark plans something else.
-    """
+    """Raise ExecutionError unless Spark plans a MERGE by rows."""
     own = merge.replace(write.target(write.task.branch), "")
     known = write.task.table.id, re.sub(r"vde_source_[0-9a-f]{32}", "", own)
-    if known in _looked_at:
+    if known in _checked_merges:
         return
     plan = str(write.session.sql(f"EXPLAIN {merge}").collect()[0][0])
     # If Spark planned an append, Iceberg would add the rows without checking for conflicts: two
@@ -419,10 +418,10 @@ def require_row_level(write: Write, merge: str) -> None:
             "that they plan MERGE",
             location=write.task.snapshot.model.location,
         )
-    _looked_at.add(known)
+    _checked_merges.add(known)
 
 
-def outrun(task: FillTask, doing: str, attempts: int) -> ConflictError:
+def conflict_error(task: FillTask, doing: str, attempts: int) -> ConflictError:
     """Return the error for a table that other writers changed during each attempt."""
     times = f" {attempts} times" if attempts > 1 else ""
     return ConflictError(

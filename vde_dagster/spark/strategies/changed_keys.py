@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.names import quote, string_literal
 from vde_dagster.planning.engine_tasks import ChangedKeys
 from vde_dagster.spark.strategies.base import Write
-from vde_dagster.spark.strategies.computed_rows import ComputedRows, computed
+from vde_dagster.spark.strategies.computed_rows import ComputedRows, compute_once
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,7 +26,7 @@ _LISTED_TYPES = ("tinyint", "smallint", "int", "bigint", "decimal", "date", "str
 
 @dataclass(frozen=True, slots=True)
 class KeysView:
-    """Temporary view of the affected key values, in columns as in the table.
+    """A temporary view of the keys to compute, in columns as in the table.
 
     Args:
         values: The values as Spark SQL by column, None for NULL. Columns of types outside
@@ -41,12 +41,15 @@ class KeysView:
 
     @property
     def is_listed(self) -> bool:
-        """Whether the key is one column whose values are listed."""
+        """Whether the key is one column whose values are listed, so that `may_be_in` is exact."""
         # If it is, `may_be_in` is exact.
         return len(self.columns) == len(self.values) == 1
 
     def may_be_in(self, side: str) -> str:
-        """Return a condition on single columns that is true for each row with one of the keys."""
+        """Write a condition on single columns that is true for each row with one of the keys.
+
+        Iceberg skips files without a row that meets the condition.
+        """
         # Iceberg skips files without a row that meets the condition.
         parts = []
         for name, values in self.values.items():
@@ -57,7 +60,7 @@ class KeysView:
         return " AND ".join(parts) or "true"
 
     def is_in(self, side: str) -> str:
-        """Return the condition that a row of `side` has one of the key values, including NULLs."""
+        """Write the condition that a row of `side` has one of the keys; NULL equals NULL."""
         if self.is_listed:
             return self.may_be_in(side)
         same = write_equal("vde_keys", side, self.columns)
@@ -66,13 +69,13 @@ class KeysView:
 
 
 def write_equal(left: str, right: str, names: Sequence[str]) -> str:
-    """Write the condition that columns of two relations are equal, including NULLs."""
+    """Write the condition that columns of two relations are equal; NULL equals NULL."""
     return " AND ".join(f"{left}.{quote(name)} <=> {right}.{quote(name)}" for name in names)
 
 
 @contextmanager
 def changed_keys(write: Write) -> Iterator[KeysView | None]:
-    """Provide the keys to compute, or None for all rows."""
+    """Yield the keys to compute, or None if all rows must be computed."""
     from pyspark.errors import PySparkException
 
     changed = write.task.changed
@@ -81,7 +84,7 @@ def changed_keys(write: Write) -> Iterator[KeysView | None]:
         return
     with ExitStack() as stack:
         try:
-            rows = stack.enter_context(computed(_read_keys(write, changed)))
+            rows = stack.enter_context(compute_once(_read_keys(write, changed)))
         # The keys' query evaluates expressions also for rows that the model's query removes first.
         except PySparkException as error:
             reason = str(error).partition("\n")[0]
@@ -95,14 +98,14 @@ def changed_keys(write: Write) -> Iterator[KeysView | None]:
 
 @contextmanager
 def keys_view(write: Write, rows: ComputedRows) -> Iterator[KeysView]:
-    """Provide a view of distinct rows whose columns are columns of the table."""
+    """Yield a view of distinct rows whose columns are columns of the table."""
     with write.source(rows.frame) as name:
         values = _list_values(write, rows)
         yield KeysView(name, tuple(rows.frame.columns), values, is_empty=rows.count == 0)
 
 
 def select_rows(write: Write, keys: KeysView | None) -> DataFrame:
-    """Return the model's rows with the given keys, or all rows without `keys`."""
+    """Return the model's rows with the given keys; by default all rows."""
     if keys is None:
         return write.frame
     from pyspark.sql import functions
@@ -122,7 +125,6 @@ def _read_keys(write: Write, changed: ChangedKeys) -> DataFrame:
 
 
 def _list_values(write: Write, keys: ComputedRows) -> dict[str, frozenset[str | None]]:
-    """Return the values of the key's columns as in `KeysView`."""
     if keys.count is None or keys.count > _MOST_VALUES:
         return {}
     names = keys.frame.columns

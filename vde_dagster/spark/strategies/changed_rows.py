@@ -16,24 +16,24 @@ from vde_dagster.lakehouse.metadata.commit_summaries import is_quiet
 from vde_dagster.planning.engine_tasks import ChangedGroups, ChangedRows
 from vde_dagster.spark.strategies.base import Write
 from vde_dagster.spark.strategies.changed_keys import keys_view
-from vde_dagster.spark.strategies.computed_rows import ComputedRows, computed
+from vde_dagster.spark.strategies.computed_rows import ComputedRows, compute_once
 from vde_dagster.spark.strategies.replace_rows import replace_rows
-from vde_dagster.spark.tables.columns import as_table_rows, spark_type
+from vde_dagster.spark.tables.columns import cast_to_table, spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _SIGN = "vde_sign"
 _COPIES = "vde_copies"
-_LACKS = "the table lacks rows that its last fill wrote"
+_LACKS_ROWS = "the table lacks rows that its last fill wrote"
 
 
 class NotWrittenError(Exception):
-    """The changes cannot be written, and nothing was written."""
+    """The changes cannot be written, and nothing was written; all rows must be computed instead."""
 
 
 def write_changes(write: Write, changed: ChangedRows | ChangedGroups) -> None:
-    """Write the changes of a table's rows.
+    """Change a table's rows according to a query of changes, in one visible commit.
 
     Raises:
         NotWrittenError: Changes contradict the table's rows, or Spark cannot compute the changes.
@@ -48,7 +48,7 @@ def write_changes(write: Write, changed: ChangedRows | ChangedGroups) -> None:
 
 
 def _check_head(write: Write, since: int | None) -> None:
-    """Check that no fill has written a branch after `since`, the commit with the rows to change."""
+    """Raise NotWrittenError if a fill has written the branch after the commit `since`."""
     table, branch = write.table, write.task.branch
     head = table.head(branch)
     while head is not None and head != since and is_quiet(table.summary(head)):
@@ -57,66 +57,60 @@ def _check_head(write: Write, since: int | None) -> None:
         raise NotWrittenError("another fill has written the table")
 
 
-def _read(write: Write, query: str) -> DataFrame:
-    """Return the rows of a derived query.
-
-    Raises:
-        NotWrittenError: Spark refuses the query.
-    """
+def _run_query(write: Write, query: str) -> DataFrame:
     from pyspark.errors import PySparkException
 
     try:
         return write.session.sql(query)
     except PySparkException as error:
-        raise NotWrittenError(_cannot("the changes", error)) from error
+        raise NotWrittenError(_describe_failure("the changes", error)) from error
 
 
 def _append(write: Write, changed: ChangedRows) -> None:
     from pyspark.errors import PySparkException
 
-    changes = _read(write, changed.query)
-    rows = as_table_rows(changes, write.task, write.frame_types)
+    changes = _run_query(write, changed.query)
+    rows = cast_to_table(changes, write.task, write.frame_types)
     try:
         write.writer(rows, write.task.branch).append()
     except PySparkException as error:
-        raise NotWrittenError(_cannot("the changes", error)) from error
+        raise NotWrittenError(_describe_failure("the changes", error)) from error
 
 
 def _change_rows(write: Write, changed: ChangedRows) -> None:
-    """Add and delete rows according to a query of changes."""
     from pyspark.sql import functions
 
     names = list(write.types)
     listed = ", ".join(map(quote, names))
-    changes = _read(write, changed.query)
-    rows = as_table_rows(changes, write.task, write.types, [_SIGN])
+    changes = _run_query(write, changed.query)
+    rows = cast_to_table(changes, write.task, write.types, [_SIGN])
     # Additions (+1) and deletions (-1) of equal rows are added up first.
     total = functions.sum(_SIGN).alias(_COPIES)
     net = rows.groupBy(*map(quote, names)).agg(total).where(f"{_COPIES} <> 0")
     with ExitStack() as stack:
-        found = stack.enter_context(_computed(net, "the added and deleted rows"))
-        went = found.where(f"{_COPIES} < 0")
-        came = found.frame.where(f"{_COPIES} > 0")
-        if went.is_empty:
-            write.writer(_repeated(write, came), write.task.branch).append()
+        found = stack.enter_context(_compute(net, "the added and deleted rows"))
+        removed = found.where(f"{_COPIES} < 0")
+        added = found.frame.where(f"{_COPIES} > 0")
+        if removed.is_empty:
+            write.writer(_repeat_copies(write, added), write.task.branch).append()
             return
-        source = stack.enter_context(write.source(went.frame))
-        keys = stack.enter_context(keys_view(write, went.select(*map(quote, names))))
+        source = stack.enter_context(write.source(removed.frame))
+        keys = stack.enter_context(keys_view(write, removed.select(*map(quote, names))))
         # To delete one of several copies of a row, all copies are deleted, and the others added
         # again.
-        gone = keys.is_in("target")
+        condition = keys.is_in("target")
         both = (
             f"SELECT {listed}, {_COPIES} FROM {source} UNION ALL SELECT {listed}, 1 "
-            f"FROM {write.target(write.task.branch)} AS target WHERE {gone}"
+            f"FROM {write.target(write.task.branch)} AS target WHERE {condition}"
         )
         left = write.session.sql(
             f"SELECT {listed}, sum({_COPIES}) AS {_COPIES} FROM ({both}) GROUP BY {listed} "
-            f"HAVING IF(sum({_COPIES}) < 0, raise_error('{_LACKS}'), sum({_COPIES}) > 0)"
+            f"HAVING IF(sum({_COPIES}) < 0, raise_error('{_LACKS_ROWS}'), sum({_COPIES}) > 0)"
         )
-        _replace(write, gone, _repeated(write, came.unionByName(left)), _LACKS)
+        _replace(write, condition, _repeat_copies(write, added.unionByName(left)), _LACKS_ROWS)
 
 
-def _repeated(write: Write, rows: DataFrame) -> DataFrame:
+def _repeat_copies(write: Write, rows: DataFrame) -> DataFrame:
     """Return rows with all columns of the table, each as often as it has copies."""
     listed = [
         quote(name) if name in write.types else f"CAST(NULL AS {type_}) AS {quote(name)}"
@@ -127,12 +121,11 @@ def _repeated(write: Write, rows: DataFrame) -> DataFrame:
 
 
 def _merge_groups(write: Write, changed: ChangedGroups) -> None:
-    """Replace the rows of the changed groups by their new aggregates."""
     from vde_dagster.semantics.refresh.merged import merge_query
 
     outputs = [*changed.key, *(total.column for total in changed.totals)]
     at = {output: write.physical_name(output) for output in outputs}
-    changes = _read(write, changed.query)
+    changes = _run_query(write, changed.query)
     found = {field.name.lower(): spark_type(field.dataType) for field in changes.schema.fields}
     for output, physical in at.items():
         if found[output] != write.types[physical]:
@@ -141,40 +134,40 @@ def _merge_groups(write: Write, changed: ChangedGroups) -> None:
     if ansi != "true" and any(kind.startswith("decimal") for kind in found.values()):
         raise NotWrittenError("sums of decimals may overflow without ANSI")
     with ExitStack() as stack:
-        new = stack.enter_context(_computed(changes, "the changes of the groups"))
+        new = stack.enter_context(_compute(changes, "the changes of the groups"))
         if changed.key and new.count == 0:
             write.writer(write.frame.limit(0), write.task.branch).append()
             return
         view = stack.enter_context(write.source(new.frame))
         listed = ", ".join(f"{quote(name)} AS {quote(output)}" for output, name in at.items())
         old = f"SELECT {listed} FROM {write.target(write.task.branch)} AS target"
-        gone = "true"
+        condition = "true"
         if changed.key:
             renamed = [f"{quote(output)} AS {quote(at[output])}" for output in changed.key]
             keys = stack.enter_context(keys_view(write, new.select(*renamed)))
-            gone = keys.is_in("target")
-        old += f" WHERE {gone}"
+            condition = keys.is_in("target")
+        old += f" WHERE {condition}"
         query = merge_query(
             changed.key, changed.totals, changed.count, old, f"SELECT * FROM {view}"
         )
-        merged, why = write.session.sql(query), _why_lost(changed)
+        merged, why = write.session.sql(query), _describe_contradiction(changed)
         if not changed.key:
             # One row: computing it first costs less than a write that fails.
-            merged = stack.enter_context(_computed(merged, "the merged row")).frame
+            merged = stack.enter_context(_compute(merged, "the merged row")).frame
             if not merged.where("vde_lost").isEmpty():
                 raise NotWrittenError(why)
         left = merged.where(f"IF(vde_lost, raise_error({string_literal(why)}), NOT vde_gone)")
-        _replace(write, gone, as_table_rows(left, write.task, write.frame_types), why)
+        _replace(write, condition, cast_to_table(left, write.task, write.frame_types), why)
 
 
-def _why_lost(changed: ChangedGroups) -> str:
+def _describe_contradiction(changed: ChangedGroups) -> str:
     opened = ", ".join(total.column for total in changed.totals if total.open)
     if opened:
         return f"the new value of {opened} does not follow from the table's row"
     return "the table's groups contradict the changes"
 
 
-def _replace(write: Write, gone: str, rows: DataFrame, why_failed: str) -> None:
+def _replace(write: Write, condition: str, rows: DataFrame, why_failed: str) -> None:
     """Replace rows that were read from the table by derived rows.
 
     Args:
@@ -186,28 +179,23 @@ def _replace(write: Write, gone: str, rows: DataFrame, why_failed: str) -> None:
     from pyspark.errors import PySparkException
 
     try:
-        replace_rows(write, gone, rows, head=write.table.head(write.task.branch))
+        replace_rows(write, condition, rows, head=write.table.head(write.task.branch))
     except PySparkException as error:
-        why = why_failed if why_failed in str(error) else _cannot("the changes", error)
+        why = why_failed if why_failed in str(error) else _describe_failure("the changes", error)
         raise NotWrittenError(why) from error
 
 
 @contextmanager
-def _computed(frame: DataFrame, what: str) -> Iterator[ComputedRows]:
-    """Compute rows.
-
-    Raises:
-        NotWrittenError: Spark cannot compute the rows.
-    """
+def _compute(frame: DataFrame, what: str) -> Iterator[ComputedRows]:
     from pyspark.errors import PySparkException
 
     with ExitStack() as stack:
         try:
-            rows = stack.enter_context(computed(frame))
+            rows = stack.enter_context(compute_once(frame))
         except PySparkException as error:
-            raise NotWrittenError(_cannot(what, error)) from error
+            raise NotWrittenError(_describe_failure(what, error)) from error
         yield rows
 
 
-def _cannot(what: str, error: Exception) -> str:
+def _describe_failure(what: str, error: Exception) -> str:
     return f"{what} cannot be computed: {str(error).partition(chr(10))[0]}"

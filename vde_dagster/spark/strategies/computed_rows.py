@@ -34,15 +34,12 @@ class ComputedRows:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the query returned no rows."""
         return self.frame.isEmpty() if self.count is None else self.count == 0
 
     def select(self, *columns: str) -> ComputedRows:
-        """Return other columns of the rows, written in Spark SQL."""
         return ComputedRows(self.frame.selectExpr(*columns), self.count)
 
     def where(self, condition: str) -> ComputedRows:
-        """Return the rows that meet a condition."""
         rows = self.frame.where(condition)
         # Spark filters a local relation without a job.
         count = None if self.count is None else len(rows.select().collect())
@@ -50,8 +47,8 @@ class ComputedRows:
 
 
 @contextmanager
-def computed(frame: DataFrame) -> Iterator[ComputedRows]:
-    """Compute the rows of a frame once."""
+def compute_once(frame: DataFrame) -> Iterator[ComputedRows]:
+    """Compute the rows of a frame, and yield them in a form that is not computed again."""
     frame.persist()
     try:
         few = _collect_few(frame)

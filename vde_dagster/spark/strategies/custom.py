@@ -44,15 +44,12 @@ class CustomTarget:
     _branch: str = field(repr=False)
 
     def read(self) -> DataFrame:
-        """Return the table's rows, under the model's names."""
+        """Return the table's rows, under the model's names of the columns."""
         rows = self.spark.table(self.name)
         return rows.selectExpr(*(f"{quote(at)} AS {quote(to)}" for to, at in self.columns.items()))
 
     def writer(self, rows: DataFrame) -> DataFrameWriterV2:
-        """Return Spark's writer (append, …) for rows.
-
-        Their columns may be in any order.
-        """
+        """Return Spark's writer (append, …) for rows with columns in any order."""
         types = self._write.types
         given = {field.name.lower(): spark_type(field.dataType) for field in rows.schema.fields}
         snapshot = self._write.task.snapshot
@@ -74,7 +71,7 @@ class CustomTable(Strategy):
         return True
 
     def write(self, write: Write) -> None:
-        """Call the function, check its commit, and fast-forward to it."""
+        """Call the function on a scratch branch, check its commit, and fast-forward to it."""
 
         def put_together(staging: str) -> None:
             table = write.table
@@ -119,22 +116,21 @@ class CustomTable(Strategy):
             raise raised from error
 
     def _check(self, write: Write, staging: str, before: int | None, main: int | None) -> None:
-        """Check that the function made one commit on the branch, and none on `main`."""
         table, mark = write.table, {FILL_KEY: write.summary[FILL_KEY]}
         astray = table.find_commit(None, mark) if table.head(None) != main else None
         if astray is not None:
             table.roll_back(astray.snapshot_id)
-            raise _broken(write, "it wrote to the table's main branch, which readers see")
+            raise _refused_error(write, "it wrote to the table's main branch, which readers see")
         head = table.head(staging)
         if head == before:
-            raise _broken(write, "it wrote nothing")
+            raise _refused_error(write, "it wrote nothing")
         if table.parent(head) != before:
-            raise _broken(write, "it wrote more than once")
+            raise _refused_error(write, "it wrote more than once")
         if table.find_commit(staging, mark) is None:
-            raise _broken(write, "its commit lacks the summary of this fill")
+            raise _refused_error(write, "its commit lacks the summary of this fill")
 
 
-def _broken(write: Write, what: str) -> ExecutionError:
+def _refused_error(write: Write, what: str) -> ExecutionError:
     model = write.task.snapshot.model
     kind = Custom.from_model(model)
     return ExecutionError(

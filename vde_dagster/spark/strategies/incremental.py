@@ -31,19 +31,16 @@ class TimeRange(Strategy):
     """Overwrites the rows of an interval, by a filter on the time column."""
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
-        """Partition by the time column at the unit of the cron."""
         kind = IncrementalByTimeRange.from_model(snapshot.model)
         type_ = next((t for n, t in types.items() if n.lower() == kind.time_column.lower()), "")
         unit = snapshot.cadence.unit
-        return Layout((_partition(quote(kind.time_column), type_.lower(), unit),))
+        return Layout((_partition_transform(quote(kind.time_column), type_.lower(), unit),))
 
     def digest_condition(self, write: Write, interval: Interval) -> str | None:
-        """Return the condition that the time column lies in the interval."""
-        return _column(write).condition(interval)
+        return _time_column(write).condition(interval)
 
     def write(self, write: Write) -> None:
-        """Overwrite the interval."""
-        rows = _column(write).condition(write.task.interval)
+        rows = _time_column(write).condition(write.task.interval)
         frame = write.frame.where(rows)
         try:
             write.overwrite(frame, write.task.branch, rows)
@@ -60,14 +57,14 @@ class TimeRange(Strategy):
             write.staged(put_together, "replaced")
 
 
-def _column(write: Write) -> TimeColumn:
+def _time_column(write: Write) -> TimeColumn:
     model = write.task.snapshot.model
     kind = IncrementalByTimeRange.from_model(model)
     name = write.physical_name(kind.time_column)
     return TimeColumn(name, write.types[name], kind.time_format, model.allow_partials)
 
 
-def _partition(column: str, type_: str, unit: IntervalUnit) -> str:
+def _partition_transform(column: str, type_: str, unit: IntervalUnit) -> str:
     if type_.startswith("timestamp"):
         by = {IntervalUnit.DAY: "days", IntervalUnit.MONTH: "months", IntervalUnit.YEAR: "years"}
         return f"{by.get(unit, 'hours')}({column})"
@@ -85,7 +82,6 @@ class Partitions(Strategy):
         return True
 
     def write(self, write: Write) -> None:
-        """Overwrite the partitions of the new rows."""
         if write.task.anew:
             # The table may have partitions for which no source has rows now.
             write.overwrite(write.frame, write.task.branch)
@@ -103,13 +99,12 @@ class Unmanaged(Partitions):
     """Appends the rows, or replaces partitions if the model sets `insert_overwrite`."""
 
     def digests_table(self, write: Write) -> bool:
-        """Return whether the fill replaces partitions."""
+        """Return whether the fill replaces partitions; a fill that appends always changes rows."""
         # A fill that appends always changes rows.
         kind = IncrementalUnmanaged.from_model(write.task.snapshot.model)
         return kind.insert_overwrite
 
     def write(self, write: Write) -> None:
-        """Append the rows, or replace the partitions that they are in."""
         kind = IncrementalUnmanaged.from_model(write.task.snapshot.model)
         if kind.insert_overwrite or write.task.anew:
             super().write(write)

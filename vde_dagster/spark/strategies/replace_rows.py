@@ -1,4 +1,4 @@
-"""Replacing some rows of a table, in the way that costs writers and readers least."""
+"""Replacement of some rows of a table, in the way that costs writers and readers least."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import quote, string_literal
 from vde_dagster.spark.session.failures import has_java_cause
-from vde_dagster.spark.strategies.base import Rewrite, Write, outrun, table_digester
+from vde_dagster.spark.strategies.base import Rewrite, Write, conflict_error, table_digester
 from vde_dagster.spark.tables.digests import Digester
 from vde_dagster.spark.tables.iceberg import CONFLICTS
 
@@ -26,7 +26,7 @@ _MOST_DELETED = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """The size of a deletion.
+    """The rows to delete, and the size of the files that contain them.
 
     Args:
         rows: Number of rows to delete.
@@ -39,14 +39,14 @@ class Deletion:
 
     @property
     def mode(self) -> str:
-        """The cheaper of Iceberg's modes for this deletion."""
+        """The cheaper of Iceberg's delete modes, including reads until the next compaction."""
         # The costs include the reads until the next compaction.
         if self.touched_bytes <= _SMALL_BYTES:
             return COPY_ON_WRITE
         return MERGE_ON_READ if self.rows <= _MOST_DELETED * self.touched_rows else COPY_ON_WRITE
 
 
-def replace_rows(write: Write, gone: str, rows: DataFrame, *, head: int | None = None) -> None:
+def replace_rows(write: Write, condition: str, rows: DataFrame, *, head: int | None = None) -> None:
     """Delete the rows that meet a condition on `target`, and add rows, both visible at once.
 
     Args:
@@ -56,19 +56,19 @@ def replace_rows(write: Write, gone: str, rows: DataFrame, *, head: int | None =
         ConflictError: The branch has another head now.
     """
     small = _totals(write, write.task.branch).size <= _SMALL_BYTES
-    if small and _is_open(write) and _rewrite(write, gone, rows):
+    if small and _is_mode_free(write) and _rewrite(write, condition, rows):
         return
 
     def put_together(staging: str) -> None:
         if head is not None and write.table.head(staging) != head:
-            raise outrun(write.task, "changed", attempts=1)
-        _delete(write, staging, gone)
+            raise conflict_error(write.task, "changed", attempts=1)
+        _delete(write, staging, condition)
         write.writer(rows, staging).append()
 
     write.staged(put_together, "changed")
 
 
-def _rewrite(write: Write, gone: str, rows: DataFrame) -> bool:
+def _rewrite(write: Write, condition: str, rows: DataFrame) -> bool:
     """Overwrite the table with its other rows and the new rows; return False after a conflict."""
     from pyspark.sql import functions
 
@@ -78,7 +78,7 @@ def _rewrite(write: Write, gone: str, rows: DataFrame) -> bool:
     names = ", ".join(map(quote, write.frame_types))
     kept = write.session.sql(
         f"SELECT {names}, false AS {_NEW} FROM {write.target(write.task.branch)} AS target "
-        f"WHERE ({gone}) IS NOT TRUE"
+        f"WHERE ({condition}) IS NOT TRUE"
     )
     counter = Digester((), ((write.task.interval, _NEW),), whole=False)
     both = counter.watch(kept.unionByName(rows.withColumn(_NEW, functions.lit(True))))
@@ -98,9 +98,8 @@ def _rewrite(write: Write, gone: str, rows: DataFrame) -> bool:
 
 
 def _delete(write: Write, branch: str, condition: str) -> None:
-    """Delete the rows of a branch that meet a condition on `target`."""
     # The mode is chosen for each deletion, unless the model has it among its properties.
-    if _is_open(write):
+    if _is_mode_free(write):
         deletion = _measure(write, branch, condition)
         if deletion is not None and not deletion.rows:
             return
@@ -113,7 +112,7 @@ def _delete(write: Write, branch: str, condition: str) -> None:
     write.session.sql(f"DELETE FROM {write.target(branch)} AS target WHERE {condition}")
 
 
-def _is_open(write: Write) -> bool:
+def _is_mode_free(write: Write) -> bool:
     return MODE not in dict(write.task.snapshot.model.table_properties)
 
 
@@ -140,7 +139,6 @@ class _Totals:
 
 
 def _totals(write: Write, branch: str | None) -> _Totals:
-    """Return a branch's bytes, files and rows."""
     head = write.table.head(branch)
     summary = write.table.summary(head) if head is not None else {}
     # A commit of another program may lack these figures: they count as 0.

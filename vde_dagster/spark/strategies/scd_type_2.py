@@ -32,12 +32,11 @@ class Scd(Strategy):
     own_session = True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
-        """Return a layout that merges on read."""
+        """Merge on read: an unchanged row is neither written nor deleted."""
         # An unchanged row is neither written nor deleted.
         return Layout(properties={"write.merge.mode": "merge-on-read"})
 
     def write(self, write: Write) -> None:
-        """Merge the new versions into the table, and retry if another commit was faster."""
         kind = ScdType2.from_model(write.task.snapshot.model)
         for name in (*kind.named_columns, *(column.name for column in kind.added_columns)):
             write.physical_name(name)
@@ -65,19 +64,19 @@ def _now(kind: ScdType2, task: FillTask) -> datetime:
 def _write(write: Write, versions: Versions, source: str, staging: str) -> None:
     if write.task.anew or not write.table.was_filled(staging):
         # The table is loaded for the first time, or again from its beginning.
-        rows = write.session.sql(versions.first(source))
+        rows = write.session.sql(versions.first_rows(source))
         write.overwrite(rows, staging)
     else:
         write.session.sql(versions.merge(write.target(staging), source))
 
 
-SEEN = datetime(1970, 1, 1)
+UNKNOWN_START = datetime(1970, 1, 1)
 """Beginning of versions that existed when the table was first loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Writes the SQL of one fill, for a session in UTC.
+    """Writes the SQL of a fill that compares new rows with stored versions, for a session in UTC.
 
     Args:
         types: Spark SQL type by physical column.
@@ -96,17 +95,14 @@ class Versions:
 
     @property
     def valid_from(self) -> str:
-        """The physical column with the beginning of a version."""
         return self._physical(self.kind.valid_from_name)
 
     @property
     def valid_to(self) -> str:
-        """The physical column with the end of a version."""
         return self._physical(self.kind.valid_to_name)
 
     @property
     def key(self) -> list[str]:
-        """The physical columns of the key."""
         return [self._physical(name) for name in self.kind.key_columns]
 
     @property
@@ -115,21 +111,21 @@ class Versions:
         added = {self._physical(column.name) for column in self.kind.added_columns}
         return [name for name in self.types if name not in added]
 
-    def first(self, source: str) -> str:
-        """Return the query for an empty table's first rows: one current version per key."""
-        begin = self._since() if self.kind.begins_when_seen else self._literal(SEEN)
+    def first_rows(self, source: str) -> str:
+        """Write the query for an empty table's first rows: one current version per key."""
+        begin = self._row_start() if self.kind.begins_when_seen else self._literal(UNKNOWN_START)
         given = {self.valid_from: begin, self.valid_to: f"CAST(NULL AS {self._type})"}
-        return self._select(given, self._taken(source))
+        return self._select(given, self._newest_rows(source))
 
     def _select(self, given: Mapping[str, str], source: str) -> str:
-        """Return a query of all columns: values given as SQL, or else the source's columns."""
+        """Write a query of all columns: values given as SQL, or else the source's columns."""
         columns = (
             f"{given.get(name) or f'r.{quote(name)}'} AS {quote(name)}" for name in self.types
         )
         return f"SELECT {', '.join(columns)} FROM ({source}) r"
 
     def merge(self, target: str, source: str) -> str:
-        """Return the statement that ends and begins versions."""
+        """Write the MERGE that ends and begins versions."""
         same = [f"t.{quote(name)} <=> s.{quote('vde_old_' + name)}" for name in self.key]
         same.append(f"t.{quote(self.valid_from)} = s.vde_began")
         updates = [f"t.{quote(name)} = s.{quote('vde_new_' + name)}" for name in self.data]
@@ -147,9 +143,8 @@ class Versions:
         )
 
     def _changes(self, target: str, source: str) -> str:
-        """Return the query of the changes to versions, one row for each change."""
         # Both are read once, because a second read of the query may return other rows.
-        old, new = self._latest(target), self._taken(source)
+        old, new = self._latest_versions(target), self._newest_rows(source)
         keys = range(len(self.kind.unique_key))
         on = " AND ".join(f"l.vde_key_{n} <=> r.vde_key_{n}" for n in keys)
         columns = [
@@ -157,7 +152,7 @@ class Versions:
             *(f"r.{quote(name)} AS {quote('vde_new_' + name)}" for name in self.data),
             f"l.{quote(self.valid_from)} AS vde_began",
         ]
-        begins, ends, acts = self._begins(), self._ends(), self._acts()
+        begins, ends, acts = self._next_start(), self._last_end(), self._difference()
         joined = (
             f"SELECT {', '.join(columns)}, {begins} AS vde_begins, {ends} AS vde_gone, "
             f"{acts} AS vde_what\nFROM ({old}) l FULL OUTER JOIN ({new}) r ON {on}"
@@ -172,46 +167,46 @@ class Versions:
             f"END) AS vde_act FROM ({joined}) WHERE vde_what IS NOT NULL"
         )
 
-    def _acts(self) -> str:
+    def _difference(self) -> str:
         """Write how a key differs from its latest version: 'new', 'changed', 'gone' or NULL."""
         ended = f"l.{quote(self.valid_to)} IS NOT NULL"
         gone = "'gone'" if self.kind.invalidate_hard_deletes else "NULL"
         return (
             f"CASE WHEN l.vde_there IS NULL OR (r.vde_there AND {ended}) THEN 'new' "
             f"WHEN {ended} THEN NULL WHEN r.vde_there IS NULL THEN {gone} "
-            f"WHEN {self._changed()} THEN 'changed' END"
+            f"WHEN {self._has_changed()} THEN 'changed' END"
         )
 
-    def _begins(self) -> str:
-        """Write the start of a key's next version."""
+    def _next_start(self) -> str:
+        """Write the start of a key's next version, never before the latest version's end."""
         earlier = f"l.{quote(self.valid_to)}, l.{quote(self.valid_from)}"
         # GREATEST ignores NULLs.
         # A version never starts before the latest version's end.
-        return f"GREATEST({self._since()}, COALESCE({earlier}))"
+        return f"GREATEST({self._row_start()}, COALESCE({earlier}))"
 
-    def _since(self) -> str:
+    def _row_start(self) -> str:
         """Write the start of a row's validity: its `updated_at`, or else the current instant."""
         if self.kind.updated_at_name is None:
             return self._now
-        unknown = self._literal(SEEN) if self.kind.compared is None else self._now
-        return f"COALESCE({self._updated('r')}, {unknown})"
+        unknown = self._literal(UNKNOWN_START) if self.kind.compared is None else self._now
+        return f"COALESCE({self._updated_at('r')}, {unknown})"
 
-    def _ends(self) -> str:
+    def _last_end(self) -> str:
         """Write the end of a key's last version if the key has disappeared, otherwise NULL."""
         return f"IF(r.vde_there, NULL, GREATEST({self._now}, l.{quote(self.valid_from)}))"
 
-    def _changed(self) -> str:
-        """Return the condition that a key's row differs from its current version."""
+    def _has_changed(self) -> str:
+        """Write the condition that a key's row differs from its current version."""
         if self.kind.compared is None:
-            return _newer(self._updated("r"), self._updated("l"))
+            return _is_later(self._updated_at("r"), self._updated_at("l"))
         pairs = (
             [self._compared_value(side, name) for side in "rl"]
-            for name in self._compared(self.kind.compared)
+            for name in self._compared_columns(self.kind.compared)
         )
         same = " AND ".join(map(" <=> ".join, pairs))
         if self.kind.updated_at_name is None:
             return f"NOT ({same})"
-        return f"NOT ({same}) AND NOT {_newer(self._updated('l'), self._updated('r'))}"
+        return f"NOT ({same}) AND NOT {_is_later(self._updated_at('l'), self._updated_at('r'))}"
 
     def _compared_value(self, side: str, name: str) -> str:
         """Write a column's value to compare, without struct fields that the definition lacks."""
@@ -220,17 +215,14 @@ class Versions:
             value = self.fields[name].value(value)
         return Write.sortable(value, self.types[name])
 
-    def _compared(self, names: tuple[str, ...]) -> list[str]:
-        """Return the physical columns to compare.
-
-        ALL means all columns except `updated_at`.
-        """
+    def _compared_columns(self, names: tuple[str, ...]) -> list[str]:
+        """Return the physical columns to compare; ALL means all columns except `updated_at`."""
         if names != ALL:
             return [self._physical(name) for name in names]
         updated = self.kind.updated_at_name
         return [name for name in self.data if not updated or name != self._physical(updated)]
 
-    def _latest(self, target: str) -> str:
+    def _latest_versions(self, target: str) -> str:
         which = "true"
         if self.kind.updated_at_name is None:
             # Versions begin now or later, so versions that ended before do not matter.
@@ -241,23 +233,22 @@ class Versions:
         order = f"{quote(self.valid_to)} DESC NULLS FIRST"
         return self._latest_by_key(f"SELECT * FROM {target} AS target WHERE {which}", order)
 
-    def _taken(self, source: str) -> str:
-        """Return the query of the newest row of each key."""
+    def _newest_rows(self, source: str) -> str:
+        """Write the query of one row per key: the newest, then the one with the greatest values."""
         first = self._physical(self.kind.updated_at_name) if self.kind.updated_at_name else ""
         # Of several newest rows, the row with the greatest values is chosen.
         return self._latest_by_key(source, latest_first(self.types, self.data, first))
 
     def _latest_by_key(self, rows: str, order: str) -> str:
-        """Return the query of one row per key, the first row in the given order."""
         by = ", ".join(f"vde_key_{n}" for n in range(len(self.kind.unique_key)))
         numbered = (
             f"SELECT *, ROW_NUMBER() OVER (PARTITION BY {by} ORDER BY {order}) AS vde_number "
-            f"FROM ({self._keyed(rows)})"
+            f"FROM ({self._with_keys(rows)})"
         )
         return f"SELECT * FROM ({numbered}) WHERE vde_number = 1"
 
-    def _keyed(self, rows: str) -> str:
-        """Add a column for each part of the key."""
+    def _with_keys(self, rows: str) -> str:
+        """Write a query with a column for each part of the key; a part may be an expression."""
         key = [f"{quote(self._physical(name))} AS {quote(name)}" for name in self.kind.key_columns]
         hidden = [f"{quote(name)} AS vde_column_{n}" for n, name in enumerate(self.types)]
         shown = [f"vde_column_{n} AS {quote(name)}" for n, name in enumerate(self.types)]
@@ -266,8 +257,7 @@ class Versions:
         apart = f"SELECT {', '.join([*hidden, *key])} FROM ({rows})"
         return f"SELECT {', '.join([*shown, *made])}, true AS vde_there FROM ({apart})"
 
-    def _updated(self, side: str) -> str:
-        """Write the start of a row's validity, as read from the row's `updated_at` column."""
+    def _updated_at(self, side: str) -> str:
         assert self.kind.updated_at_name is not None
         return f"CAST({side}.{quote(self._physical(self.kind.updated_at_name))} AS {self._type})"
 
@@ -303,17 +293,15 @@ class DbtVersions(Versions):
     Source: macros/materializations/snapshots of dbt-adapters, dbt-duckdb's `snapshot_merge_sql`.
     """
 
-    def first(self, source: str) -> str:
-        """Return the query for an empty table's first rows: all rows, as current versions."""
-        return self._select(self._added(self._since(), "NULL", "False"), source)
+    def first_rows(self, source: str) -> str:
+        return self._select(self._dbt_columns(self._row_start(), "NULL", "False"), source)
 
     def merge(self, target: str, source: str) -> str:
-        """Return the statement that ends and begins versions."""
         same = [f"t.{quote(name)} <=> s.{quote('vde_old_' + name)}" for name in self.key]
         same.append(f"t.{quote(self.valid_from)} <=> s.vde_began")
-        same.append(f"{self._is_record('t')} = s.vde_record")
-        new = self._added("s.vde_begins", "NULL", "False")
-        gone = self._added("s.vde_gone", "NULL", "True")
+        same.append(f"{self._is_deletion('t')} = s.vde_record")
+        new = self._dbt_columns("s.vde_begins", "NULL", "False")
+        gone = self._dbt_columns("s.vde_gone", "NULL", "True")
         new = {name: "s." + quote("vde_new_" + name) for name in self.data} | new
         gone = {name: "s." + quote("vde_old_" + name) for name in self.data} | gone
         values = (f"IF(s.vde_act = 'begin', {new[name]}, {gone[name]})" for name in self.types)
@@ -326,21 +314,20 @@ class DbtVersions(Versions):
         )
 
     def _changes(self, target: str, source: str) -> str:
-        """Return the query of the changes to versions, one row for each change."""
         keys = range(len(self.kind.unique_key))
-        old = self._keyed(f"SELECT * FROM {target} WHERE {quote(self.valid_to)} IS NULL")
+        old = self._with_keys(f"SELECT * FROM {target} WHERE {quote(self.valid_to)} IS NULL")
         on = " AND ".join(f"l.vde_key_{n} = r.vde_key_{n}" for n in keys)
         columns = [
             *(f"l.{quote(name)} AS {quote('vde_old_' + name)}" for name in self.data),
             *(f"r.{quote(name)} AS {quote('vde_new_' + name)}" for name in self.data),
             f"l.{quote(self.valid_from)} AS vde_began",
-            f"{self._is_record('l')} AS vde_record",
-            f"IF(r.vde_there, {self._since()}, NULL) AS vde_begins",
+            f"{self._is_deletion('l')} AS vde_record",
+            f"IF(r.vde_there, {self._row_start()}, NULL) AS vde_begins",
             f"IF(r.vde_there, NULL, {self._now}) AS vde_gone",
         ]
         joined = (
             f"SELECT {', '.join(columns)}, EXPLODE({self._act_list()}) AS vde_act\n"
-            f"FROM ({old}) l FULL OUTER JOIN ({self._keyed(source)}) r ON {on}"
+            f"FROM ({old}) l FULL OUTER JOIN ({self._with_keys(source)}) r ON {on}"
         )
         which = ", ".join(quote("vde_old_" + name) for name in self.key)
         ends = "COALESCE(vde_gone, vde_begins)"
@@ -352,7 +339,7 @@ class DbtVersions(Versions):
         )
 
     def _act_list(self) -> str:
-        deleted, gone = self._is_record("l"), "'end'"
+        deleted, gone = self._is_deletion("l"), "'end'"
         if self.kind.deleted_name:
             gone = "'end', 'gone'"
         acts = f"IF({deleted}, ARRAY(), ARRAY({gone}))"
@@ -360,32 +347,32 @@ class DbtVersions(Versions):
             acts = "ARRAY()"
         return (
             f"CASE WHEN l.vde_there IS NULL THEN ARRAY('begin') WHEN r.vde_there IS NULL "
-            f"THEN {acts} WHEN {deleted} OR {self._changed()} THEN ARRAY('end', 'begin') END"
+            f"THEN {acts} WHEN {deleted} OR {self._has_changed()} THEN ARRAY('end', 'begin') END"
         )
 
-    def _is_record(self, side: str) -> str:
-        """Return the condition that a row is the record of a deletion instead of a version."""
+    def _is_deletion(self, side: str) -> str:
+        """Write the condition that a row is the record of a deletion instead of a version."""
         if not self.kind.deleted_name:
             return "false"
         return f"COALESCE({side}.{quote(self._physical(self.kind.deleted_name))} = 'True', false)"
 
-    def _since(self) -> str:
-        return self._now if self.kind.updated_at_name is None else self._updated("r")
+    def _row_start(self) -> str:
+        return self._now if self.kind.updated_at_name is None else self._updated_at("r")
 
-    def _changed(self) -> str:
+    def _has_changed(self) -> str:
         if self.kind.compared is None:
-            began = f"l.{quote(self.valid_from)} < {self._updated('r')}"
+            began = f"l.{quote(self.valid_from)} < {self._updated_at('r')}"
             return f"COALESCE({began}, false)"
         pairs = (
             [self._compared_value(side, name) for side in "rl"]
-            for name in self._compared(self.kind.compared)
+            for name in self._compared_columns(self.kind.compared)
         )
         return f"NOT ({' AND '.join(map(' <=> '.join, pairs))})"
 
-    def _compared(self, names: tuple[str, ...]) -> list[str]:
+    def _compared_columns(self, names: tuple[str, ...]) -> list[str]:
         return self.data if names == ALL else [self._physical(name) for name in names]
 
-    def _added(self, begins: str, ends: str, deleted: str) -> dict[str, str]:
+    def _dbt_columns(self, begins: str, ends: str, deleted: str) -> dict[str, str]:
         """Return the values of the columns that dbt adds to a snapshot, by physical column."""
         types = {self.valid_from: begins, self.valid_to: ends}
         if self.kind.deleted_name:
@@ -393,9 +380,6 @@ class DbtVersions(Versions):
         return {name: f"CAST({value} AS {self.types[name]})" for name, value in types.items()}
 
 
-def _newer(one: str, other: str) -> str:
-    """Return the condition that `one` is later than `other`.
-
-    NULL counts as the earliest value.
-    """
-    return f"({one} IS NOT NULL AND ({other} IS NULL OR {one} > {other}))"
+def _is_later(left: str, right: str) -> str:
+    """Write the condition that `left` is later than `right`; NULL counts as the earliest value."""
+    return f"({left} IS NOT NULL AND ({right} IS NULL OR {left} > {right}))"

@@ -25,7 +25,7 @@ class SeedFile(WholeTable):
     """Replaces all rows by the rows of the file."""
 
     def rows(self, session: SparkSession, task: FillTask, project_root: Path | None) -> DataFrame:
-        """Read the file's values as text."""
+        """Read the file's values as text, which is later cast to the table's types."""
         from vde_dagster.project.reading.seeds import read_seed
 
         if project_root is None:

@@ -1,4 +1,4 @@
-"""FULL: tables that are replaced whole, or changed where their rows differ."""
+"""FULL: tables whose rows are all replaced, or changed where they differ."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class WholeTable(Strategy):
         return None
 
     def digests_table(self, write: Write) -> bool:
-        """Return whether the fill writes only some rows."""
+        """Return whether the fill writes only some rows, which may equal the rows before."""
         # These rows may equal the rows before.
         return write.task.changed is not None
 

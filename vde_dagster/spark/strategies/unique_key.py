@@ -37,7 +37,7 @@ class UniqueKey(Strategy):
         return True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
-        """Return a layout that merges on read under serializable isolation."""
+        """Merge on read under serializable isolation: Iceberg then refuses a MERGE that raced."""
         # With this isolation, Iceberg refuses a MERGE that raced with another commit.
         return Layout(
             properties={
@@ -59,7 +59,11 @@ class UniqueKey(Strategy):
             write.lock,
         ):
             names = ", ".join(map(quote, write.types))
-            rows = f"SELECT {names} FROM {source}" if kind.strategy else _rows(write, kind, source)
+            rows = (
+                f"SELECT {names} FROM {source}"
+                if kind.strategy
+                else _distinct_keys(write, kind, source)
+            )
             if write.task.anew:
                 # The table may have keys for which no source has rows now.
                 frame = write.session.sql(rows)
@@ -73,16 +77,16 @@ class UniqueKey(Strategy):
                 try:
                     write.merge(merge)
                 except Exception as error:
-                    if kind.strategy and _TWICE in str(error):
-                        raise _matched_twice(write, kind) from error
+                    if kind.strategy and _DUPLICATE_MATCH in str(error):
+                        raise _duplicate_error(write, kind) from error
                     raise
 
 
-_TWICE = "MERGE_CARDINALITY_VIOLATION"
+_DUPLICATE_MATCH = "MERGE_CARDINALITY_VIOLATION"
 _ACT = "vde_act"
 
 
-def _matched_twice(write: Write, kind: IncrementalByUniqueKey) -> ExecutionError:
+def _duplicate_error(write: Write, kind: IncrementalByUniqueKey) -> ExecutionError:
     model = write.task.snapshot.model
     key = ", ".join((*kind.unique_key, *kind.key_expressions))
     return ExecutionError(
@@ -94,8 +98,7 @@ def _matched_twice(write: Write, kind: IncrementalByUniqueKey) -> ExecutionError
     )
 
 
-def _on(write: Write, kind: IncrementalByUniqueKey) -> list[str]:
-    """Return the conditions under which a new row matches a row of the table."""
+def _match_conditions(write: Write, kind: IncrementalByUniqueKey) -> list[str]:
     named = {name.lower(): quote(write.physical_name(name)) for name in kind.merge_columns}
     equal = "=" if kind.strategy and not kind.nulls_match else "<=>"
     keys = [write.physical_name(name) for name in kind.unique_key]
@@ -104,12 +107,12 @@ def _on(write: Write, kind: IncrementalByUniqueKey) -> list[str]:
         target, new = (_with_physical_names(text, named, side) for side in ("target", "source"))
         on.append(f"({target}) {equal} ({new})")
     if kind.merge_filter:
-        on.append(f"({_renamed(kind.merge_filter, dict.fromkeys(SIDES, named))})")
+        on.append(f"({_rename_sides(kind.merge_filter, dict.fromkeys(SIDES, named))})")
     return on
 
 
 def _replace_keys(write: Write, kind: IncrementalByUniqueKey, source: str) -> str:
-    """Return the statement that replaces all rows with the new rows' keys by the new rows."""
+    """Write the MERGE that replaces all rows with the new rows' keys by the new rows."""
     parts = _key_parts(write, kind)
     names = ", ".join(map(quote, write.types))
     numbered = (
@@ -122,7 +125,7 @@ def _replace_keys(write: Write, kind: IncrementalByUniqueKey, source: str) -> st
         [
             f"MERGE INTO {write.target(write.task.branch)} target",
             f"USING (SELECT {names}, {acts} FROM ({numbered})) source",
-            f"ON source.{_ACT} = 'delete' AND {' AND '.join(_on(write, kind))}",
+            f"ON source.{_ACT} = 'delete' AND {' AND '.join(_match_conditions(write, kind))}",
             "WHEN MATCHED THEN DELETE",
             f"WHEN NOT MATCHED AND source.{_ACT} = 'insert' THEN INSERT ({names})",
             f"VALUES ({', '.join(f'source.{quote(c)}' for c in write.types)})",
@@ -136,18 +139,18 @@ def _merge_statement(write: Write, kind: IncrementalByUniqueKey, rows: str) -> s
     sides = dict.fromkeys(SIDES, named)
     matched = []
     for when, assigned in kind.when_matched or (("", ((ALL, ALL),)),):
-        given = {named[c.lower()]: _renamed(text, sides) for c, text in assigned if c != ALL}
+        given = {named[c.lower()]: _rename_sides(text, sides) for c, text in assigned if c != ALL}
         if (ALL, ALL) in assigned:
             given = {quote(c): f"source.{quote(c)}" for c in columns} | given
         sets = ", ".join(f"target.{column} = {value}" for column, value in given.items())
-        only = f" AND ({_renamed(when, sides)})" if when else ""
+        only = f" AND ({_rename_sides(when, sides)})" if when else ""
         action = f"UPDATE SET {sets}" if assigned else "DELETE"
         matched.append(f"WHEN MATCHED{only} THEN {action}")
     return "\n".join(
         [
             f"MERGE INTO {write.target(write.task.branch)} target",
             f"USING ({rows}) source",
-            f"ON {' AND '.join(_on(write, kind))}",
+            f"ON {' AND '.join(_match_conditions(write, kind))}",
             *matched,
             f"WHEN NOT MATCHED THEN INSERT ({', '.join(map(quote, columns))})",
             f"VALUES ({', '.join(f'source.{quote(c)}' for c in columns)})",
@@ -155,8 +158,8 @@ def _merge_statement(write: Write, kind: IncrementalByUniqueKey, rows: str) -> s
     )
 
 
-def _rows(write: Write, kind: IncrementalByUniqueKey, source: str) -> str:
-    """Return the query of the rows to merge: one row of the source for each key."""
+def _distinct_keys(write: Write, kind: IncrementalByUniqueKey, source: str) -> str:
+    """Write the query of the rows to merge: one row of the source for each key."""
     types, keys = write.types, [write.physical_name(name) for name in kind.unique_key]
     by = ", ".join(_key_parts(write, kind))
     order = latest_first(types, [name for name in types if name not in keys] or keys)
@@ -169,7 +172,6 @@ def _rows(write: Write, kind: IncrementalByUniqueKey, source: str) -> str:
 
 
 def _key_parts(write: Write, kind: IncrementalByUniqueKey) -> list[str]:
-    """Return the parts of a key as expressions over the new rows, each with a sortable value."""
     named = {name.lower(): quote(write.physical_name(name)) for name in kind.merge_columns}
     keys = [write.physical_name(name) for name in kind.unique_key]
     columns = [Write.sortable(quote(key), write.types[key]) for key in keys]
@@ -177,10 +179,9 @@ def _key_parts(write: Write, kind: IncrementalByUniqueKey) -> list[str]:
 
 
 def _with_physical_names(text: str, named: Mapping[str, str], side: str = "") -> str:
-    """Rewrite an expression over output columns for one side of the MERGE."""
     prefix = f"{side}." if side else ""
     return read_expression(text).renamed({name: prefix + new for name, new in named.items()})
 
 
-def _renamed(text: str, sides: Mapping[str, Mapping[str, str]]) -> str:
+def _rename_sides(text: str, sides: Mapping[str, Mapping[str, str]]) -> str:
     return text if text in ("", ALL) else read_expression(text).renamed_sides(sides)

@@ -1,1 +1,1 @@
-"""Iceberg tables for strategies, and their columns and digests for Spark."""
+"""Iceberg tables as strategies use them: branches, commits, columns, and digests of rows."""

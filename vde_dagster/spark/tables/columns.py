@@ -1,4 +1,4 @@
-"""Columns for Spark: types as SQL text, and physical names of a model's columns."""
+"""Columns for Spark: types as SQL text, casts to a table's types, and physical names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def spark_type(data_type: DataType) -> str:
-    """Write a data type as Spark SQL, in lower case, with every field's name quoted as needed."""
+    """Write a data type as Spark SQL, in lower case, with names of fields quoted as needed."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(data_type, ArrayType):
@@ -35,7 +35,7 @@ def spark_type(data_type: DataType) -> str:
 
 
 def cast_column(snapshot: Snapshot, column: str, has: str, wanted: str, added: Fields = ()) -> str:
-    """Write the cast of a model's column to its table's type, with structs matched by name.
+    """Write the cast of a column to its table's type, with fields of structs matched by name.
 
     Args:
         added: Fields of the table's column that were added in place.
@@ -45,7 +45,7 @@ def cast_column(snapshot: Snapshot, column: str, has: str, wanted: str, added: F
     """
     from vde_dagster.sql.casts import UnmatchedField, cast_by_name
 
-    fields = fields_of_column(snapshot, column, wanted, added)
+    fields = used_fields(snapshot, column, wanted, added)
     strict = snapshot.forward is None or snapshot.model.kind.on_additive_change != "ignore"
     try:
         if fields is not None:
@@ -61,10 +61,8 @@ def cast_column(snapshot: Snapshot, column: str, has: str, wanted: str, added: F
         ) from error
 
 
-def fields_of_column(
-    snapshot: Snapshot, column: str, type_: str, added: Fields
-) -> ShownFields | None:
-    """Return the struct fields of a model's column, or None if the table's column has the same.
+def used_fields(snapshot: Snapshot, column: str, type_: str, added: Fields) -> ShownFields | None:
+    """Return the struct fields that a model uses of a table's column; None if it uses all of them.
 
     Args:
         type_: Spark SQL type of the table's column.
@@ -77,7 +75,7 @@ def fields_of_column(
 
 
 def is_storable(data_type: str) -> bool:
-    """Return whether a table can have a column of a type (neither NULL alone nor an interval)."""
+    """Return whether a table can have a column of a type: not NULL alone, no interval."""
     return "void" not in data_type.lower() and not data_type.lower().startswith("interval")
 
 
@@ -106,10 +104,10 @@ def rename_columns(expression: str, physical: Mapping[str, str]) -> str:
     return "".join(out)
 
 
-def as_table_rows(
+def cast_to_table(
     frame: DataFrame, task: FillTask, types: Mapping[str, str], kept: Sequence[str] = ()
 ) -> DataFrame:
-    """Select a query's rows by name, cast to the types of a task's physical table.
+    """Select a query's columns by name, cast to the types of a task's physical table.
 
     Args:
         types: Spark SQL type by physical column. A column that the query lacks becomes NULL.

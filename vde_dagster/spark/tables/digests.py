@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _LOW = 0xFFFFFFFF
-_PLAIN = frozenset(
+_HASHABLE = frozenset(
     {
         "boolean",
         "tinyint",
@@ -43,7 +43,7 @@ _WAIT_SECONDS = 10.0
 
 @dataclass(slots=True)
 class Digester:
-    """Computes digests of frames while they are written.
+    """Computes a hash over the rows of each range while Spark writes them.
 
     Args:
         sets: The sets of columns to digest.
@@ -59,7 +59,7 @@ class Digester:
     _observation: Any = field(default=None, init=False)
 
     def watch(self, frame: DataFrame) -> DataFrame:
-        """Return the frame with an observation that computes the digests when it is evaluated."""
+        """Return a frame with the same rows that also computes digests when Spark evaluates it."""
         from pyspark.errors import AnalysisException
         from pyspark.sql import Observation, functions
 
@@ -78,10 +78,10 @@ class Digester:
         return watched
 
     def result(self, rows: int | None) -> Output | None:
-        """Return the digests of the written rows, or None if their number differs from `rows`."""
+        """Return the digests of the written rows; None if their number differs from `rows`."""
         if self._observation is None:
             return None
-        values = _values(self._observation)
+        values = _observed_values(self._observation)
         return self._output(values, rows) if values is not None else None
 
     def read(self, frame: DataFrame, rows: int | None) -> Output | None:
@@ -134,15 +134,15 @@ def _column_types(frame: DataFrame) -> dict[str, DataType]:
 
 def _row_hashes(types: Mapping[str, DataType | str]) -> tuple[str, str] | None:
     """Write two hashes of a row, with different seeds, as Spark SQL; None for unknown types."""
-    parts = [_hashed(quote(name), type_, 0) for name, type_ in types.items()]
+    parts = [_hash_arguments(quote(name), type_, 0) for name, type_ in types.items()]
     if None in parts:
         return None
     first, second = (", ".join([seed, *filter(None, parts)]) for seed in "01")
     return f"xxhash64({first})", f"xxhash64({second})"
 
 
-def _hashed(value: str, type_: DataType | str, depth: int) -> str | None:
-    """Return the hash function's arguments for a value; None for unknown types.
+def _hash_arguments(value: str, type_: DataType | str, depth: int) -> str | None:
+    """Write the hash function's arguments for a value; None for unknown types.
 
     Args:
         type_: The data type; for types without nested types the name is enough.
@@ -151,30 +151,31 @@ def _hashed(value: str, type_: DataType | str, depth: int) -> str | None:
 
     if isinstance(type_, ArrayType):
         item = f"x{depth}"
-        inner = _hashed(item, type_.elementType, depth + 1)
+        inner = _hash_arguments(item, type_.elementType, depth + 1)
         return inner and f"size({value}), transform({value}, {item} -> xxhash64({inner}))"
     if isinstance(type_, MapType):
         entry = StructType().add("key", type_.keyType).add("value", type_.valueType)
-        return _hashed(f"map_entries({value})", ArrayType(entry), depth)
+        return _hash_arguments(f"map_entries({value})", ArrayType(entry), depth)
     if isinstance(type_, StructType):
         fields = [
-            _hashed(f"{value}.{quote(part.name)}", part.dataType, depth) for part in type_.fields
+            _hash_arguments(f"{value}.{quote(part.name)}", part.dataType, depth)
+            for part in type_.fields
         ]
         return None if None in fields else ", ".join([f"isnull({value})", *filter(None, fields)])
     name = type_ if isinstance(type_, str) else type_.simpleString()
     if name in ("double", "float"):
         # Both zeros have one hash, but not one text.
         return f"isnull({value}), {value}, {value} = 0 AND CAST({value} AS STRING) LIKE '-%'"
-    if name in _PLAIN or name.startswith("decimal("):
+    if name in _HASHABLE or name.startswith("decimal("):
         return f"isnull({value}), {value}"
     return None
 
 
-def _values(observation: Any) -> list[int | None] | None:
+def _observed_values(observation: Any) -> list[int | None] | None:
     """Return the observed values by position, or None if they are not available."""
     if not hasattr(observation, "_jo"):  # Spark Connect sends them with the action's response.
-        told = observation.get
-        return [told[f"c{number}"] for number in range(len(told))] or None
+        values = observation.get
+        return [values[f"c{number}"] for number in range(len(values))] or None
     # Spark has the values a moment after the action.
     end = time.monotonic() + _WAIT_SECONDS
     while True:

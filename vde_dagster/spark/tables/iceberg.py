@@ -1,4 +1,4 @@
-"""Iceberg tables for strategies: reading them, branches, cherry-picked commits.
+"""Iceberg tables for strategies: reading metadata, branches, cherry-picked commits.
 
 The lakehouse reads metadata, and creates and moves branches. Iceberg's Java API is only used to
 copy a single commit's files to another branch.
@@ -45,7 +45,7 @@ _CATALOGS: WeakKeyDictionary[SparkSession, dict[str, Any]] = WeakKeyDictionary()
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The facts about an Iceberg snapshot that a fill reports."""
+    """An Iceberg commit of a fill: its snapshot and how much it added."""
 
     snapshot_id: int
     added_records: int
@@ -53,7 +53,7 @@ class Commit:
 
 
 class IcebergTable:
-    """A table as it was last read.
+    """A table with its metadata as of the last `refresh`.
 
     Each change through this object is a separate atomic commit.
     """
@@ -70,11 +70,10 @@ class IcebergTable:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the table's newest metadata."""
         self._metadata = self._lakehouse.table_metadata(self.ref)
 
     def types(self) -> dict[str, str]:
-        """Return the columns' Spark SQL types by name, in order."""
+        """Return Spark SQL types by column, in the table's order."""
         kinds = {str(one["name"]): one["type"] for one in current_schema(self._metadata)["fields"]}
         if all(isinstance(kind, str) for kind in kinds.values()):
             return {name: iceberg_to_spark(kind).lower() for name, kind in kinds.items()}
@@ -84,11 +83,10 @@ class IcebergTable:
 
     @property
     def properties(self) -> dict[str, str]:
-        """The table's properties."""
         return dict(self._metadata.get("properties", {}))
 
     def partition_fields(self) -> list[tuple[str, str, str]]:
-        """Return (name, transform, column) of the current partitioning, in Iceberg's terms."""
+        """Return (name, transform, column) of each partition field, in Iceberg's terms."""
         specs = {one["spec-id"]: one["fields"] for one in self._metadata["partition-specs"]}
         columns = {one["id"]: str(one["name"]) for one in current_schema(self._metadata)["fields"]}
         return [
@@ -102,24 +100,22 @@ class IcebergTable:
         return head_of(self._metadata, branch)
 
     def has_branch(self, branch: str) -> bool:
-        """Return whether a branch exists."""
         return branch in self._metadata.get("refs", {})
 
     def ensure_branch(self, branch: str, of: str | None = None) -> None:
-        """Create a missing branch at the head of `main` or of another branch."""
+        """Create a branch at the head of `main` or of the branch `of`, unless it exists."""
         if not self.has_branch(branch):
             self.branch_at(branch, of)
 
     def branch_at(self, name: str, branch: str | None) -> None:
-        """Create a missing branch at the head of another branch."""
+        """Create a branch at the head of another branch, unless the branch exists."""
         self._metadata = make_branch(self._lakehouse, self.ref, name, branch)
 
     def drop_branch(self, branch: str) -> None:
-        """Remove a branch if it exists."""
         self._change(lambda now: remove_branches(now, [branch]))
 
     def parent(self, snapshot_id: int | None) -> int | None:
-        """Return the parent of a snapshot, or None for the first one."""
+        """Return the parent snapshot id of a snapshot; None for the first snapshot."""
         found = next(history(self._metadata, snapshot_id), {})
         parent = found.get("parent-snapshot-id")
         return int(parent) if parent is not None else None
@@ -206,7 +202,7 @@ class IcebergTable:
         return None
 
     def summary(self, snapshot_id: int) -> dict[str, str]:
-        """Return a commit's summary."""
+        """Return the summary of a snapshot, such as `total-records`."""
         return dict(next(history(self._metadata, snapshot_id)).get("summary", {}))
 
     def _change(self, change: Change) -> None:
@@ -218,13 +214,13 @@ def _pick_files(table: Any, picked: Any, onto: str, properties: Mapping[str, str
     from py4j.protocol import Py4JJavaError
 
     io = table.io()
-    if _listed(picked.addedDeleteFiles(io)) or _listed(picked.removedDeleteFiles(io)):
+    if _to_list(picked.addedDeleteFiles(io)) or _to_list(picked.removedDeleteFiles(io)):
         return False
     # Iceberg's own cherry-pick supports only appends and replaced partitions.
     change = table.newOverwrite().toBranch(onto)
-    for file in _listed(picked.addedDataFiles(io)):
+    for file in _to_list(picked.addedDataFiles(io)):
         change.addFile(file)
-    removed = _listed(picked.removedDataFiles(io))
+    removed = _to_list(picked.removedDataFiles(io))
     for file in removed:
         change.deleteFile(file)
     if removed:
@@ -266,7 +262,7 @@ def iceberg_catalog(session: SparkSession, catalog: str) -> Any:
     return known[catalog]
 
 
-def _listed(files: Any) -> list[Any]:
+def _to_list(files: Any) -> list[Any]:
     found, iterator = [], files.iterator()
     while iterator.hasNext():
         found.append(iterator.next())

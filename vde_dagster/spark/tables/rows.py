@@ -21,7 +21,7 @@ _TEXTS = ("YearMonthIntervalType", "CalendarIntervalType")
 
 
 def collect_rows(frame: DataFrame) -> tuple[tuple[Any, ...], ...]:
-    """Return a query's rows; structs and maps are dictionaries.
+    """Run a query and return its rows; structs and maps are dictionaries.
 
     A map whose keys are nested values is a list of pairs.
 

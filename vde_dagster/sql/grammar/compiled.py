@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 @lru_cache(maxsize=1)
 def spark_jar() -> Path | None:
-    """Return the JAR file with the installed Spark's parser; None if it is not found."""
+    """Return the path of the JAR with the installed Spark's parser; None if it is not found."""
     home = os.environ.get("SPARK_HOME")
     spec = None if home else find_spec("pyspark")
     places = [home] if home else list((spec and spec.submodule_search_locations) or ())
@@ -33,8 +33,8 @@ _reasons: list[str] = []
 """The reason why the grammar of the installed Spark is not used."""
 
 
-def note_unusable(reason: str) -> None:
-    """Record why Spark's grammar cannot be used, for `grammar_warnings`."""
+def remember_unusable(reason: str) -> None:
+    """Remember why Spark's grammar cannot be used, for `grammar_warnings`."""
     _reasons[:] = [reason]
 
 
@@ -51,52 +51,52 @@ _WIDTHS = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3,
 _WIDTHS |= {18: 4, 19: 2, 20: 2}
 """Number of bytes of a constant, by its tag; a text (1) begins with its length."""
 _UTF8, _INTEGER, _LONG, _DOUBLE = 1, 3, 5, 6
-_ALOAD_0, _IFEQ, _IFNE, _TABLESWITCH, _LOOKUPSWITCH, _IRETURN, _GETS = (
+_ALOAD_0, _IFEQ, _IFNE, _TABLESWITCH, _LOOKUPSWITCH, _IRETURN, _FIELD_OR_METHOD = (
     *(0x2A, 0x99, 0x9A, 0xAA, 0xAB, 0xAC),
     (0xB4, 0xB6),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
-    """A predicate of the grammar, or its negation."""
+class Predicate:
+    """A condition in the grammar: the name of a setting or method, possibly negated."""
 
     name: str
     negated: bool
 
 
 class ClassFile:
-    """A class file written by `javac`."""
+    """The constants and predicates in a class file written by `javac`."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 8
-        self._pool = self._constants()
+        self._pool = self._read_constants()
         self._skip(6)
-        self._skip(2 * self._u2())
+        self._skip(2 * self._read_u2())
         self.integers: dict[str, int] = {}
         """Constants of whole numbers, by their names, in the order of the file."""
         self.texts: dict[str, str] = {}
         """Constants of text, by their names."""
         self._methods: dict[str, bytes] = {}
-        for _ in range(self._u2()):
-            self._field()
-        for _ in range(self._u2()):
-            self._method()
+        for _ in range(self._read_u2()):
+            self._read_field()
+        for _ in range(self._read_u2()):
+            self._read_method()
 
-    def tests(self, suffix: str) -> dict[int, Test]:
+    def predicates(self, suffix: str) -> dict[int, Predicate]:
         """Return predicates by number, from the methods whose names end with `suffix`."""
-        found: dict[int, Test] = {}
+        found: dict[int, Predicate] = {}
         for name, code in self._methods.items():
             if name.endswith(suffix):
-                for number, at in _cases(code):
-                    test = self._test(code, at)
+                for number, at in _read_cases(code):
+                    test = self._read_predicate(code, at)
                     if test is not None:
                         found[number] = test
         return found
 
-    def _test(self, code: bytes, at: int) -> Test | None:
-        if code[at] != _ALOAD_0 or code[at + 1] not in _GETS:
+    def _read_predicate(self, code: bytes, at: int) -> Predicate | None:
+        if code[at] != _ALOAD_0 or code[at + 1] not in _FIELD_OR_METHOD:
             return None
         end = code[at + 4]
         if end not in (_IRETURN, _IFEQ, _IFNE):
@@ -104,15 +104,15 @@ class ClassFile:
         (member,) = struct.unpack_from(">H", code, at + 2)
         _, name_and_type = struct.unpack(">HH", self._value(member))
         name, _ = struct.unpack(">HH", self._value(name_and_type))
-        return Test(self._text(name), end == _IFNE)
+        return Predicate(self._text(name), end == _IFNE)
 
-    def _constants(self) -> list[tuple[int, bytes]]:
+    def _read_constants(self) -> list[tuple[int, bytes]]:
         pool: list[tuple[int, bytes]] = [(0, b"")]
-        count = self._u2()
+        count = self._read_u2()
         while len(pool) < count:
             tag = self._data[self._at]
             self._at += 1
-            width = self._u2() if tag == _UTF8 else _WIDTHS[tag]
+            width = self._read_u2() if tag == _UTF8 else _WIDTHS[tag]
             pool.append((tag, self._data[self._at : self._at + width]))
             self._at += width
             if tag in (_LONG, _DOUBLE):
@@ -127,8 +127,8 @@ class ClassFile:
         data = self._value(index).replace(b"\xc0\x80", b"\0")
         return data.decode("utf-8", "surrogatepass")
 
-    def _field(self) -> None:
-        name, attributes = self._member()
+    def _read_field(self) -> None:
+        name, attributes = self._read_member()
         for attribute, body in attributes:
             if attribute != "ConstantValue":
                 continue
@@ -138,28 +138,27 @@ class ClassFile:
             elif len(value) == 2:
                 self.texts[name] = self._text(struct.unpack(">H", value)[0])
 
-    def _method(self) -> None:
-        name, attributes = self._member()
+    def _read_method(self) -> None:
+        name, attributes = self._read_member()
         for attribute, body in attributes:
             if attribute == "Code":
                 (length,) = struct.unpack_from(">I", body, 4)
                 self._methods[name] = body[8 : 8 + length]
 
-    def _member(self) -> tuple[str, list[tuple[str, bytes]]]:
-        """Return the name and the attributes of a field or method."""
+    def _read_member(self) -> tuple[str, list[tuple[str, bytes]]]:
         self._skip(2)
-        name = self._text(self._u2())
+        name = self._text(self._read_u2())
         self._skip(2)
         found = []
-        for _ in range(self._u2()):
-            attribute = self._text(self._u2())
+        for _ in range(self._read_u2()):
+            attribute = self._text(self._read_u2())
             (length,) = struct.unpack_from(">I", self._data, self._at)
             self._at += 4
             found.append((attribute, self._data[self._at : self._at + length]))
             self._at += length
         return name, found
 
-    def _u2(self) -> int:
+    def _read_u2(self) -> int:
         (value,) = struct.unpack_from(">H", self._data, self._at)
         self._at += 2
         return int(value)
@@ -168,7 +167,7 @@ class ClassFile:
         self._at += width
 
 
-def _cases(code: bytes) -> list[tuple[int, int]]:
+def _read_cases(code: bytes) -> list[tuple[int, int]]:
     """Return the case numbers of a method that begins with a `switch`, and their targets."""
     kind, at = code[1], 4
     if kind == _TABLESWITCH:
@@ -192,7 +191,7 @@ _RULE_STOP, _LOOP_END = 7, 12
 
 
 class Edge(NamedTuple):
-    """A transition from one state to another.
+    """A transition from a state of the grammar's network to another.
 
     Args:
         target: The next state; for a call, the state after the call.
@@ -215,7 +214,7 @@ class Network(NamedTuple):
 
     edges: list[list[Edge]]
     stops: set[int]
-    rule_of: list[int]
+    rule_by_state: list[int]
     starts: list[int]
     token_types: list[int]
 
@@ -225,23 +224,23 @@ class UnknownFormat(Exception):
 
 
 def read_network(text: str) -> Network:
-    """Read a network from a compiled parser's constant.
+    """Decode the network in a constant of a compiled parser.
 
     Raises:
         UnknownFormat: The constant is from another version of ANTLR.
     """
-    numbers = _numbers(text)
+    numbers = _decode_numbers(text)
     take = numbers.__next__
     version = take()
     if version != _VERSION:
         raise UnknownFormat(f"its network has version {version}, not {_VERSION}")
     lexer = take() == 0
     highest = take()
-    rule_of: list[int] = []
+    rule_by_state: list[int] = []
     stops: list[int] = []
     for state in range(take()):
         kind = take()
-        rule_of.append(take() if kind else -1)
+        rule_by_state.append(take() if kind else -1)
         if kind == _LOOP_END or kind in _BLOCK_STARTS:
             take()
         if kind == _RULE_STOP:
@@ -257,27 +256,27 @@ def read_network(text: str) -> Network:
     for _ in range(take()):
         take()  # Modes.
     whole = (0, 0x10FFFF) if lexer else (1, highest)
-    sets = [_ranges(take) for _ in range(take())]
-    edges: list[list[Edge]] = [[] for _ in rule_of]
+    sets = [_read_ranges(take) for _ in range(take())]
+    edges: list[list[Edge]] = [[] for _ in rule_by_state]
     rows = islice(zip(*[numbers] * 6, strict=False), take())
     for source, target, kind, first, second, third in rows:
         symbols = (
             () if kind in (EPSILON, RULE) else _symbols(kind, first, second, third, sets, whole)
         )
         edges[source].append(Edge(kind, target, first, second, third, symbols))
-    return Network(edges, set(stops), rule_of, starts, token_types)
+    return Network(edges, set(stops), rule_by_state, starts, token_types)
 
 
-def _numbers(text: str) -> Iterator[int]:
-    """Decode numbers from UTF-16 units."""
+def _decode_numbers(text: str) -> Iterator[int]:
+    """Decode numbers from UTF-16 units; a number above 15 bits takes two units."""
     # A number above 15 bits takes two units.
     units = array("H", text.encode("utf-16", "surrogatepass"))[1:]
     if max(units) < 0x8000:
         return iter(units)
-    return _long_numbers(iter(units))
+    return _decode_long_numbers(iter(units))
 
 
-def _long_numbers(units: Iterator[int]) -> Iterator[int]:
+def _decode_long_numbers(units: Iterator[int]) -> Iterator[int]:
     for unit in units:
         if unit < 0x8000:
             yield unit
@@ -286,7 +285,7 @@ def _long_numbers(units: Iterator[int]) -> Iterator[int]:
         yield -1 if unit == low == 0xFFFF else (unit & 0x7FFF) << 16 | low
 
 
-def _ranges(take: Callable[[], int]) -> tuple[tuple[int, int], ...]:
+def _read_ranges(take: Callable[[], int]) -> tuple[tuple[int, int], ...]:
     count, with_end = take(), take()
     ranges = tuple((take(), take()) for _ in range(count))
     return ((END, END), *ranges) if with_end else ranges

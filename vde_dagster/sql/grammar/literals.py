@@ -31,14 +31,14 @@ _TEXT = re.compile(rf"(?<!\w)(?:{'|'.join(_TEXTS)})\s*['\"]", re.IGNORECASE)
 _INTERVALS = "INTERVAL"
 _MONTHS, _MICROS = r"(?:year|month)s?", r"(?:week|day|hour|minute|millisecond|microsecond)s?"
 _COUNT, _FRACTION = r"[+-]?\s*\d+", r"[+-]?\s*(?:\d+(?:\.\d{0,9})?|\.\d{1,9})"
-_OF_MONTHS = rf"{_COUNT}\s+{_MONTHS}"
-_OF_MICROS = rf"(?:{_COUNT}\s+{_MICROS}|{_FRACTION}\s+seconds?)"
+_MONTH_PART = rf"{_COUNT}\s+{_MONTHS}"
+_MICRO_PART = rf"(?:{_COUNT}\s+{_MICROS}|{_FRACTION}\s+seconds?)"
 _INTERVAL = "|".join(
-    rf"\s*(?:interval\s)?\s*{part}(?:\s+{part})*\s*" for part in (_OF_MONTHS, _OF_MICROS)
+    rf"\s*(?:interval\s)?\s*{part}(?:\s+{part})*\s*" for part in (_MONTH_PART, _MICRO_PART)
 )
 _SECONDS = {"week": 604_800, "day": 86_400, "hour": 3_600, "minute": 60}
 _COUNTED = re.compile(r"(\d+)\s+(year|month|week|day|hour|minute)", re.IGNORECASE)
-_MOST = {
+_TOO_LARGE = {
     "year": 2**31 // 12,
     "month": 2**31,
     **{unit: 2**63 // 10**6 // seconds for unit, seconds in _SECONDS.items()},
@@ -65,8 +65,8 @@ _FROM_TO = {
 }
 
 
-class Malformed(NamedTuple):
-    """An invalid literal.
+class MalformedLiteral(NamedTuple):
+    """A literal whose text is invalid for its type.
 
     Args:
         start, end: Indexes of the literal's words in the query.
@@ -79,23 +79,23 @@ class Malformed(NamedTuple):
 
 
 def may_be_malformed(text: str) -> bool:
-    """Return whether a query may have a literal that `malformed` checks."""
+    """Return whether a query may have a literal that `find_malformed` checks."""
     return _INTERVALS in text.upper() or (
         ("'" in text or '"' in text) and _TEXT.search(text) is not None
     )
 
 
-def malformed(words: Sequence[str]) -> Malformed | None:
+def find_malformed(words: Sequence[str]) -> MalformedLiteral | None:
     """Find the first literal of a query whose text is invalid for its type."""
     for at, word in enumerate(words[:-1]):
         name = word.upper()
         found = None
         if name == _INTERVALS:
-            found = _interval(words, at + 1)
-        elif name in _TEXTS and _quoted(words[at + 1]):
-            end, text = _text(words, at + 1)
+            found = _check_interval(words, at + 1)
+        elif name in _TEXTS and _is_quoted(words[at + 1]):
+            end, text = _join_strings(words, at + 1)
             if text is not None and not _is_valid(name, text):
-                found = Malformed(at + 1, end, _TEXTS[name][1])
+                found = MalformedLiteral(at + 1, end, _TEXTS[name][1])
         if found is not None:
             return found
     return None
@@ -111,55 +111,63 @@ def _is_valid(name: str, text: str) -> bool:
     return int(found[3]) <= monthrange(2000 + int(found[1]) % 400, int(found[2]))[1]
 
 
-def _interval(words: Sequence[str], at: int) -> Malformed | None:
+def _check_interval(words: Sequence[str], at: int) -> MalformedLiteral | None:
     """Check the interval literal after a word INTERVAL, which may also be a column's name."""
     start, parts = at, list[tuple[str, str]]()
     while at < len(words):
         sign = words[at] if words[at] in "+-" else ""
         first = at + bool(sign)
-        if first >= len(words) or not (_quoted(words[first]) or words[first][0] in "0123456789."):
+        if first >= len(words) or not (
+            _is_quoted(words[first]) or words[first][0] in "0123456789."
+        ):
             break
-        end, text = _text(words, first) if _quoted(words[first]) else (first + 1, words[first])
+        end, text = (
+            _join_strings(words, first) if _is_quoted(words[first]) else (first + 1, words[first])
+        )
         unit = words[end].upper() if end < len(words) else ""
         if unit not in UNITS:
             if parts or sign or text is None or _is_interval(text):
                 return None
-            return Malformed(start, end, "'1 day'")
+            return MalformedLiteral(start, end, "'1 day'")
         if text is None:
             return None
         if words[end + 1 : end + 2] and words[end + 1].upper() == "TO" and not parts:
             pattern, example = _FROM_TO.get((unit, words[end + 2].upper()), ("", "'1 12:30:00'"))
-            wrong = not _quoted(words[first]) or not _fits(rf"\s*[+-]?{pattern}\s*", text)
+            wrong = not _is_quoted(words[first]) or not _matches(rf"\s*[+-]?{pattern}\s*", text)
             if not pattern:
-                return Malformed(end, end + 3, "DAY TO SECOND")
-            return Malformed(start, end, example) if wrong else None
+                return MalformedLiteral(end, end + 3, "DAY TO SECOND")
+            return MalformedLiteral(start, end, example) if wrong else None
         parts.append((text, unit))
         at = end + 1
     whole = " ".join(f"{text.lstrip('-')} {unit}" for text, unit in parts)
     # A text beside a unit has no unit of its own.
     own = any(re.search("[A-Za-z]", text) for text, _ in parts)
-    return Malformed(start, at, "1 DAY") if parts and (own or not _is_interval(whole)) else None
+    return (
+        MalformedLiteral(start, at, "1 DAY") if parts and (own or not _is_interval(whole)) else None
+    )
 
 
 def _is_interval(text: str) -> bool:
     counted = _COUNTED.findall(text)
-    return _fits(_INTERVAL, text) and all(int(n) <= _MOST[unit.lower()] for n, unit in counted)
+    return _matches(_INTERVAL, text) and all(
+        int(n) <= _TOO_LARGE[unit.lower()] for n, unit in counted
+    )
 
 
-def _fits(pattern: str, text: str) -> bool:
+def _matches(pattern: str, text: str) -> bool:
     return re.fullmatch(pattern, text, re.IGNORECASE) is not None
 
 
-def _quoted(word: str) -> bool:
+def _is_quoted(word: str) -> bool:
     return word[0] in "'\""
 
 
-def _text(words: Sequence[str], at: int) -> tuple[int, str | None]:
+def _join_strings(words: Sequence[str], at: int) -> tuple[int, str | None]:
     """Join consecutive strings to one literal.
 
     Returns:
         The index of the next word, and the text; None for a text with a backslash.
     """
-    end = next((i for i in range(at, len(words)) if not _quoted(words[i])), len(words))
+    end = next((i for i in range(at, len(words)) if not _is_quoted(words[i])), len(words))
     text = "".join(word[1:-1] for word in words[at:end])
     return end, None if "\\" in text else text

@@ -1,10 +1,13 @@
 """Adds brackets around operators that SQLGlot's parser would group differently than Spark.
 
-In Spark `&` binds tighter than `^`, and `^` tighter than `|`; `||` binds like `+`. Comparisons are
-one level, below all of these and above LIKE, IN, BETWEEN and IS; and `-1::string` casts the number
--1 (`valueExpression` and `predicate` in `SqlBaseParser.g4` of Spark 4.1). In SQLGlot, all bit
-operators and `||` have one level, comparisons have two, and LIKE and similar predicates bind
-tighter than comparisons.
+In Spark `&` binds tighter than `^`, and `^` tighter than `|`; `
+
+` binds like `+`. Comparisons are one level, below all of these and above LIKE, IN, BETWEEN and IS;
+and `-1::string` casts the number -1 (`valueExpression` and `predicate` in `SqlBaseParser.g4` of
+Spark 4.1). In SQLGlot, all bit operators and `
+
+` have one level, comparisons have two, and LIKE and similar predicates bind tighter than
+comparisons.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ _LEVELS = {
     **dict.fromkeys(COMPARISONS, 0),
 }
 _SHIFT = 4
-_THERE = {
+_SQLGLOT_LEVELS = {
     **dict.fromkeys((T.STAR, T.SLASH, T.MOD, T.DIV), 5),
     **dict.fromkeys((T.PLUS, T.DASH), 4),
     **dict.fromkeys((T.DPIPE, T.DQMARK, T.AMP, T.CARET, T.PIPE), 3),
@@ -34,7 +37,7 @@ _THERE = {
     **dict.fromkeys((T.EQ, T.NEQ, T.NULLSAFE_EQ), 0),
 }
 """Precedence levels of SQLGlot's parser; operators of one level group from the left."""
-_SHIFT_THERE = 3
+_SQLGLOT_SHIFT = 3
 _NO_OPERATOR = 9
 """A level that binds tighter than any operator."""
 _MOST_BRACKETS = 200
@@ -74,8 +77,8 @@ class _Run:
     signs: list[int] = field(default_factory=list)
 
 
-def with_brackets(tokens: list[Token]) -> list[Token] | None:
-    """Return the tokens with brackets that make SQLGlot group them as Spark does.
+def add_spark_brackets(tokens: list[Token]) -> list[Token] | None:
+    """Add brackets to tokens that make SQLGlot group them as Spark does.
 
     Returns:
         `tokens` itself if no brackets are needed, or None if too many are needed.
@@ -86,13 +89,13 @@ def with_brackets(tokens: list[Token]) -> list[Token] | None:
         kinds & _SPECIAL
         or compared
         or (T.DASH in kinds and kinds & _SUFFIXES)
-        or _repeats(tokens, kinds)
+        or _may_repeat_operators(tokens, kinds)
     ):
         return tokens
     return _Bracketer(tokens).result()
 
 
-def _repeats(tokens: list[Token], kinds: set[TokenType]) -> bool:
+def _may_repeat_operators(tokens: list[Token], kinds: set[TokenType]) -> bool:
     """Return whether an expression may have two comparison or shift operators in sequence."""
     if not kinds & COMPARISONS:
         return False
@@ -130,7 +133,7 @@ class _Bracketer:
                 self._finish(run, index)
                 run = stack.pop() if stack else _Run(index + 1)
             elif kind in _ENDS:
-                run = self._ended(run, index, kind)
+                run = self._start_next(run, index, kind)
             elif kind in GENERIC and self._kind(index + 1) == T.LT:
                 width = type_end(tokens, index) - index
             elif kind in _LEVELS and self._is_binary(run, index):
@@ -167,7 +170,7 @@ class _Bracketer:
             return False
         return before not in _ENDS and before not in (T.DOT, T.PLUS, T.PIPE_SLASH)
 
-    def _ended(self, run: _Run, index: int, kind: TokenType) -> _Run:
+    def _start_next(self, run: _Run, index: int, kind: TokenType) -> _Run:
         """End the expression before a word or comma, and return the next expression."""
         following = _Run(index + 1)
         if kind in _PREDICATES:
@@ -199,10 +202,12 @@ class _Bracketer:
         operands = [(start, operators[0][0], _NO_OPERATOR)]
         waiting: list[tuple[int, int]] = []  # levels here and there
         for number, (index, width, level) in enumerate(operators):
-            there = _SHIFT_THERE if width == 2 else _THERE[self._tokens[index].token_type]
+            sqlglot_level = (
+                _SQLGLOT_SHIFT if width == 2 else _SQLGLOT_LEVELS[self._tokens[index].token_type]
+            )
             while waiting and waiting[-1][0] >= level:
                 self._join(operands, waiting)
-            waiting.append((level, there))
+            waiting.append((level, sqlglot_level))
             behind = operators[number + 1][0] if number + 1 < len(operators) else end
             operands.append((index + width, behind, _NO_OPERATOR))
         while waiting:
@@ -210,27 +215,26 @@ class _Bracketer:
 
     def _join(self, operands: list[tuple[int, int, int]], waiting: list[tuple[int, int]]) -> None:
         """Merge the last two operands and the operator between them into one operand."""
-        _, there = waiting.pop()
+        _, sqlglot_level = waiting.pop()
         right_start, right_end, right = operands.pop()
         left_start, left_end, left = operands.pop()
-        if left < there:
+        if left < sqlglot_level:
             self._bracket(left_start, left_end)
-        if right <= there:
+        if right <= sqlglot_level:
             self._bracket(right_start, right_end)
-        operands.append((left_start, right_end, there))
+        operands.append((left_start, right_end, sqlglot_level))
 
     def _operand_end(self, start: int, limit: int) -> int:
-        """Return the index after the operand that begins at a token."""
         index = start
         while self._kind(index) in _SIGNS:
             index += 1
-        index = self._skipped(index) if self._kind(index) in _OPENING else index + 1
+        index = self._closing_index(index) if self._kind(index) in _OPENING else index + 1
         if self._kind(index - 1) == T.PARAMETER:
             index += 1
         while index < limit:
             kind, word = self._kind(index), self._tokens[index].text.upper()
             if kind in (T.L_PAREN, T.L_BRACKET):
-                index = self._skipped(index)
+                index = self._closing_index(index)
             elif kind == T.DCOLON:
                 index += 1
                 generic = self._kind(index) in GENERIC and self._kind(index + 1) == T.LT
@@ -245,7 +249,7 @@ class _Bracketer:
                 index -= 1
         return min(index, limit)
 
-    def _skipped(self, index: int) -> int:
+    def _closing_index(self, index: int) -> int:
         depth = 0
         for end in range(index, len(self._tokens)):
             kind = self._kind(end)
@@ -255,10 +259,7 @@ class _Bracketer:
         return len(self._tokens)
 
     def _bracket(self, start: int, end: int) -> None:
-        """Put brackets around a range of tokens.
-
-        Inner brackets must be added before outer brackets.
-        """
+        """Put brackets around a range of tokens; inner brackets must be added first."""
         self._brackets += 1
         if self._brackets > _MOST_BRACKETS:
             return

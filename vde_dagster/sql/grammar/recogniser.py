@@ -19,15 +19,15 @@ _Move = tuple["_State | None", tuple[tuple["_State", "_State"], ...]]
 """The state after a token, and rules that it begins, each with the state after the rule."""
 
 
-class Barred(NamedTuple):
-    """Tokens and called rules that a rule must not accept."""
+class Exclusions(NamedTuple):
+    """Tokens and called rules that a rule must not accept, although the grammar allows them."""
 
     # The grammar itself allows these tokens and rules.
     tokens: Collection[int]
     rules: Collection[int]
 
 
-_NOTHING = Barred((), ())
+_NOTHING = Exclusions((), ())
 
 
 class _State:
@@ -77,7 +77,7 @@ class Recogniser:
         self,
         network: Network,
         holds: Callable[[int], bool],
-        barred: Mapping[int, Barred],
+        barred: Mapping[int, Exclusions],
     ) -> None:
         self._network = network
         self._holds = holds
@@ -86,8 +86,8 @@ class Recogniser:
         self._empty: dict[_Call, bool] = {}
         self._begins: dict[_Call, tuple[int, int]] = {}
 
-    def furthest(self, rule: int, kinds: Sequence[int]) -> tuple[int, int] | None:
-        """Return the first token that a rule refuses; None if the rule accepts all tokens.
+    def find_refused(self, rule: int, kinds: Sequence[int]) -> tuple[int, int] | None:
+        """Find the first token that a rule refuses; None if the rule accepts all tokens.
 
         Returns:
             The token's index, or len(kinds) if more tokens are needed, and a bit mask of the tokens
@@ -100,44 +100,44 @@ class Recogniser:
         known: dict[tuple[_State, int], _Search] = {}
         todo: list[tuple[_Search, _State, int]] = [(root, state, 0)]
         far = 0
-        there: list[_State] = []
+        states: list[_State] = []
         push = todo.append
         while todo:
-            asked, state, at = todo.pop()
-            if (state, at) in asked.seen:
+            search, state, at = todo.pop()
+            if (state, at) in search.seen:
                 continue
-            asked.seen.add((state, at))
+            search.seen.add((state, at))
             if at >= far:
                 if at > far:
-                    far, there = at, []
-                there.append(state)
+                    far, states = at, []
+                states.append(state)
             token = tokens[at]
-            if state.final and at not in asked.ends:
-                if asked is root and at == size:
+            if state.final and at not in search.ends:
+                if search is root and at == size:
                     return None
-                asked.ends[at] = None
-                for waiting, behind in asked.waiting:
+                search.ends[at] = None
+                for waiting, behind in search.waiting:
                     push((waiting, behind, at))
             move = state.moves.get(token)
             if move is None:
                 move = self._move(state, token)
             following, calls = move
             if following is not None:
-                push((asked, following, at + 1))
+                push((search, following, at + 1))
             for called, behind in calls:
                 child = known.get((called, at))
                 if child is None:
                     child = known[called, at] = _Search()
                     push((child, called, at))
-                child.waiting.append((asked, behind))
+                child.waiting.append((search, behind))
                 for end in child.ends:
-                    push((asked, behind, end))
+                    push((search, behind, end))
         expected = 0
-        for state in there:
+        for state in states:
             expected |= self._first(state)
         return far, expected
 
-    def beginnings(self, rule: int) -> int:
+    def first_tokens(self, rule: int) -> int:
         """Return a bit mask of the tokens that a rule can begin with."""
         return self._first(self._start((self._network.starts[rule], 0)))
 
@@ -147,10 +147,10 @@ class Recogniser:
     def _state(self, precedence: int, heads: frozenset[int]) -> _State:
         state = self._states.get((precedence, heads))
         if state is None:
-            state = self._states[precedence, heads] = self._closed(precedence, heads)
+            state = self._states[precedence, heads] = self._create_state(precedence, heads)
         return state
 
-    def _closed(self, precedence: int, heads: frozenset[int]) -> _State:
+    def _create_state(self, precedence: int, heads: frozenset[int]) -> _State:
         """Create a state from states of the network, by following transitions without a token."""
         edges, stops = self._network.edges, self._network.stops
         seen, todo = set(heads), list(heads)
@@ -167,7 +167,7 @@ class Recogniser:
             at = todo.pop()
             if at in stops:
                 final = True
-            barred = self._barred.get(self._network.rule_of[at], _NOTHING)
+            barred = self._barred.get(self._network.rule_by_state[at], _NOTHING)
             for edge in edges[at]:
                 if edge.kind == RULE:
                     if edge.second in barred.rules:
@@ -200,12 +200,11 @@ class Recogniser:
         )
 
     def _move(self, state: _State, token: int) -> _Move:
-        """Return the state after a token, and the called rules that can begin with the token."""
         bit = 1 << token
         targets = {target for mask, target in state.symbols if mask & bit}
         called = []
         for call, behind in state.calls:
-            alone, begins = self._beginnings(call)
+            alone, begins = self._first_tokens(call)
             if alone & bit:
                 targets |= behind
             if begins & bit:
@@ -221,7 +220,7 @@ class Recogniser:
             known = self._empty[call] = self._start(call).final
         return known
 
-    def _beginnings(self, call: _Call) -> tuple[int, int]:
+    def _first_tokens(self, call: _Call) -> tuple[int, int]:
         """Return two bit masks of the tokens that a rule can begin with.
 
         The first mask has the tokens that match the rule alone; the second has the first tokens of
@@ -233,27 +232,27 @@ class Recogniser:
         self._begins[call] = (0, 0)
         start = self._start(call)
         alone = longer = 0
-        for mask, behind in self._ways(start):
+        for mask, behind in self._first_steps(start):
             if behind.final:
                 alone |= mask
             if behind.symbols or behind.calls:
                 longer |= mask
         for called, _ in start.calls:
-            longer |= self._beginnings(called)[1]
+            longer |= self._first_tokens(called)[1]
         self._begins[call] = (alone, longer)
         return alone, longer
 
-    def _ways(self, state: _State) -> Iterator[tuple[int, _State]]:
+    def _first_steps(self, state: _State) -> Iterator[tuple[int, _State]]:
         for mask, target in state.symbols:
             yield mask, self._state(state.precedence, frozenset([target]))
         for call, behind in state.calls:
-            yield self._beginnings(call)[0], self._state(state.precedence, behind)
+            yield self._first_tokens(call)[0], self._state(state.precedence, behind)
 
     def _first(self, state: _State) -> int:
         mask = 0
         for own, _ in state.symbols:
             mask |= own
         for call, _ in state.calls:
-            alone, longer = self._beginnings(call)
+            alone, longer = self._first_tokens(call)
             mask |= alone | longer
         return mask

@@ -21,17 +21,17 @@ from vde_dagster.sql.grammar.compiled import (
     Edge,
     Network,
     UnknownFormat,
-    note_unusable,
     read_network,
+    remember_unusable,
     spark_jar,
 )
-from vde_dagster.sql.grammar.literals import malformed, may_be_malformed
-from vde_dagster.sql.grammar.recogniser import Barred, Recogniser
+from vde_dagster.sql.grammar.literals import find_malformed, may_be_malformed
+from vde_dagster.sql.grammar.recogniser import Exclusions, Recogniser
 
 _PACKAGE = "org/apache/spark/sql/catalyst/parser/"
-_ON = frozenset({"parameter_substitution_enabled"})
+_SETTINGS_ON = frozenset({"parameter_substitution_enabled"})
 """Settings of Spark's parser that are on by default; all others are off."""
-_BARRED = {
+_EXCLUDED = {
     "errorCapturingIdentifierExtra": ("MINUS",),
     "errorCapturingNot": ("BANG",),
     "errorCapturingMultiUnitsInterval": ("unitToUnitInterval",),
@@ -48,7 +48,7 @@ _UNFINISHED = {
 }
 """Tokens after which Spark refuses the end of a rule, although its grammar accepts it."""
 _QUERY = "query"
-_MOST = 2_000
+_CACHE_SIZE = 2_000
 """Maximum number of token lists with a cached result; many models share one."""
 
 
@@ -68,7 +68,7 @@ class Refusal:
 
 
 class SparkGrammar:
-    """The grammar of one version of Spark."""
+    """The grammar of one version of Spark, to check queries."""
 
     def __init__(self, parser: ClassFile, lexer: ClassFile) -> None:
         network = read_network(_network_text(parser))
@@ -81,54 +81,57 @@ class SparkGrammar:
             for name, number in parser.integers.items()
             if name.startswith("RULE_")
         }
-        tests = parser.tests("_sempred")
-        on = {number: (test.name in _ON) is not test.negated for number, test in tests.items()}
-        _without_aliases(network, self._rules)
+        tests = parser.predicates("_sempred")
+        on = {
+            number: (test.name in _SETTINGS_ON) is not test.negated
+            for number, test in tests.items()
+        }
+        _forbid_aliases(network, self._rules)
         for rule, names in _UNFINISHED.items():
             for name in names:
                 called = name in self._rules
                 last = (self._rules if called else self._tokens).get(name, END)
                 _forbid_end_after(network, self._rules[rule], last, called=called)
         barred = {
-            self._rules[rule]: Barred(
+            self._rules[rule]: Exclusions(
                 [self._tokens[name] for name in names if name in self._tokens],
                 [self._rules[name] for name in names if name in self._rules],
             )
-            for rule, names in _BARRED.items()
+            for rule, names in _EXCLUDED.items()
             if rule in self._rules
         }
         self._recogniser = Recogniser(network, lambda number: on.get(number, True), barred)
         self._known: dict[tuple[int, ...], tuple[int, int] | None] = {}
-        guards = {n: (test.name, test.negated) for n, test in lexer.tests("_sempred").items()}
+        guards = {n: (test.name, test.negated) for n, test in lexer.predicates("_sempred").items()}
         spelling = read_network(_network_text(lexer))
         self._lexer = Lexer(spelling, guards, self._tokens)
-        self._spelling = _spelled(spelling)
-        self._of_names = self._recogniser.beginnings(self._rules["identifier"])
+        self._spelling = _read_spellings(spelling)
+        self._name_tokens = self._recogniser.first_tokens(self._rules["identifier"])
 
-    def refusal(self, text: str) -> Refusal | None:
+    def find_refusal(self, text: str) -> Refusal | None:
         """Return the place at which the grammar refuses a query; None if it accepts the query."""
-        plain = self._lexer.kinds(text)
-        if plain is not None and self._furthest(plain) is None and not may_be_malformed(text):
+        plain = self._lexer.fast_tokens(text)
+        if plain is not None and self._find_refused(plain) is None and not may_be_malformed(text):
             return None
         lexemes = self._lexer.tokens(text)
-        found = self._furthest(tuple([kind for kind, _, _ in lexemes]))
+        found = self._find_refused(tuple([kind for kind, _, _ in lexemes]))
         if found is None:
-            return self._malformed(text, lexemes)
+            return self._check_literals(text, lexemes)
         at, mask = found
         if at == len(lexemes):
             lexemes.append((0, len(text), len(text)))
         _, start, end = lexemes[at]
         return Refusal(start, end, text[start:end], tuple(self._expected(mask)))
 
-    def _furthest(self, kinds: tuple[int, ...]) -> tuple[int, int] | None:
+    def _find_refused(self, kinds: tuple[int, ...]) -> tuple[int, int] | None:
         if kinds not in self._known:
-            if len(self._known) >= _MOST:
+            if len(self._known) >= _CACHE_SIZE:
                 self._known.clear()
-            self._known[kinds] = self._recogniser.furthest(self._rules[_QUERY], kinds)
+            self._known[kinds] = self._recogniser.find_refused(self._rules[_QUERY], kinds)
         return self._known[kinds]
 
-    def _malformed(self, text: str, lexemes: Sequence[Lexeme]) -> Refusal | None:
-        found = malformed([text[start:end] for _, start, end in lexemes])
+    def _check_literals(self, text: str, lexemes: Sequence[Lexeme]) -> Refusal | None:
+        found = find_malformed([text[start:end] for _, start, end in lexemes])
         if found is None:
             return None
         (_, start, _), (_, _, end) = lexemes[found.start], lexemes[found.end - 1]
@@ -138,35 +141,33 @@ class SparkGrammar:
         name = 1 << self._tokens["IDENTIFIER"]
         if mask & name:
             yield "a name"
-            mask &= ~self._of_names
+            mask &= ~self._name_tokens
         for number in range(1, mask.bit_length()):
             if mask >> number & 1:
                 yield self._spelling.get(number) or self._names[number].replace("_", " ")
 
 
-def refusal_by_spark(text: str) -> Refusal | None:
-    """Return the place at which Spark's grammar refuses a query.
+def find_spark_refusal(text: str) -> Refusal | None:
+    """Return the place at which the installed Spark's grammar refuses a query.
 
-    Return None if the grammar accepts the query or is not available.
+    Returns:
+        None if the grammar accepts the query or is not available.
     """
-    installed = _installed()
+    installed = _installed_grammar()
     if installed.grammar is None:
         return None
     try:
-        return installed.grammar.refusal(text)
+        return installed.grammar.find_refusal(text)
     except Exception as error:  # Networks of other Sparks are data, whatever is wrong with them.
         installed.fail(error)
         return None
 
 
 def spark_grammar() -> SparkGrammar | None:
-    """Return the grammar of the installed Spark; None if it cannot be read."""
-    return _installed().grammar
+    return _installed_grammar().grammar
 
 
-class _Installed:
-    """The installed Spark's grammar, or None if it cannot be used."""
-
+class _InstalledGrammar:
     def __init__(self) -> None:
         self.grammar: SparkGrammar | None = None
         jar = spark_jar()
@@ -177,15 +178,15 @@ class _Installed:
                 parser = ClassFile(classes.read(f"{_PACKAGE}SqlBaseParser.class"))
                 lexer = ClassFile(classes.read(f"{_PACKAGE}SqlBaseLexer.class"))
             self.grammar = SparkGrammar(parser, lexer)
-            if not all(self.grammar.refusal(text) is None for text in _VALID):
+            if not all(self.grammar.find_refusal(text) is None for text in _VALID):
                 raise UnknownFormat("it refuses valid queries")
         except Exception as error:  # Classes of other Sparks are data, whatever is wrong with them.
             self.fail(error)
 
     def fail(self, error: Exception) -> None:
-        """Stop using the grammar, and record the reason for a warning in plans."""
+        """Stop using the grammar, and remember the reason for a warning in plans."""
         self.grammar = None
-        note_unusable(f"{type(error).__name__}: {error}".removesuffix(": "))
+        remember_unusable(f"{type(error).__name__}: {error}".removesuffix(": "))
 
 
 _VALID = (
@@ -195,19 +196,19 @@ _VALID = (
 
 
 @lru_cache(maxsize=1)
-def _installed() -> _Installed:
-    return _Installed()
+def _installed_grammar() -> _InstalledGrammar:
+    return _InstalledGrammar()
 
 
 def _network_text(one: ClassFile) -> str:
     return "".join(text for name, text in one.texts.items() if name.startswith("_serializedATN"))
 
 
-def _without_aliases(network: Network, rules: Mapping[str, int]) -> None:
+def _forbid_aliases(network: Network, rules: Mapping[str, int]) -> None:
     """Change Spark's rule for GROUP BY to refuse aliases, except after `|>`."""
     clause, named = rules["aggregationClause"], rules["namedExpression"]
     plain = rules["expression"]
-    own = [state for state, rule in enumerate(network.rule_of) if rule == clause]
+    own = [state for state, rule in enumerate(network.rule_by_state) if rule == clause]
     copies = {state: len(network.edges) + number for number, state in enumerate(own)}
     for state in own:
         copied = []
@@ -217,12 +218,12 @@ def _without_aliases(network: Network, rules: Mapping[str, int]) -> None:
                 edge = edge._replace(first=network.starts[plain], second=plain)
             copied.append(edge)
         network.edges.append(copied)
-        network.rule_of.append(clause)
+        network.rule_by_state.append(clause)
         if state in network.stops:
             network.stops.add(copies[state])
     start = copies[network.starts[clause]]
     for state, edges in enumerate(network.edges):
-        if network.rule_of[state] != rules["operatorPipeRightSide"]:
+        if network.rule_by_state[state] != rules["operatorPipeRightSide"]:
             network.edges[state] = [
                 edge._replace(first=start) if edge.kind == RULE and edge.second == clause else edge
                 for edge in edges
@@ -242,7 +243,7 @@ def _forbid_end_after(network: Network, rule: int, last: int, *, called: bool) -
     def skips(edge: Edge) -> bool:
         return edge.kind != RULE and not edge.symbols and ends(edge.target)
 
-    for state, of in enumerate(network.rule_of):
+    for state, of in enumerate(network.rule_by_state):
         for edge in list(network.edges[state]) if of == rule else ():
             symbols = ((edge.second, edge.second),) if edge.kind == RULE else edge.symbols
             if (edge.kind == RULE) != called or not any(x <= last <= y for x, y in symbols):
@@ -254,7 +255,7 @@ def _forbid_end_after(network: Network, rule: int, last: int, *, called: bool) -
                 network.edges[state].remove(edge)
 
 
-def _spelled(network: Network) -> dict[int, str]:
+def _read_spellings(network: Network) -> dict[int, str]:
     found: dict[int, str] = {}
     for token, start in zip(network.token_types, network.starts, strict=True):
         at, word, passed = start, "", {start}
@@ -316,7 +317,8 @@ class _State:
 class Lexer:
     """A lexer for Spark SQL.
 
-    `predicates` has each predicate's name and whether it is negated, by number.
+    Args:
+        predicates: Each predicate's name and whether it is negated, by number.
 
     Raises:
         UnknownFormat: The network uses an unknown predicate.
@@ -340,8 +342,8 @@ class Lexer:
         self._signs: dict[str, int] = {}
         self._pieces: dict[tuple[str, str], int | None] = {}
 
-    def kinds(self, text: str) -> tuple[int, ...] | None:
-        """Return the numbers of a text's tokens.
+    def fast_tokens(self, text: str) -> tuple[int, ...] | None:
+        """Return the numbers of a text's tokens, much faster than `tokens`.
 
         Returns:
             None if `tokens` must read the text: for comments, other characters than ASCII, types
@@ -354,7 +356,7 @@ class Lexer:
         try:
             kinds = [known[one] for one in pieces]
         except KeyError:
-            if len(known) >= _MOST:
+            if len(known) >= _CACHE_SIZE:
                 known.clear()
             known.update({one: self._kind(*one) for one in pieces if one not in known})
             kinds = [known[one] for one in pieces]
@@ -362,12 +364,12 @@ class Lexer:
 
     def _kind(self, piece: str, behind: str) -> int | None:
         """Return the number of a piece that is exactly one token; otherwise None."""
-        kind, *ends = self._longest(piece + behind, 0, 0)
+        kind, *ends = self._longest_token(piece + behind, 0, 0)
         is_special = kind in self._hidden or kind in self._opens
         return None if is_special or ends != [len(piece)] * 2 else kind
 
     def tokens(self, text: str) -> list[Lexeme]:
-        """Return a text's tokens, including an unclosed comment."""
+        """Return (number, start, end) of each token of a text, including an unclosed comment."""
         at, size, opened = 0, len(text), 0
         if text.isascii():
             upper = text.upper()
@@ -383,7 +385,7 @@ class Lexer:
             if end > 0:
                 kind = words(upper[at : end + 1], -1)
                 if kind < 0:
-                    kind, end = self._word(upper, at, end)
+                    kind, end = self._read_word(upper, at, end)
             else:
                 at = blanks.end()
                 if at == size:
@@ -396,9 +398,9 @@ class Lexer:
                         return found
                     at = end_of_comment
                     continue
-                kind, end = signs(sign, 0) or self._sign(sign), at + 1
+                kind, end = signs(sign, 0) or self._read_sign(sign), at + 1
                 if kind < 0:
-                    kind, end, _ = self._longest(upper, at, opened)
+                    kind, end, _ = self._longest_token(upper, at, opened)
             if kind not in hidden:
                 found.append((kind, at, end))
             if kind in opens:
@@ -407,27 +409,26 @@ class Lexer:
                 opened = max(0, opened - 1)
             at = end
 
-    def _sign(self, text: str) -> int:
+    def _read_sign(self, text: str) -> int:
         """Return the number of a one-character token, or -1 if the token may be longer."""
-        state = self._reached(self._start, text[0])
+        state = self._next_state(self._start, text[0])
         kind, guard = state.accepts[0] if state is not None and state.accepts else (-1, 0)
-        if len(text) < 2 or state is None or guard is not None or self._reached(state, text[1]):
+        if len(text) < 2 or state is None or guard is not None or self._next_state(state, text[1]):
             kind = -1
-        if len(self._signs) >= _MOST:
+        if len(self._signs) >= _CACHE_SIZE:
             self._signs.clear()
         self._signs[text] = kind
         return kind
 
-    def _word(self, text: str, at: int, end: int) -> tuple[int, int]:
-        """Return the number and the end of a token that begins with a letter or a space."""
-        kind, ends, stopped = self._longest(text, at, 0)  # No type is closed by a word.
+    def _read_word(self, text: str, at: int, end: int) -> tuple[int, int]:
+        kind, ends, stopped = self._longest_token(text, at, 0)  # No type is closed by a word.
         if ends == stopped == end:
-            if len(self._words) >= _MOST:
+            if len(self._words) >= _CACHE_SIZE:
                 self._words.clear()
             self._words[text[at : end + 1]] = kind
         return kind, ends
 
-    def _longest(self, text: str, at: int, opened: int) -> tuple[int, int, int]:
+    def _longest_token(self, text: str, at: int, opened: int) -> tuple[int, int, int]:
         """Find the longest token at an offset.
 
         Returns:
@@ -442,13 +443,13 @@ class Lexer:
                     break
             if at == size:
                 break
-            state = self._reached(state, text[at])
+            state = self._next_state(state, text[at])
             if state is None:
                 break
             at += 1
         return kind, end, at
 
-    def _reached(self, state: _State, symbol: str) -> _State | None:
+    def _next_state(self, state: _State, symbol: str) -> _State | None:
         moves = state.moves
         if symbol not in moves:
             moves[symbol] = self._move(state, symbol)
@@ -464,7 +465,7 @@ class Lexer:
             for rule, start in enumerate(self._network.starts)
             if self._network.token_types[rule] not in (0, self._comment)
         }
-        return self._closed([(start, (), rule) for rule, start in rules.items()])
+        return self._create_state([(start, (), rule) for rule, start in rules.items()])
 
     def _move(self, state: _State, symbol: str) -> _State | None:
         code = ord(symbol)
@@ -474,9 +475,9 @@ class Lexer:
             for edge in self._network.edges[at]
             if any(low <= code <= high for low, high in edge.symbols)
         ]
-        return self._closed(reached) if reached else None
+        return self._create_state(reached) if reached else None
 
-    def _closed(self, configs: list[_Config]) -> _State:
+    def _create_state(self, configs: list[_Config]) -> _State:
         network = self._network
         found: dict[_Config, None] = {}
         accepts: dict[tuple[int, int | None], None] = {}

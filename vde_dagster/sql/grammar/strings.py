@@ -17,10 +17,10 @@ _KEPT = "%_"
 """Characters in front of which LIKE needs the backslash, which Spark therefore keeps."""
 
 
-def string_value(written: str) -> str | None:
-    r"""Return the value of a literal as written, or None if it contains more than strings.
+def read_string(written: str) -> str | None:
+    r"""Return the value of a string literal as written; None if the text is not only strings.
 
-    >>> string_value("'to' 'day'"), string_value(r"'\u0074oday'"), string_value(r"r'\d'")
+    >>> read_string("'to' 'day'"), read_string(r"'\u0074oday'"), read_string(r"r'\d'")
     ('today', 'today', '\\d')
     """
     values: list[str] = []
@@ -37,12 +37,12 @@ def string_value(written: str) -> str | None:
             if found is None or found["raw"]:
                 return None
             inner = found["single"] if found["single"] is not None else found["double"]
-            values.append(_unescaped(inner, found[0][-1]))
+            values.append(_unescape(inner, found[0][-1]))
         at = found.end()
     return "".join(values)
 
 
-def _unescaped(inner: str, quote: str) -> str:
+def _unescape(inner: str, quote: str) -> str:
     def value(found: re.Match[str]) -> str:
         short, long, octal, single, doubled = found.groups()
         if doubled is not None:

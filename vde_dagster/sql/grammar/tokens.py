@@ -35,7 +35,7 @@ MARK = "\ue000"
 """Suffix of names of functions that SQLGlot's parser knows: a private-use character."""
 
 
-def like(token: Token, kind: TokenType, text: str) -> Token:
+def make_token(token: Token, kind: TokenType, text: str) -> Token:
     """Create a token at the position of another token."""
     return Token(kind, text, token.line, token.col, token.start, token.end)
 
@@ -51,18 +51,18 @@ def type_end(tokens: Sequence[Token], index: int) -> int:
     return index + 1
 
 
-def _retext(token: Token, kind: TokenType, text: str) -> None:
+def _change(token: Token, kind: TokenType, text: str) -> None:
     token.token_type = kind
     token.text = text
 
 
-_NOTED = (
+_CHECKED = (
     _STRINGS
     | _PREFIXED
     | GENERIC
     | {*(T.NUMBER, T.INTERVAL, T.GT, T.COLON, T.COLLATE, T.UNKNOWN, T.PLUS)}
 )
-_NOTED_BEHIND = _STRINGS | {T.L_PAREN}
+_CHECKED_BEFORE = _STRINGS | {T.L_PAREN}
 """Tokens that need a check, and tokens that cause a check of the token before them."""
 _BEFORE_SIGN = COMPARISONS | {
     *(T.STAR, T.SLASH, T.MOD, T.DIV, T.PLUS, T.DASH, T.DPIPE, T.AMP, T.CARET, T.PIPE, T.TILDE),
@@ -71,11 +71,12 @@ _BEFORE_SIGN = COMPARISONS | {
 """Further tokens after which a plus is a sign."""
 
 
-class AsWritten(NamedTuple):
+class WrittenTokens(NamedTuple):
     """Tokens for SQLGlot's parser, with offsets in the original text.
 
     Args:
-        doubt: Syntax that the tokens cannot represent, or None.
+        doubt: Syntax that the tokens cannot represent, or None. If it is set, the query is compared
+            as text.
     """
 
     tokens: list[Token]
@@ -83,12 +84,12 @@ class AsWritten(NamedTuple):
     doubt: str | None
 
 
-def as_written(text: str, tokens: Iterable[Token]) -> AsWritten:
+def keep_written_text(text: str, tokens: Iterable[Token]) -> WrittenTokens:
     """Convert SQLGlot's tokens, in place, to tokens that keep the original text."""
-    return _Reader(text, list(tokens)).read()
+    return _TokenRewriter(text, list(tokens)).read()
 
 
-class _Reader:
+class _TokenRewriter:
     def __init__(self, text: str, tokens: list[Token]) -> None:
         self._text = text
         self._in = tokens
@@ -96,21 +97,21 @@ class _Reader:
         self._kinds.append(None)
         self._out: list[Token] = []
         self._doubt: str | None = None
-        self._calls = Calls(tokens)
+        self._calls = CallRenamer(tokens)
 
-    def read(self) -> AsWritten:
+    def read(self) -> WrittenTokens:
         tokens, kinds, out, text = self._in, self._kinds, self._out, self._text
         calls, changes = self._calls, self._calls.changes
         index, size = 0, len(tokens)
         while index < size:
             token, kind, following = tokens[index], kinds[index], kinds[index + 1]
-            if kind not in _NOTED and following not in _NOTED_BEHIND and not changes:
+            if kind not in _CHECKED and following not in _CHECKED_BEFORE and not changes:
                 out.append(token)
                 index += 1
                 continue
             if kind in _STRINGS:
                 index, written = _string_run(text, tokens, index)
-                _retext(token, T.STRING, written)
+                _change(token, T.STRING, written)
                 out.append(token)
                 continue
             change = changes.get(index)
@@ -126,9 +127,9 @@ class _Reader:
             elif kind in _PREFIXED:
                 out += _prefixed_literal(text, token)
             elif kind == T.PLUS:
-                out.append(self._plus(token))
+                out.append(self._replace_plus(token))
             elif following == T.L_PAREN:
-                calls.before_bracket(index)
+                calls.rename_call(index)
                 out.append(token)
             elif following in _STRINGS and token.text.upper() in _LITERAL_TYPES:
                 index, written = _string_run(text, tokens, index + 1)
@@ -139,10 +140,10 @@ class _Reader:
                 out += made
                 continue
             elif kind == T.GT and following == T.GT:
-                index = self._shift(index)
+                index = self._replace_shift(index)
                 continue
             elif kind == T.COLON:
-                index = self._path(index)
+                index = self._replace_path(index)
                 continue
             elif following == T.LT and kind in GENERIC:
                 end = type_end(tokens, index)
@@ -152,7 +153,7 @@ class _Reader:
             else:
                 self._keep_token(token, kind)
             index += 1
-        return AsWritten(out, self._doubt or calls.doubt)
+        return WrittenTokens(out, self._doubt or calls.doubt)
 
     def _keep_token(self, token: Token, kind: TokenType | None) -> None:
         if kind == T.COLLATE:
@@ -160,29 +161,29 @@ class _Reader:
         elif kind == T.UNKNOWN:
             before = [t.token_type for t in self._out[-2:]]
             if before[-1:] == [T.IS] or before == [T.IS, T.NOT]:
-                _retext(token, T.STRING, "UNKNOWN")
+                _change(token, T.STRING, "UNKNOWN")
         self._out.append(token)
 
-    def _plus(self, token: Token) -> Token:
+    def _replace_plus(self, token: Token) -> Token:
         """Replace a unary plus by the token of the operator `|/`."""
         before = self._out[-1].token_type if self._out else None
         signs = before in _BEFORE_OPERAND or before in _BEFORE_SIGN
         # SQLGlot would drop the plus, and Spark has no `|/`, so the token can represent only a
         # plus. The plus has a meaning: `+x` converts texts and NULL to DOUBLE, and `+1` is neither
         # a position in ORDER BY nor a literal for the precision of DECIMAL arithmetic.
-        return like(token, T.PIPE_SLASH, "+") if signs else token
+        return make_token(token, T.PIPE_SLASH, "+") if signs else token
 
-    def _shift(self, index: int) -> int:
-        """Replace the operator `>>>` by the token `??`."""
+    def _replace_shift(self, index: int) -> int:
+        """Replace the operator `>>>`, which SQLGlot cannot read, by the token `??`."""
         # SQLGlot cannot read `>>>`, and Spark has no operator `??`.
         run = self._in[index : index + 3]
         if [t.token_type for t in run] == [T.GT] * 3 and run[2].end == run[0].start + 2:
-            self._out.append(like(run[0], T.DQMARK, "??"))
+            self._out.append(make_token(run[0], T.DQMARK, "??"))
             return index + 3
         self._out.append(self._in[index])
         return index + 1
 
-    def _path(self, index: int) -> int:
+    def _replace_path(self, index: int) -> int:
         """Rewrite `v:a.b[0]`, a path in a VARIANT, as `v[':a.b[0]']`."""
         tokens, end = self._in, index + 1
         kinds = [token.token_type for token in self._out[-2:]]
@@ -204,9 +205,9 @@ class _Reader:
                 break
         path = "".join(self._text[token.start : token.end + 1] for token in tokens[index:end])
         self._out += [
-            like(tokens[index], T.L_BRACKET, "["),
-            like(tokens[index], T.STRING, path),
-            like(tokens[index], T.R_BRACKET, "]"),
+            make_token(tokens[index], T.L_BRACKET, "["),
+            make_token(tokens[index], T.STRING, path),
+            make_token(tokens[index], T.R_BRACKET, "]"),
         ]
         return end
 
@@ -237,7 +238,7 @@ _KEYWORDS = {
     "POSITION": ("IN",),
 }
 _SIDES = frozenset({"BOTH", "LEADING", "TRAILING"})
-_KEPT = frozenset({"CAST", "TRY_CAST"})
+_UNCHANGED = frozenset({"CAST", "TRY_CAST"})
 
 
 @lru_cache(maxsize=1)
@@ -247,11 +248,11 @@ def _functions_with_syntax() -> frozenset[str]:
 
     names = {*SparkParser.FUNCTIONS, *SparkParser.FUNCTION_PARSERS}
     names |= {*SparkParser.NO_PAREN_FUNCTION_PARSERS, "STRUCT", "ARRAY", "MAP", "INTERVAL"}
-    return frozenset(names - _KEPT - {"CASE", "VALUES"})
+    return frozenset(names - _UNCHANGED - {"CASE", "VALUES"})
 
 
-class Calls:
-    """Renames the calls of one query.
+class CallRenamer:
+    """Renames calls in the tokens of a query, so that SQLGlot does not convert them.
 
     Attributes:
         changes: Functions that change a later token, by its index.
@@ -265,7 +266,7 @@ class Calls:
         self._known = _functions_with_syntax()
         self._closing: dict[int, int] | None = None
 
-    def before_bracket(self, index: int) -> None:
+    def rename_call(self, index: int) -> None:
         """Rename the function whose name is before a bracket."""
         token = self._in[index]
         kind, name = token.token_type, token.text.upper()
@@ -280,7 +281,7 @@ class Calls:
                 self.doubt = "an operator after LIKE ANY"
         # `WINDOW w AS (…)` has a name between the word and the bracket.
         known = name in self._known or kind == T.WINDOW or name.lower() in WITH_UNIT
-        if not known or (index and self._is_no_call(index, name)):
+        if not known or (index and self._is_not_a_call(index, name)):
             return
         if kind != T.IDENTIFIER:
             token.token_type = T.VAR
@@ -290,7 +291,7 @@ class Calls:
         elif name.lower() in WITH_UNIT:
             self._unit_argument(index)
 
-    def _is_no_call(self, index: int, name: str) -> bool:
+    def _is_not_a_call(self, index: int, name: str) -> bool:
         before = self._in[index - 1]
         kind = before.token_type
         if kind in _NO_CALL_BEHIND and before.text.upper() not in ("OUTER", "VIEW"):
@@ -353,11 +354,11 @@ class Calls:
             side = first.text.upper()
             token.text = f"trim {side.lower() if side in _SIDES else 'both'}{MARK}"
             if side in _SIDES:
-                self.changes[inside[0]] = _away
+                self.changes[inside[0]] = _remove
                 if borders[0] == inside[1]:  # TRIM(BOTH FROM s)
-                    self.changes[borders.pop(0)] = _away
+                    self.changes[borders.pop(0)] = _remove
         for border in borders:
-            self.changes[border] = lambda token: _retext(token, T.COMMA, ",")
+            self.changes[border] = lambda token: _change(token, T.COMMA, ",")
 
     def _unit_argument(self, index: int) -> None:
         """Turn the unit of `TIMESTAMPADD(DAY, 1, ts)` into a string."""
@@ -369,10 +370,10 @@ class Calls:
 
 def _as_string(token: Token) -> None:
     if token.token_type not in _STRINGS:
-        _retext(token, T.STRING, token.text.lower())
+        _change(token, T.STRING, token.text.lower())
 
 
-def _away(token: Token) -> None:
+def _remove(token: Token) -> None:
     token.token_type = T.SPACE
 
 
@@ -405,10 +406,10 @@ def _string_run(text: str, tokens: list[Token], index: int) -> tuple[int, str]:
 def _literal_call(token: Token, name: str, text: str) -> list[Token]:
     """Write a typed literal, such as `DATE '2020-01-01'`, as a call with its text as argument."""
     return [
-        like(token, T.VAR, f"{name} literal{MARK}"),
-        like(token, T.L_PAREN, "("),
-        like(token, T.STRING, text),
-        like(token, T.R_PAREN, ")"),
+        make_token(token, T.VAR, f"{name} literal{MARK}"),
+        make_token(token, T.L_PAREN, "("),
+        make_token(token, T.STRING, text),
+        make_token(token, T.R_PAREN, ")"),
     ]
 
 
@@ -416,7 +417,7 @@ def _prefixed_literal(text: str, token: Token) -> list[Token]:
     """Convert the literal `X'1F'` to a call, in the same way as `X '1F'`."""
     written = text[token.start : token.end + 1]
     if "'" not in written and '"' not in written:
-        return [like(token, T.VAR, written)]  # 0x1F, which is a name in Spark.
+        return [make_token(token, T.VAR, written)]  # 0x1F, which is a name in Spark.
     begin = min(written.find(quote) for quote in "'\"" if quote in written)
     return _literal_call(token, written[:begin].lower(), _single_quoted(written[begin:]))
 
@@ -461,7 +462,6 @@ def _interval_literal(text: str, tokens: list[Token], index: int) -> tuple[int, 
 
 
 def _single_quoted(piece: str) -> str:
-    """Replace the double quotes of a plain string by single quotes."""
     if piece[0] == '"' and "'" not in piece and "\\" not in piece and '"' not in piece[1:-1]:
         return f"'{piece[1:-1]}'"
     return piece

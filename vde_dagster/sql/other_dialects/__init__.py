@@ -16,8 +16,7 @@ class Unwritable(ValueError):
     """The query has a form without an equivalent in Spark.
 
     Args:
-        types: Names of types, in capitals. The error is located at the first of these names in the
-            query.
+        types: Names of types, in capitals; the error is located at the first of them in the query.
 
     Attributes:
         function: Name of a function that is not in the list of verified functions, or None.
@@ -31,7 +30,7 @@ class Unwritable(ValueError):
         self.start: int | None = None
 
     def at_node(self, node: exp.Expr) -> Unwritable:
-        """Set `start` to the position of a node unless it is set, and return this error."""
+        """Set `start` to a node's offset unless it is set, and return this error."""
         if self.start is None:
             starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
             self.start = node.meta.get("start", min(starts, default=None))

@@ -1,4 +1,8 @@
-"""Helpers for the rules that rewrite trees of other dialects."""
+"""Helpers for the rules that rewrite trees of other dialects.
+
+A rule is called with a node and its dialect. It returns the node's replacement, or None to keep the
+node, and raises Unwritable if the node has no equivalent in Spark.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +10,23 @@ from sqlglot import exp
 
 from vde_dagster.sql.reading import parse_plain
 
-Made = exp.Expr | None
+Replacement = exp.Expr | None
 """The replacement of a part of a query, or None if the part stays unchanged."""
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
-    """Return a call of a Spark function with copies of the arguments."""
+    """Create a call of a Spark function with copies of the arguments."""
     return exp.Anonymous(this=name, expressions=[one.copy() for one in arguments])
 
 
 def cast(value: exp.Expr, kind: str) -> exp.Cast:
-    """Return a cast to a Spark SQL type."""
     return exp.cast(value, kind, dialect="spark")
 
 
 def fill_template(template: str, **parts: exp.Expr | str) -> exp.Expr:
-    """Parse a Spark SQL template, and replace each column by the part of the same name.
+    """Parse a Spark SQL template, and replace each column by the part with its name.
 
-    A part given as a str becomes a string literal.
+    A part that is a str becomes a string literal.
     """
     tree = parse_plain(template)
     for column in list(tree.find_all(exp.Column)):

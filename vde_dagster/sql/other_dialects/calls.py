@@ -23,11 +23,11 @@ from vde_dagster.sql.other_dialects import (
     texts,
     values,
 )
-from vde_dagster.sql.other_dialects.building import Made, call, cast
+from vde_dagster.sql.other_dialects.building import Replacement, call, cast
 
 
-def with_spark_calls(tree: exp.Expr, dialect: str) -> exp.Expr:
-    """Rewrite calls for Spark, in place; raise Unwritable if Spark does not have a form."""
+def rewrite_calls(tree: exp.Expr, dialect: str) -> exp.Expr:
+    """Rewrite a tree in place by the rules of all modules; return the new root."""
     if dialect in SPARKS:
         return tree
     lists.note_subscripts(tree, dialect)
@@ -47,12 +47,8 @@ def with_spark_calls(tree: exp.Expr, dialect: str) -> exp.Expr:
     return tree
 
 
-def _struct(node: exp.Struct | exp.StarMap, dialect: str) -> None:
-    """Name the fields of structs after their columns.
-
-    Raises:
-        Unwritable: The dialect is Snowflake, which leaves out keys without a value.
-    """
+def _name_fields(node: exp.Struct | exp.StarMap, dialect: str) -> None:
+    """Name the fields of structs after their columns; refuse Snowflake's, which omit NULLs."""
     if dialect == "snowflake":
         raise Unwritable("OBJECT_CONSTRUCT")
     named = [
@@ -65,62 +61,57 @@ def _struct(node: exp.Struct | exp.StarMap, dialect: str) -> None:
         node.set("expressions", named)
 
 
-def _local_time(instant: exp.Expr, zone: exp.Expr) -> exp.Expr:
-    """Return the local time of an instant in a zone."""
-    # Sessions are in UTC.
+def _to_local_time(instant: exp.Expr, zone: exp.Expr) -> exp.Expr:
+    """Convert an instant to the local time in a zone. Sessions of Spark are in UTC."""
     return call("FROM_UTC_TIMESTAMP", cast(instant, "TIMESTAMP"), zone)
 
 
-def _instant(local_time: exp.Expr, zone: exp.Expr) -> exp.Expr:
+def _to_instant(local_time: exp.Expr, zone: exp.Expr) -> exp.Expr:
     return call("TO_UTC_TIMESTAMP", cast(local_time, "TIMESTAMP"), zone)
 
 
-def _date(node: exp.Date, dialect: str) -> Made:
+def _rewrite_date(node: exp.Date, dialect: str) -> Replacement:
     if node.this is None or node.expressions:
         return None
     zone = node.args.get("zone")
-    return exp.cast(node.this if zone is None else _local_time(node.this, zone), "DATE")
+    return exp.cast(node.this if zone is None else _to_local_time(node.this, zone), "DATE")
 
 
-def _timestamp(node: exp.Timestamp, dialect: str) -> Made:
+def _rewrite_timestamp(node: exp.Timestamp, dialect: str) -> Replacement:
     if node.this is None:
         return None
     zone = node.args.get("zone")
     if zone is None:
         return cast(node.this, "TIMESTAMP")
-    return _instant(node.this, zone) if dialect == "bigquery" else None
+    return _to_instant(node.this, zone) if dialect == "bigquery" else None
 
 
-def _current_date(node: exp.CurrentDate, dialect: str) -> Made:
+def _rewrite_current_date(node: exp.CurrentDate, dialect: str) -> Replacement:
     if node.this is None:
         return None
-    return exp.cast(_local_time(exp.CurrentTimestamp(), node.this), "DATE")
+    return exp.cast(_to_local_time(exp.CurrentTimestamp(), node.this), "DATE")
 
 
-_LOCAL_TIMES = frozenset({"duckdb", "postgres", "redshift"})
+_HAVE_LOCAL_TIMES = frozenset({"duckdb", "postgres", "redshift"})
 """Dialects in which AT TIME ZONE converts local times one way and instants the other."""
 _LOCAL, _EITHER = "vde_local", "vde_either"
 _UTC = frozenset({"utc", "etc/utc", "gmt", "z"})
 
 
-def _in_zone(node: exp.AtTimeZone, dialect: str) -> Made:
-    """Rewrite AT TIME ZONE if it is certain whether it converts to the zone or from the zone.
-
-    Raises:
-        Unwritable: The value comes from another AT TIME ZONE and its type is unknown.
-    """
-    if dialect not in _LOCAL_TIMES:
+def _rewrite_at_time_zone(node: exp.AtTimeZone, dialect: str) -> Replacement:
+    """Rewrite AT TIME ZONE if it is certain whether it converts to or from the zone."""
+    if dialect not in _HAVE_LOCAL_TIMES:
         return None
     value, zone = node.this.unnest(), node.args["zone"]
     if value.meta.get(_EITHER):
         raise Unwritable("AT TIME ZONE twice, of a value of an unknown type")
     cast_to = value.to.this if isinstance(value, exp.Cast) else None
     if value.meta.get(_LOCAL) or cast_to in (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ):
-        return _instant(value, zone)
+        return _to_instant(value, zone)
     made = value.name.upper() if isinstance(value, exp.Anonymous) else ""
     zoned = cast_to in (exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ)
     if zoned or made in ("NOW", "TO_UTC_TIMESTAMP") or isinstance(value, exp.CurrentTimestamp):
-        local = _local_time(value, zone)
+        local = _to_local_time(value, zone)
         local.meta[_LOCAL] = True
         return local
     if zone.is_string and zone.name.lower() in _UTC:  # Sessions are in UTC.
@@ -130,31 +121,28 @@ def _in_zone(node: exp.AtTimeZone, dialect: str) -> Made:
     return None
 
 
-def _moved(node: exp.Add | exp.Sub, dialect: str) -> Made:
-    """Rewrite a date plus an interval as a timestamp."""
-    # In Spark, the result would be a date.
+def _add_interval(node: exp.Add | exp.Sub, dialect: str) -> Replacement:
+    """Rewrite a date plus an interval as a timestamp; in Spark, the sum would be a date."""
     cast_to = node.parent.to.this if isinstance(node.parent, exp.Cast) else None
-    if dialect not in _LOCAL_TIMES or cast_to in (exp.DType.DATE, exp.DType.TIMESTAMP):
+    if dialect not in _HAVE_LOCAL_TIMES or cast_to in (exp.DType.DATE, exp.DType.TIMESTAMP):
         return None
     if isinstance(node.parent, exp.Add | exp.Sub):
         return None
     sides = [one.unnest() for one in node.flatten()] if isinstance(node, exp.Add) else []
     sides = sides or [node.this.unnest(), node.expression.unnest()]
-    lengths = [isinstance(one, exp.Interval) or _is_length(one) for one in sides]
+    lengths = [isinstance(one, exp.Interval) or _is_product_with_interval(one) for one in sides]
     if not any(lengths) or all(lengths):
         return None
     return cast(node.copy(), "TIMESTAMP")
 
 
-def _is_length(value: exp.Expr) -> bool:
-    """Return whether a value is a product with an INTERVAL, such as `2 * INTERVAL 1 DAY`."""
+def _is_product_with_interval(value: exp.Expr) -> bool:
     inner = [value.this, value.expression] if isinstance(value, exp.Mul) else []
     return any(isinstance(one.unnest(), exp.Interval) for one in inner)
 
 
-def _negated(node: exp.Is, dialect: str) -> Made:
-    """Rewrite `x IS NOT y` as `NOT x IS y`."""
-    # SQLGlot uses this form for Spark.
+def _rewrite_is_not(node: exp.Is, dialect: str) -> Replacement:
+    """Rewrite `x IS NOT y` as `NOT x IS y`, which SQLGlot can write for Spark."""
     if not node.args.get("negate"):
         return None
     made = exp.Not(this=exp.Is(this=node.this, expression=node.expression))
@@ -165,7 +153,7 @@ def _negated(node: exp.Is, dialect: str) -> Made:
     return exp.paren(made) if inside else made
 
 
-_BOUNDARIES = frozenset({"duckdb", "redshift", "tsql", "fabric", "clickhouse"})
+_COUNT_BOUNDARIES = frozenset({"duckdb", "redshift", "tsql", "fabric", "clickhouse"})
 """Dialects whose DATEDIFF always counts boundaries of units; SQLGlot marks other such calls."""
 _SUNDAY_WEEKS = frozenset({"bigquery", "tsql", "fabric", "mysql"})
 """Dialects whose weeks begin on Sunday by default; newer SQLGlot marks BigQuery's."""
@@ -183,10 +171,11 @@ _SPARK_UNITS = frozenset(
 )
 
 
-def _boundaries(node: exp.DateDiff | exp.TsOrDsDiff | exp.DatetimeDiff, dialect: str) -> Made:
-    """Rewrite a DATEDIFF that counts unit boundaries."""
-    # Spark's DATEDIFF counts whole units.
-    counts = isinstance(node, exp.DatetimeDiff) or dialect in _BOUNDARIES
+def _count_boundaries(
+    node: exp.DateDiff | exp.TsOrDsDiff | exp.DatetimeDiff, dialect: str
+) -> Replacement:
+    """Rewrite a DATEDIFF that counts unit boundaries; Spark's DATEDIFF counts whole units."""
+    counts = isinstance(node, exp.DatetimeDiff) or dialect in _COUNT_BOUNDARIES
     if not (counts or node.args.get("date_part_boundary")):
         return None
     asked = node.args.get("unit")
@@ -216,8 +205,8 @@ _NULLS_IN_JSON = frozenset({"duckdb", "bigquery"})
 """Dialects whose JSON of a struct contains NULLs, which Spark omits by default."""
 
 
-def _json(node: exp.Expr, dialect: str) -> Made:
-    """Rewrite TO_JSON with an option that keeps NULL fields."""
+def _keep_nulls_in_json(node: exp.Expr, dialect: str) -> Replacement:
+    """Rewrite TO_JSON so that it keeps fields that are NULL."""
     value: exp.Expr | None = None
     if dialect not in _NULLS_IN_JSON:
         return None
@@ -233,9 +222,8 @@ def _json(node: exp.Expr, dialect: str) -> Made:
     return call("TO_JSON", value, call("MAP", *words))
 
 
-def _null_with_nulls(node: exp.Greatest | exp.Least, dialect: str) -> Made:
-    """Make GREATEST and LEAST NULL if an argument is NULL."""
-    # Spark ignores such arguments.
+def _keep_null(node: exp.Greatest | exp.Least, dialect: str) -> Replacement:
+    """Make GREATEST and LEAST NULL if an argument is NULL; Spark ignores such arguments."""
     given = [node.this, *node.expressions]
     if node.args.get("ignore_nulls") is not False or len(given) < 2:
         return None
@@ -245,33 +233,29 @@ def _null_with_nulls(node: exp.Greatest | exp.Least, dialect: str) -> Made:
     return exp.Case(ifs=[exp.If(this=any_null, true=exp.Null())], default=among)
 
 
-def _whole_name(node: exp.Dayname | exp.Monthname, dialect: str) -> Made:
-    """Rewrite DAYNAME and MONTHNAME, which return the whole name in DuckDB and MySQL."""
+def _rewrite_name(node: exp.Dayname | exp.Monthname, dialect: str) -> Replacement:
     if dialect not in ("duckdb", "mysql") or node.args.get("abbreviated"):
         return None
     letters = exp.Literal.string("EEEE" if isinstance(node, exp.Dayname) else "MMMM")
     return call("DATE_FORMAT", node.this.copy(), letters)
 
 
-def _format_second(node: exp.TimeToStr, dialect: str) -> Made:
-    """Swap the arguments of DuckDB's `strftime('%Y', day)`."""
+def _swap_format(node: exp.TimeToStr, dialect: str) -> Replacement:
+    """Swap the arguments of `strftime('%Y', day)`; DuckDB allows both orders."""
     form, value = node.this, node.args["format"]
-    # DuckDB allows both orders of the arguments.
     if dialect != "duckdb" or not form.is_string or value.is_string:
         return None
     return exp.TimeToStr(this=value.copy(), format=form.copy())
 
 
-def _in_brackets(node: exp.Binary, dialect: str) -> Made:
-    """Put brackets around an operator inside another operator, to keep their grouping."""
+def _add_brackets(node: exp.Binary, dialect: str) -> Replacement:
     parent = node.parent
     around = isinstance(parent, exp.Binary | exp.Neg | exp.Not)
     return exp.paren(node.copy()) if around and type(parent) is not type(node) else None
 
 
-def _week_of_sunday(node: exp.Expr, dialect: str) -> Made:
-    """Rewrite a truncation to weeks that begin on Sunday."""
-    # Spark's weeks begin on Monday.
+def _truncate_to_sunday(node: exp.Expr, dialect: str) -> Replacement:
+    """Rewrite a truncation to weeks that begin on Sunday; Spark's begin on Monday."""
     unit = node.args.get("unit")
     if unit is None:
         return None
@@ -300,42 +284,46 @@ _NAMES = {
 }
 
 
-def _named(node: exp.Anonymous, dialect: str) -> Made:
-    """Rewrite a call of a function that SQLGlot has no class for, by the function's name."""
+def _rewrite_by_name(node: exp.Anonymous, dialect: str) -> Replacement:
+    """Rewrite a call of a function that has no class in SQLGlot."""
     given, name = node.expressions, node.name.upper()
     one = given[0] if len(given) == 1 else None
     if one is not None and dialect == "snowflake" and name in ("TO_TIMESTAMP", "TO_TIMESTAMP_NTZ"):
-        return dates.from_text(one, "TIMESTAMP")
+        return dates.parse_time(one, "TIMESTAMP")
     if dialect == "duckdb" and name == "PRINTF":
-        return texts.printed(node)
+        return texts.rewrite_printf(node)
     if one is not None and dialect == "duckdb" and name == "WEEKDAY":
         return _day_from_sunday(one)
     if one is not None and dialect == "duckdb" and name in ("MILLISECOND", "MICROSECOND"):
-        return dates.part(name, one, dialect)
+        return dates.extract_part(name, one, dialect)
     dated = dialect == "duckdb" and name in ("DATE_PART", "DATEPART") and len(given) == 2
-    return _part(given[0].name.upper(), given[1], dialect) if dated and given[0].is_string else None
+    return (
+        _extract_part(given[0].name.upper(), given[1], dialect)
+        if dated and given[0].is_string
+        else None
+    )
 
 
-def _extract(node: exp.Extract, dialect: str) -> Made:
+def _rewrite_extract(node: exp.Extract, dialect: str) -> Replacement:
     if not (isinstance(node.this, exp.Var | exp.Identifier | exp.Column) or node.this.is_string):
         return None
-    return _part(node.name.upper(), node.expression, dialect)
+    return _extract_part(node.name.upper(), node.expression, dialect)
 
 
-def _part(unit: str, value: exp.Expr, dialect: str) -> exp.Expr:
-    """Rewrite a part of a date with the dialect's numbers for days and weeks."""
+def _extract_part(unit: str, value: exp.Expr, dialect: str) -> exp.Expr:
+    """Rewrite EXTRACT of a part of a date, with the dialect's numbers for days and weeks."""
     if unit in _ISO_DAYS or (unit in _DAYS and dialect in _ISO):
         return _day_from_monday(value)
     if unit in _DAYS:
         zero = dialect in _FROM_ZERO
         return _day_from_sunday(value) if zero else call("DAYOFWEEK", value.copy())
     if unit == "EPOCH":
-        return _seconds(value)
+        return _to_seconds(value)
     if unit == "WEEK" and dialect in _SUNDAY_WEEKS:
         raise Unwritable("weeks that begin on Sunday")
     if unit == "DATE":
         return exp.cast(value, "DATE")
-    return dates.part(_NAMES.get(unit, unit), value, dialect)
+    return dates.extract_part(_NAMES.get(unit, unit), value, dialect)
 
 
 def _day_from_sunday(value: exp.Expr) -> exp.Expr:
@@ -348,12 +336,11 @@ def _day_from_monday(value: exp.Expr) -> exp.Expr:
     return exp.paren(exp.Add(this=day, expression=exp.Literal.number(1)))
 
 
-def _epoch(node: exp.TimeToUnix, dialect: str) -> Made:
-    """Rewrite DuckDB's epoch(), which returns seconds with fractions."""
-    return _seconds(node.this) if dialect in ("duckdb", "trino", "athena") else None
+def _rewrite_epoch(node: exp.TimeToUnix, dialect: str) -> Replacement:
+    return _to_seconds(node.this) if dialect in ("duckdb", "trino", "athena") else None
 
 
-def _seconds(value: exp.Expr) -> exp.Expr:
+def _to_seconds(value: exp.Expr) -> exp.Expr:
     """Convert a time to seconds since 1970, or a time difference to seconds, with fractions."""
     inner = value.unnest()
     ends = [value]
@@ -367,101 +354,101 @@ def _seconds(value: exp.Expr) -> exp.Expr:
     )
 
 
-_RULES: list[tuple[tuple[type[exp.Expr], ...], Callable[..., Made]]] = [
-    ((exp.DataType,), numbers.number_type),
+_RULES: list[tuple[tuple[type[exp.Expr], ...], Callable[..., Replacement]]] = [
+    ((exp.DataType,), numbers.set_precision),
     ((exp.WithinGroup, exp.PercentileCont), percentiles.percentile),
-    ((exp.Struct, exp.StarMap), _struct),
-    ((exp.Bracket,), lists.subscript),
-    ((exp.GenerateSeries,), lists.series),
-    ((exp.ArraySize,), lists.size),
-    ((exp.ArrayToString,), lists.joined_elements),
-    ((exp.Limit, exp.Fetch), lists.require_all_values),
-    ((exp.Date,), _date),
-    ((exp.Timestamp,), _timestamp),
-    ((exp.CurrentDate,), _current_date),
-    ((exp.AtTimeZone,), _in_zone),
-    ((exp.Sub,), dates.days_between),
-    ((exp.DateAdd, exp.DateSub), dates.added_interval),
-    ((exp.DateAdd, exp.DateSub), dates.moved_date),
-    ((exp.AddMonths,), dates.added_months),
-    ((exp.DateAdd, exp.TsOrDsAdd, exp.TimestampAdd), dates.added_units),
-    ((exp.Week,), dates.week_of_year),
-    ((exp.CurrentDatetime,), dates.local_now),
-    ((exp.Cast,), dates.rounded_time),
-    ((exp.Add,), texts.joined_by_plus),
-    ((exp.Add, exp.Sub), _moved),
-    ((exp.Is,), _negated),
-    ((exp.DatetimeDiff, exp.DateDiff, exp.TsOrDsDiff), _boundaries),
-    ((exp.JSONFormat, exp.Anonymous, exp.Cast), _json),
-    ((exp.Anonymous,), _named),
-    ((exp.Greatest, exp.Least), _null_with_nulls),
-    ((exp.Dayname, exp.Monthname), _whole_name),
-    ((exp.TimeToStr,), _format_second),
+    ((exp.Struct, exp.StarMap), _name_fields),
+    ((exp.Bracket,), lists.rewrite_subscript),
+    ((exp.GenerateSeries,), lists.rewrite_series),
+    ((exp.ArraySize,), lists.rewrite_length),
+    ((exp.ArrayToString,), lists.join_elements),
+    ((exp.Limit, exp.Fetch), lists.check_limit),
+    ((exp.Date,), _rewrite_date),
+    ((exp.Timestamp,), _rewrite_timestamp),
+    ((exp.CurrentDate,), _rewrite_current_date),
+    ((exp.AtTimeZone,), _rewrite_at_time_zone),
+    ((exp.Sub,), dates.subtract_dates),
+    ((exp.DateAdd, exp.DateSub), dates.add_interval),
+    ((exp.DateAdd, exp.DateSub), dates.add_to_date),
+    ((exp.AddMonths,), dates.add_months),
+    ((exp.DateAdd, exp.TsOrDsAdd, exp.TimestampAdd), dates.add_units),
+    ((exp.Week,), dates.rewrite_week),
+    ((exp.CurrentDatetime,), dates.rewrite_current_datetime),
+    ((exp.Cast,), dates.round_time),
+    ((exp.Add,), texts.concatenate_by_plus),
+    ((exp.Add, exp.Sub), _add_interval),
+    ((exp.Is,), _rewrite_is_not),
+    ((exp.DatetimeDiff, exp.DateDiff, exp.TsOrDsDiff), _count_boundaries),
+    ((exp.JSONFormat, exp.Anonymous, exp.Cast), _keep_nulls_in_json),
+    ((exp.Anonymous,), _rewrite_by_name),
+    ((exp.Greatest, exp.Least), _keep_null),
+    ((exp.Dayname, exp.Monthname), _rewrite_name),
+    ((exp.TimeToStr,), _swap_format),
     ((exp.TimeToStr,), dates.format_time),
     (
         (exp.StrToTime, exp.StrToDate, exp.TsOrDsToDate, exp.StrToUnix, exp.ParseDatetime),
-        dates.read_time,
+        dates.check_format,
     ),
-    ((exp.TryCast,), numbers.tried_number),
-    ((exp.TsOrDsToDate,), dates.read_date),
-    ((exp.BitwiseRightShift,), numbers.shifted),
+    ((exp.TryCast,), numbers.try_number),
+    ((exp.TsOrDsToDate,), dates.rewrite_to_date),
+    ((exp.BitwiseRightShift,), numbers.shift_right),
     (
         (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE),
-        comparisons.any_of_list,
+        comparisons.find_any_of_list,
     ),
-    ((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE), comparisons.compared_rows),
-    ((exp.Between,), comparisons.rows_between),
-    ((exp.In,), comparisons.row_in_list),
-    ((exp.In,), comparisons.value_in_query),
-    ((exp.Sign,), numbers.sign),
-    ((exp.BitwiseXor, exp.BitwiseOr, exp.BitwiseAnd), _in_brackets),
+    ((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE), comparisons.compare_fields),
+    ((exp.Between,), comparisons.refuse_rows_between),
+    ((exp.In,), comparisons.find_row_in_list),
+    ((exp.In,), comparisons.find_value_in_query),
+    ((exp.Sign,), numbers.rewrite_sign),
+    ((exp.BitwiseXor, exp.BitwiseOr, exp.BitwiseAnd), _add_brackets),
     ((exp.Cast,), values.json_type),
-    ((exp.Cast,), numbers.rounded),
-    ((exp.Div,), numbers.float_division),
-    ((exp.Div,), numbers.whole_division),
-    ((exp.DateTrunc, exp.TimestampTrunc, exp.DatetimeTrunc), _week_of_sunday),
+    ((exp.Cast,), numbers.round_to_integer),
+    ((exp.Div,), numbers.divide_as_floats),
+    ((exp.Div,), numbers.divide_as_integers),
+    ((exp.DateTrunc, exp.TimestampTrunc, exp.DatetimeTrunc), _truncate_to_sunday),
     ((exp.DayOfWeekIso,), lambda node, dialect: _day_from_monday(node.this)),
     (
         (exp.DayOfWeek,),
         lambda node, dialect: _day_from_sunday(node.this) if dialect in _FROM_ZERO else None,
     ),
-    ((exp.DateTrunc, exp.TimestampTrunc, exp.DatetimeTrunc), dates.cut),
-    ((exp.Extract,), _extract),
-    ((exp.RegexpReplace,), regexes.replaced),
-    ((exp.RegexpLike, exp.RegexpILike), regexes.matches),
-    ((exp.SimilarTo,), regexes.similar),
-    ((exp.RegexpExtract, exp.RegexpExtractAll), regexes.extracted),
-    ((exp.RegexpFullMatch,), regexes.full_match),
+    ((exp.DateTrunc, exp.TimestampTrunc, exp.DatetimeTrunc), dates.truncate_time),
+    ((exp.Extract,), _rewrite_extract),
+    ((exp.RegexpReplace,), regexes.rewrite_replace),
+    ((exp.RegexpLike, exp.RegexpILike), regexes.rewrite_match),
+    ((exp.SimilarTo,), regexes.rewrite_similar),
+    ((exp.RegexpExtract, exp.RegexpExtractAll), regexes.rewrite_extract),
+    ((exp.RegexpFullMatch,), regexes.rewrite_full_match),
     ((exp.Substring,), texts.substring),
     ((exp.Left, exp.Right), texts.left_or_right),
-    ((exp.SplitPart,), texts.parted),
-    ((exp.Split,), texts.split_text),
-    ((exp.StrPosition,), texts.position),
-    ((exp.Initcap,), texts.capitalized),
-    ((exp.Format,), texts.formatted),
-    ((exp.Trunc,), values.truncated),
+    ((exp.SplitPart,), texts.split_part),
+    ((exp.Split,), texts.check_separator),
+    ((exp.StrPosition,), texts.check_position),
+    ((exp.Initcap,), texts.rewrite_initcap),
+    ((exp.Format,), texts.rewrite_format),
+    ((exp.Trunc,), values.truncate_number),
     ((exp.Uuid,), values.new_id),
-    ((exp.IsNan,), values.not_a_number),
+    ((exp.IsNan,), values.rewrite_isnan),
     ((exp.ArgMax, exp.ArgMin), values.by_greatest),
     ((exp.IgnoreNulls,), values.present_values),
-    ((exp.ArrayAgg,), values.collected),
+    ((exp.ArrayAgg,), values.collect_values),
     ((exp.Array,), values.array_of_rows),
-    ((exp.Unnest,), values.numbered_rows),
+    ((exp.Unnest,), values.refuse_ordinality),
     ((exp.SHA2Digest, exp.SHA1Digest), values.digest),
-    ((exp.CountIf,), values.counted),
+    ((exp.CountIf,), values.count_if),
     ((exp.Log,), values.logarithm),
-    ((exp.TimeToUnix,), _epoch),
-    ((exp.ArrayContains,), values.contained),
+    ((exp.TimeToUnix,), _rewrite_epoch),
+    ((exp.ArrayContains,), values.contains_value),
     ((exp.ArrayDistinct,), values.distinct),
-    ((exp.ArrayConcat,), values.joined_lists),
+    ((exp.ArrayConcat,), values.concatenate_lists),
     ((exp.Length,), values.length_of_list),
-    ((exp.Length,), texts.length_without_blanks),
-    ((exp.Coalesce,), texts.replaced_null),
-    ((exp.Concat,), texts.joined_texts),
-    ((exp.Like, exp.ILike), texts.pattern_without_escapes),
-    ((exp.GroupConcat,), texts.listed),
-    ((exp.Stuff,), values.inserted),
-    ((exp.Window,), values.filtered_window),
-    ((exp.Window,), values.whole_frame),
+    ((exp.Length,), texts.rewrite_length),
+    ((exp.Coalesce,), texts.check_isnull),
+    ((exp.Concat,), texts.concatenate),
+    ((exp.Like, exp.ILike), texts.escape_pattern),
+    ((exp.GroupConcat,), texts.rewrite_listagg),
+    ((exp.Stuff,), values.refuse_stuff),
+    ((exp.Window,), values.filter_window),
+    ((exp.Window,), values.set_whole_frame),
     ((exp.JSONExtract, exp.JSONExtractScalar, exp.JSONBExtract), values.json_value),
 ]

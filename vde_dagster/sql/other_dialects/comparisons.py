@@ -1,9 +1,9 @@
 """Rewrites of comparisons of rows, of values with lists, and of values with queries.
 
-In comparisons of rows, NULL fields are equal and come first in Spark. They are equal and come last
-in DuckDB, and they are not equal in other engines. Outside of conditions, Spark returns false for
-`x IN (SELECT …)` where other engines return NULL. DuckDB and PostgreSQL were run; the SQL standard
-is assumed for other engines.
+In comparisons of rows, Spark treats NULLs as equal and puts them first. DuckDB treats them as equal
+and puts them last; in other engines they are not equal. Outside of conditions, Spark returns false
+for `x IN (SELECT …)` where other engines return NULL. DuckDB and PostgreSQL were run; the SQL
+standard is assumed for other engines.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.building import Made
+from vde_dagster.sql.other_dialects.building import Replacement
 
 _STRUCT_ROWS = frozenset({"duckdb"})
 """Dialects whose rows are structs, with equal NULLs."""
@@ -28,11 +28,11 @@ _ORDERS: dict[type[exp.Expr], type[exp.Binary]] = {
 """Comparisons of rows, with the comparison of all fields but the last."""
 
 
-def compared_rows(node: exp.Binary, dialect: str) -> Made:
+def compare_fields(node: exp.Binary, dialect: str) -> Replacement:
     """Rewrite a comparison of two rows as comparisons of their fields.
 
     Raises:
-        Unwritable: The dialect orders rows with NULLs differently than Spark.
+        Unwritable: The dialect orders rows with NULLs in another way than Spark.
     """
     sides = node.this.unnest(), node.expression.unnest()
     if not any(isinstance(one, exp.Tuple) for one in sides):
@@ -42,7 +42,7 @@ def compared_rows(node: exp.Binary, dialect: str) -> Made:
         raise Unwritable("a comparison of a row")
     if isinstance(node, exp.EQ | exp.NEQ):
         equal = exp.paren(
-            _equal(left, right, exp.NullSafeEQ if dialect in _STRUCT_ROWS else exp.EQ)
+            _all_equal(left, right, exp.NullSafeEQ if dialect in _STRUCT_ROWS else exp.EQ)
         )
         return equal if isinstance(node, exp.EQ) else exp.Not(this=equal)
     if dialect not in _ORDERED_ROWS:
@@ -50,32 +50,28 @@ def compared_rows(node: exp.Binary, dialect: str) -> Made:
     made: exp.Expr = node.__class__(this=left[-1].copy(), expression=right[-1].copy())
     first = _ORDERS[node.__class__]
     for one, other in zip(left[-2::-1], right[-2::-1], strict=True):
-        same = exp.and_(_equal([one], [other]), exp.paren(made), copy=False)
+        same = exp.and_(_all_equal([one], [other]), exp.paren(made), copy=False)
         before = first(this=one.copy(), expression=other.copy())
         made = exp.or_(before, exp.paren(same), copy=False)
     return exp.paren(made)
 
 
-def rows_between(node: exp.Between, dialect: str) -> Made:
+def refuse_rows_between(node: exp.Between, dialect: str) -> Replacement:
     """Raise Unwritable if the operand of BETWEEN is a row, such as `(a, b)`."""
     if isinstance(node.this.unnest(), exp.Tuple):
         raise Unwritable("BETWEEN of rows")
     return None
 
 
-def _equal(
+def _all_equal(
     left: Sequence[exp.Expr], right: Sequence[exp.Expr], by: type[exp.Binary] = exp.EQ
 ) -> exp.Expr:
     pairs = zip(left, right, strict=True)
     return exp.and_(*(by(this=one.copy(), expression=other.copy()) for one, other in pairs))
 
 
-def row_in_list(node: exp.In, dialect: str) -> Made:
-    """Rewrite `(a, b) IN ((1, 2), (3, 4))` as comparisons of fields joined by AND and OR.
-
-    Raises:
-        Unwritable: An element of the list is not a row with the same number of fields.
-    """
+def find_row_in_list(node: exp.In, dialect: str) -> Replacement:
+    """Rewrite `(a, b) IN ((1, 2), (3, 4))` as comparisons of fields joined by AND and OR."""
     row = node.this.unnest()
     if not isinstance(row, exp.Tuple) or not node.expressions or dialect in _STRUCT_ROWS:
         return None
@@ -83,12 +79,12 @@ def row_in_list(node: exp.In, dialect: str) -> Made:
     width = len(row.expressions)
     if any(not isinstance(e, exp.Tuple) or len(e.expressions) != width for e in elements):
         raise Unwritable("a comparison of a row")
-    equal = [exp.paren(_equal(row.expressions, one.expressions)) for one in elements]
+    equal = [exp.paren(_all_equal(row.expressions, one.expressions)) for one in elements]
     return exp.paren(exp.or_(*equal))
 
 
-def value_in_query(node: exp.In, dialect: str) -> Made:
-    """Rewrite `x IN (SELECT …)` outside of conditions, so that it can be NULL."""
+def find_value_in_query(node: exp.In, dialect: str) -> Replacement:
+    """Rewrite `x IN (SELECT …)` outside of conditions so that it can be NULL."""
     if node.args.get("query") is None or _is_condition(node):
         return None
     found = exp.If(this=node.copy(), true=exp.true())
@@ -101,8 +97,7 @@ _PASSING = (exp.Paren, exp.And, exp.Or)
 
 
 def _is_condition(node: exp.Expr) -> bool:
-    """Return whether an expression is used as a condition."""
-    # In a condition, NULL acts like false.
+    """Return whether an expression is used as a condition, where NULL acts like false."""
     child, parent = node, node.parent
     while isinstance(parent, exp.Paren):
         child, parent = parent, parent.parent
@@ -120,12 +115,8 @@ def _is_condition(node: exp.Expr) -> bool:
 _ELEMENT = "vde_element"
 
 
-def any_of_list(node: exp.Binary, dialect: str) -> Made:
-    """Rewrite `x = ANY(list)` as Spark's function EXISTS over the list.
-
-    Raises:
-        Unwritable: A subquery is compared with the elements, which Spark does not support.
-    """
+def find_any_of_list(node: exp.Binary, dialect: str) -> Replacement:
+    """Rewrite `x = ANY(list)` as Spark's EXISTS over the list, where Spark has no subqueries."""
     some = node.expression
     values = some.this.unnest() if isinstance(some, exp.Any) else None
     if values is None or isinstance(values, exp.Query):

@@ -11,17 +11,16 @@ import re
 from sqlglot import exp
 
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.building import Made, call, fill_template
+from vde_dagster.sql.other_dialects.building import Replacement, call, fill_template
 from vde_dagster.sql.other_dialects.texts import literal_int
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """Read pairs from a text such as `a=1 b=2`."""
     return dict(pair.split("=") for pair in text.split())
 
 
-_OF_DATES = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK"})
-_OF_TIMES = _OF_DATES | {"DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND"}
+_DATE_UNITS = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK"})
+_TIME_UNITS = _DATE_UNITS | {"DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND"}
 _OTHER_NAMES = _pairs(
     "YYYY=YEAR YY=YEAR YR=YEAR Y=YEAR Q=QUARTER QTR=QUARTER MM=MONTH MON=MONTH W=WEEK "
     "WK=WEEK D=DAY DD=DAY H=HOUR HH=HOUR MI=MINUTE MIN=MINUTE S=SECOND SEC=SECOND "
@@ -29,19 +28,17 @@ _OTHER_NAMES = _pairs(
 )
 
 
-def cut(node: exp.DateTrunc | exp.TimestampTrunc | exp.DatetimeTrunc, dialect: str) -> Made:
-    """Rewrite DATE_TRUNC and similar functions with a unit that Spark supports for the type.
-
-    Raises:
-        Unwritable: Spark has no such unit, or the unit is computed.
-    """
+def truncate_time(
+    node: exp.DateTrunc | exp.TimestampTrunc | exp.DatetimeTrunc, dialect: str
+) -> Replacement:
+    """Rewrite DATE_TRUNC and similar functions with a unit that Spark supports for the type."""
     asked = node.args.get("unit")
     zone = node.args.get("zone")
     if zone is not None:
-        return _cut_in_zone(node, zone, dialect)
+        return _truncate_in_zone(node, zone, dialect)
     if isinstance(node, exp.DatetimeTrunc):
         plain_cut = exp.TimestampTrunc(this=node.this.copy(), unit=asked)
-        return cut(plain_cut, dialect) or plain_cut
+        return truncate_time(plain_cut, dialect) or plain_cut
     if asked is None or isinstance(asked, exp.WeekStart):
         return None
     if not (asked.is_string or isinstance(asked, exp.Var)):
@@ -54,9 +51,9 @@ def cut(node: exp.DateTrunc | exp.TimestampTrunc | exp.DatetimeTrunc, dialect: s
         fourth = call("MAKE_DATE", year, exp.Literal.number(1), exp.Literal.number(4))
         monday = call("TRUNC", fourth, exp.Literal.string("WEEK"))
         return monday if isinstance(node, exp.DateTrunc) else exp.cast(monday, "TIMESTAMP")
-    if unit not in _OF_TIMES:
+    if unit not in _TIME_UNITS:
         raise Unwritable(f"a time cut to {shown}")
-    if isinstance(node, exp.DateTrunc) and unit not in _OF_DATES:
+    if isinstance(node, exp.DateTrunc) and unit not in _DATE_UNITS:
         if unit != "DAY":
             raise Unwritable(f"a date cut to {shown}")
         return exp.cast(node.this.copy(), "DATE")
@@ -67,13 +64,10 @@ def cut(node: exp.DateTrunc | exp.TimestampTrunc | exp.DatetimeTrunc, dialect: s
     return made
 
 
-def _cut_in_zone(node: exp.Expr, zone: exp.Expr, dialect: str) -> exp.Expr:
-    """Rewrite a truncation of the local time in a zone.
+def _truncate_in_zone(node: exp.Expr, zone: exp.Expr, dialect: str) -> exp.Expr:
+    """Rewrite a truncation of the local time in a zone; the result is an instant.
 
-    The result is an instant.
-
-    Raises:
-        Unwritable: The unit is shorter than a day, so a clock change may fall inside it.
+    A unit shorter than a day is refused, because a clock change may fall inside it.
     """
     unit = node.args["unit"].name.upper()
     if unit not in ("DAY", "MONTH", "QUARTER", "YEAR", "ISOWEEK"):
@@ -81,7 +75,7 @@ def _cut_in_zone(node: exp.Expr, zone: exp.Expr, dialect: str) -> exp.Expr:
     instant = exp.cast(node.this.copy(), "TIMESTAMP", dialect="spark")
     local = call("FROM_UTC_TIMESTAMP", instant, zone)
     plain_cut = exp.TimestampTrunc(this=local, unit=node.args["unit"].copy())
-    made = exp.cast(cut(plain_cut, dialect) or plain_cut, "TIMESTAMP", dialect="spark")
+    made = exp.cast(truncate_time(plain_cut, dialect) or plain_cut, "TIMESTAMP", dialect="spark")
     return call("TO_UTC_TIMESTAMP", made, zone)
 
 
@@ -103,8 +97,8 @@ _SINCE_THE_MINUTE = frozenset({"duckdb", "postgres"})
 """Dialects whose milliseconds count from the beginning of the minute."""
 
 
-def part(unit: str, value: exp.Expr, dialect: str) -> exp.Expr:
-    """Rewrite EXTRACT of a part of a date or time; raise Unwritable if Spark lacks the part."""
+def extract_part(unit: str, value: exp.Expr, dialect: str) -> exp.Expr:
+    """Create EXTRACT of a part of a date or time; raise Unwritable if Spark lacks the part."""
     unit = _PART_NAMES.get(unit, unit)
     if unit in ("MILLISECOND", "MICROSECOND") and dialect in _SINCE_THE_MINUTE:
         many = "1000" if unit == "MILLISECOND" else "1000000"
@@ -122,7 +116,6 @@ _DATES = (exp.CurrentDate, exp.LastDay, exp.TsOrDsToDate, exp.DateFromParts)
 
 
 def is_date(node: exp.Expr) -> bool:
-    """Return whether an expression is certainly a date."""
     node = node.unnest()
     if isinstance(node, exp.Cast):
         return bool(node.to.this == exp.DType.DATE)
@@ -138,9 +131,8 @@ DAYS_BETWEEN = frozenset({"duckdb", "postgres", "redshift", "snowflake"})
 """Dialects in which a date minus a date is a number of days."""
 
 
-def days_between(node: exp.Sub, dialect: str) -> Made:
-    """Rewrite the difference of two dates as DATEDIFF."""
-    # Spark's `-` returns an interval.
+def subtract_dates(node: exp.Sub, dialect: str) -> Replacement:
+    """Rewrite the difference of two dates as DATEDIFF; Spark's `-` returns an interval."""
     if dialect not in DAYS_BETWEEN:
         return None
     if not (is_date(node.this) and is_date(node.expression)):
@@ -148,7 +140,7 @@ def days_between(node: exp.Sub, dialect: str) -> Made:
     return call("DATEDIFF", node.this, node.expression)
 
 
-def added_interval(node: exp.DateAdd | exp.DateSub, dialect: str) -> Made:
+def add_interval(node: exp.DateAdd | exp.DateSub, dialect: str) -> Replacement:
     """Rewrite DuckDB's `date_add(day, INTERVAL …)` as a sum."""
     length = node.expression
     if dialect != "duckdb" or not isinstance(length.unnest(), exp.Interval):
@@ -158,8 +150,8 @@ def added_interval(node: exp.DateAdd | exp.DateSub, dialect: str) -> Made:
     return exp.cast(made, "TIMESTAMP", dialect="spark")
 
 
-def added_months(node: exp.AddMonths, dialect: str) -> Made:
-    """Rewrite Snowflake's ADD_MONTHS, which moves the last day of a month to another last day."""
+def add_months(node: exp.AddMonths, dialect: str) -> Replacement:
+    """Rewrite Snowflake's ADD_MONTHS, which moves a month's last day to another last day."""
     if dialect != "snowflake":
         return None
     template = """CASE WHEN day = LAST_DAY(day) THEN LAST_DAY(ADD_MONTHS(day, months))
@@ -167,41 +159,37 @@ def added_months(node: exp.AddMonths, dialect: str) -> Made:
     return fill_template(template, day=node.this, months=node.expression)
 
 
-def moved_date(node: exp.DateAdd | exp.DateSub, dialect: str) -> Made:
-    """Rewrite MySQL's DATE_ADD and DATE_SUB as sums, which keep the type of a date or timestamp.
-
-    Raises:
-        Unwritable: Spark cannot add the unit.
-    """
+def add_to_date(node: exp.DateAdd | exp.DateSub, dialect: str) -> Replacement:
+    """Rewrite MySQL's DATE_ADD and DATE_SUB as sums, which keep the type of the operand."""
     unit = node.args.get("unit")
     if dialect != "mysql" or unit is None:
         return None
     name = unit.name.upper()
-    if name not in _ADDED:
+    if name not in _UNITS_TO_ADD:
         raise Unwritable(f"an interval of {name}")
     kind = exp.Add if isinstance(node, exp.DateAdd) else exp.Sub
-    length = _interval(node.expression, name)
+    length = _make_interval(node.expression, name)
     return exp.paren(kind(this=exp.paren(node.this.copy()), expression=length))
 
 
-_ADDED = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
+_UNITS_TO_ADD = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
 
 
-_ADDING = frozenset({"trino", "athena", "snowflake", "redshift", "tsql", "fabric"})
+_HAVE_DATEADD = frozenset({"trino", "athena", "snowflake", "redshift", "tsql", "fabric"})
 _SQL_SERVER_UNITS = _pairs(
     "YY=YEAR YYYY=YEAR QQ=QUARTER Q=QUARTER MM=MONTH M=MONTH DAYOFYEAR=DAY DY=DAY Y=DAY DD=DAY "
     "D=DAY WK=WEEK WW=WEEK WEEKDAY=DAY DW=DAY W=DAY HH=HOUR MI=MINUTE N=MINUTE SS=SECOND S=SECOND"
 )
 
 
-def added_units(node: exp.DateAdd | exp.TsOrDsAdd | exp.TimestampAdd, dialect: str) -> Made:
+def add_units(node: exp.DateAdd | exp.TsOrDsAdd | exp.TimestampAdd, dialect: str) -> Replacement:
     """Rewrite `DATEADD(hour, n, x)` as a sum, which keeps the operand's type.
 
     Raises:
         Unwritable: Spark cannot add the unit, or Redshift would keep the last day of a month.
     """
     unit = node.args.get("unit")
-    if dialect not in _ADDING or unit is None:
+    if dialect not in _HAVE_DATEADD or unit is None:
         return None
     written = node.meta.get("end", 0) + 1 - node.meta.get("start", 0)
     if dialect == "redshift" and written == len("ADD_MONTHS"):  # SQLGlot has one class for both.
@@ -209,9 +197,9 @@ def added_units(node: exp.DateAdd | exp.TsOrDsAdd | exp.TimestampAdd, dialect: s
     # SQLGlot would write Spark's DATE_ADD, which adds days, whatever the unit.
     name = unit.name.upper()
     name = full_unit(name, dialect)
-    if name not in _ADDED:
+    if name not in _UNITS_TO_ADD:
         raise Unwritable(f"DATEADD of {name}")
-    length = _interval(node.expression, name)
+    length = _make_interval(node.expression, name)
     moved: exp.Expr = exp.paren(node.this.copy())
     # Redshift returns a timestamp.
     if dialect == "redshift" or node.this.is_string:
@@ -219,9 +207,8 @@ def added_units(node: exp.DateAdd | exp.TsOrDsAdd | exp.TimestampAdd, dialect: s
     return exp.paren(exp.Add(this=moved, expression=length))
 
 
-def _interval(number: exp.Expr, unit: str) -> exp.Interval:
-    """Return an interval of a number of units."""
-    # Spark has no quarters, so a quarter becomes three months.
+def _make_interval(number: exp.Expr, unit: str) -> exp.Interval:
+    """Create an interval; a quarter becomes three months, because Spark has no quarters."""
     known = literal_int(number)
     times = 3 if unit == "QUARTER" else 1
     value: exp.Expr = exp.Literal.string(str((known or 0) * times))
@@ -233,14 +220,12 @@ def _interval(number: exp.Expr, unit: str) -> exp.Interval:
 
 
 def full_unit(name: str, dialect: str) -> str:
-    """Return the full name of a unit of time."""
-    # SQL Server has abbreviations of units.
+    """Return the full name of a unit of time that may be abbreviated in SQL Server."""
     return _SQL_SERVER_UNITS.get(name, name) if dialect in ("tsql", "fabric") else name
 
 
-def week_of_year(node: exp.Week, dialect: str) -> Made:
-    """Rewrite Snowflake's WEEK as the ISO 8601 week."""
-    # The ISO 8601 week is Snowflake's default.
+def rewrite_week(node: exp.Week, dialect: str) -> Replacement:
+    """Rewrite Snowflake's WEEK, which by default is the ISO 8601 week."""
     if dialect != "snowflake" or node.args.get("mode") is not None:
         return None
     return exp.WeekOfYear(this=node.this.copy())
@@ -252,11 +237,11 @@ _SPARK_LETTERS = _pairs(
     "%F=yyyy-MM-dd %T=HH:mm:ss %R=HH:mm %h=MMM %e=d %-y=yy %D=MM/dd/yy"
 )
 _DIRECTIVE = re.compile(r"%-?[A-Za-z%]")
-_PATTERNS = frozenset({"postgres", "redshift", "snowflake", "oracle", "teradata"})
+_LETTER_FORMATS = frozenset({"postgres", "redshift", "snowflake", "oracle", "teradata"})
 """Dialects whose formats are letters: SQLGlot keeps letters that it cannot translate."""
 
 
-def _letters(form: str, dialect: str) -> str:
+def _translate_format(form: str, dialect: str) -> str:
     """Translate a time format to Spark's letters; raise Unwritable if Spark lacks a letter."""
     made: list[str] = []
     at = 0
@@ -277,49 +262,49 @@ def _letters(form: str, dialect: str) -> str:
             made.append("''" if form[at] == "'" else form[at])
             at += 1
             continue
-        if dialect in _PATTERNS:
+        if dialect in _LETTER_FORMATS:
             raise Unwritable(f"'{word[0]}' in a time format")
         made.append(f"'{word[0]}'")
         at = word.end()
     return "".join(made)
 
 
-def format_time(node: exp.TimeToStr, dialect: str) -> Made:
+def format_time(node: exp.TimeToStr, dialect: str) -> Replacement:
     """Rewrite the formatting of a time if SQLGlot does not translate the format correctly."""
     form = node.args.get("format")
     if form is None or not form.is_string:
         return None
     text = form.name
-    letters = _letters(text, dialect)
+    letters = _translate_format(text, dialect)
     rest = _DIRECTIVE.sub("", text)
     zone = node.args.get("zone")
     # SQLGlot fails for formats with the day of the year, with letters as plain text, or with
     # milliseconds.
     plain = "%j" not in text and not re.search(r"[A-Za-z'#\[\]{}]", rest)
-    if plain and zone is None and dialect not in _MILLIS:
+    if plain and zone is None and dialect not in _ROUND_TO_MILLIS:
         return None
     if re.search(r"[#\[\]{}]", rest):
         raise Unwritable(f"the time format '{text}'")
     value = node.this
     if zone is not None:
         value = call("FROM_UTC_TIMESTAMP", value, zone)
-    if dialect in _MILLIS:
-        value = _later(exp.cast(value.copy(), "TIMESTAMP", dialect="spark"), 500)
+    if dialect in _ROUND_TO_MILLIS:
+        value = _add_microseconds(exp.cast(value.copy(), "TIMESTAMP", dialect="spark"), 500)
     return call("DATE_FORMAT", value, exp.Literal.string(letters))
 
 
-_MILLIS = frozenset({"trino", "athena"})
+_ROUND_TO_MILLIS = frozenset({"trino", "athena"})
 """Dialects whose DATE_FORMAT rounds times to milliseconds first."""
 
 
-def read_time(node: exp.Expr, dialect: str) -> Made:
-    """Refuse a format for reading times from texts if Spark has no letters for it."""
+def check_format(node: exp.Expr, dialect: str) -> Replacement:
+    """Raise Unwritable for a format whose reading has no equivalent in Spark."""
     form = node.args.get("format")
     if form is None or not form.is_string:
         return None
     if node.args.get("zone") is not None:
         raise Unwritable("a time that is read in a zone")
-    letters = _letters(form.name, dialect)
+    letters = _translate_format(form.name, dialect)
     if isinstance(node, exp.ParseDatetime):
         return call("TO_TIMESTAMP", node.this, exp.Literal.string(letters))
     if re.search(r"[A-Za-z]", _DIRECTIVE.sub("", form.name)):
@@ -327,8 +312,11 @@ def read_time(node: exp.Expr, dialect: str) -> Made:
     return None
 
 
-def from_text(value: exp.Expr, kind: str) -> exp.Expr:
-    """Rewrite a cast of a text to a date or time to fail for a text of digits alone."""
+def parse_time(value: exp.Expr, kind: str) -> exp.Expr:
+    """Cast a text to a date or time, but fail at run time for a text of digits alone.
+
+    Snowflake reads such a text as seconds since 1970, and Spark as a year.
+    """
     text = exp.cast(value.copy(), "TEXT")
     # Snowflake reads such a text as seconds since 1970, and Spark reads it as a year.
     digits = exp.RegexpLike(this=text, expression=exp.Literal.string(r"^\s*[0-9]+\s*$"))
@@ -337,34 +325,29 @@ def from_text(value: exp.Expr, kind: str) -> exp.Expr:
     return exp.cast(checked, kind, dialect="spark")
 
 
-def read_date(node: exp.TsOrDsToDate, dialect: str) -> Made:
+def rewrite_to_date(node: exp.TsOrDsToDate, dialect: str) -> Replacement:
     """Rewrite Snowflake's TO_DATE of one value; raise Unwritable for TRY_TO_DATE."""
     if dialect != "snowflake" or node.args.get("format") is not None:
         return None
     if node.args.get("safe"):
         raise Unwritable("TRY_TO_DATE")
-    return from_text(node.this, "DATE")
+    return parse_time(node.this, "DATE")
 
 
-def local_now(node: exp.CurrentDatetime, dialect: str) -> Made:
-    """Rewrite BigQuery's CURRENT_DATETIME as the time of the session."""
-    # The session is in UTC.
+def rewrite_current_datetime(node: exp.CurrentDatetime, dialect: str) -> Replacement:
+    """Rewrite BigQuery's CURRENT_DATETIME as the session's time, which is in UTC."""
     now = exp.CurrentTimestamp()
     return now if node.this is None else call("FROM_UTC_TIMESTAMP", now, node.this)
 
 
-def rounded_time(node: exp.Cast, dialect: str) -> Made:
-    """Rewrite a cast to a time type with fewer fractional digits, so that it rounds.
-
-    Raises:
-        Unwritable: The type has a number of fractional digits that Spark cannot round to.
-    """
+def round_time(node: exp.Cast, dialect: str) -> Replacement:
+    """Rewrite a cast to a time type with fewer fractional digits so that it rounds."""
     if node.to.this == exp.DType.SMALLDATETIME:
         raise Unwritable("the type SMALLDATETIME", "SMALLDATETIME")
     if node.to.this not in _TIMES or node.meta.get("rounded"):
         return None
     given = node.to.expressions
-    if not given and dialect not in _MILLIS:
+    if not given and dialect not in _ROUND_TO_MILLIS:
         return None
     digits = given[0].name if given else "3"
     value = node.this.unnest()
@@ -379,21 +362,21 @@ def rounded_time(node: exp.Cast, dialect: str) -> Made:
     unit, half = _ROUNDED[digits]
     made = exp.cast(node.this.copy(), "TIMESTAMP", dialect="spark")
     made.meta["rounded"] = True
-    later = _later(made, half)
+    later = _add_microseconds(made, half)
     if dialect == "postgres":  # Halves are rounded away from the year 2000.
-        early = exp.LT(this=made.copy(), expression=_instant("2000-01-01"))
+        early = exp.LT(this=made.copy(), expression=_make_timestamp("2000-01-01"))
         early.this.meta["rounded"] = True
-        when = exp.If(this=early, true=_later(made.copy(), half - 1))
+        when = exp.If(this=early, true=_add_microseconds(made.copy(), half - 1))
         when.args["true"].this.meta["rounded"] = True
         later = exp.Case(ifs=[when], default=later)
     return call("DATE_TRUNC", exp.Literal.string(unit), later)
 
 
-def _instant(text: str) -> exp.Expr:
+def _make_timestamp(text: str) -> exp.Expr:
     return exp.cast(exp.Literal.string(text), "TIMESTAMP", dialect="spark")
 
 
-def _later(time: exp.Expr, microseconds: int) -> exp.Expr:
+def _add_microseconds(time: exp.Expr, microseconds: int) -> exp.Expr:
     number = exp.Literal.string(str(microseconds))
     return exp.Add(this=time, expression=exp.Interval(this=number, unit=exp.var("MICROSECOND")))
 

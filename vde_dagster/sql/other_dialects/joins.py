@@ -21,7 +21,7 @@ _IN_PLACE = frozenset({"duckdb", "sqlite", "clickhouse"})
 
 
 def keep_star_order(tree: exp.Expr, dialect: str) -> None:
-    """Rewrite stars over joins with USING so that they return columns in the dialect's order.
+    """Rewrite stars over joins with USING so that columns have the dialect's order.
 
     Raises:
         Unwritable: The order depends on the columns of the tables, which are unknown here.
@@ -35,22 +35,17 @@ def keep_star_order(tree: exp.Expr, dialect: str) -> None:
         if dialect not in _IN_PLACE:
             of_tables = [one for one in stars if isinstance(one, exp.Column)]
             if has_keys and of_tables and (dialect in _TRINOS or len(of_tables) < len(stars)):
-                raise _problem().at_node(of_tables[0])
+                raise _star_error().at_node(of_tables[0])
             stars = of_tables
         if has_keys and stars and not isinstance(select.parent, exp.Exists):
-            _write_out(select, joins)
+            _replace_using(select, joins)
 
 
 _TRINOS = frozenset({"trino", "athena", "presto"})
 
 
 def keep_unnest_joins(tree: exp.Expr, dialect: str) -> None:
-    """Rewrite outer joins with UNNEST so that they keep rows without a match.
-
-    Raises:
-        Unwritable: A join has no equivalent in Spark, because it is RIGHT, FULL or ASOF, or has a
-            condition.
-    """
+    """Rewrite outer joins with UNNEST so that they keep rows without a match."""
     if dialect in SPARKS:
         return
     for select in list(tree.find_all(exp.Select)):
@@ -91,7 +86,7 @@ def _keep_unnest(
 
 
 def _is_view(join: exp.Join) -> bool:
-    """Return whether SQLGlot writes a join with UNNEST as a lateral view."""
+    """Return whether SQLGlot writes a join as a lateral view, because it joins UNNEST."""
     source = join.this.this if isinstance(join.this, exp.Lateral) else join.this
     return isinstance(source, exp.Unnest)
 
@@ -110,12 +105,12 @@ def _make_outer_view(
     select.append("laterals", view)
 
 
-def _problem() -> Unwritable:
+def _star_error() -> Unwritable:
     return Unwritable("a star over this JOIN … USING, whose columns have another order in Spark")
 
 
-def _write_out(select: exp.Select, joins: list[exp.Join]) -> None:
-    problem = _problem()
+def _replace_using(select: exp.Select, joins: list[exp.Join]) -> None:
+    problem = _star_error()
     sources = [select.args["from_"].this, *(join.this for join in joins)]
     names = [source.alias_or_name for source in sources]
     keys = [key.name for key in joins[0].args.get("using") or ()]
@@ -144,7 +139,7 @@ def _write_out(select: exp.Select, joins: list[exp.Join]) -> None:
 
 
 def _is_plain(join: exp.Join, keys: list[str]) -> bool:
-    """Return whether a join has the given USING keys and keeps the rows of its left side."""
+    """Return whether a join has these USING keys and keeps the rows of its left side."""
     using = [key.name.lower() for key in join.args.get("using") or ()]
     return (
         using == [key.lower() for key in keys]
@@ -155,7 +150,7 @@ def _is_plain(join: exp.Join, keys: list[str]) -> bool:
 
 
 def _columns_in_scope(select: exp.Select) -> list[exp.Column]:
-    """Return the column references of a SELECT, except for those in FROM, JOIN and WITH."""
+    """Return the column references of a SELECT outside of FROM, JOIN and WITH."""
     read = [select.args["from_"], *(select.args.get("joins") or ()), select.args.get("with_")]
     inside = {id(column) for part in read if part is not None for column in _columns(part)}
     return [column for column in _columns(select) if id(column) not in inside]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.building import Made, call
+from vde_dagster.sql.other_dialects.building import Replacement, call
 from vde_dagster.sql.other_dialects.texts import literal_int, plus
 
 _FROM_ONE = frozenset({"duckdb", "postgres", "trino", "presto", "athena"})
@@ -25,7 +25,7 @@ _NULL_OUTSIDE = frozenset({"snowflake", "redshift"})
 def note_subscripts(tree: exp.Expr, dialect: str) -> None:
     """Mark the subscripts that SQLGlot's parser changed to count from 0.
 
-    Call this function before any part of the tree is replaced.
+    The marks must be set before any part of the tree is replaced.
     """
     if dialect not in _FROM_ONE:
         return
@@ -41,12 +41,8 @@ def note_subscripts(tree: exp.Expr, dialect: str) -> None:
             node.meta[_FROM_ZERO_IN_TREE] = True
 
 
-def subscript(node: exp.Bracket, dialect: str) -> Made:
-    """Rewrite `x[n]` with the dialect's first index, and its result for a missing element.
-
-    Raises:
-        Unwritable: The subscript is a slice, or its result is unknown.
-    """
+def rewrite_subscript(node: exp.Bracket, dialect: str) -> Replacement:
+    """Rewrite `x[n]` with the dialect's first index and its result for a missing element."""
     if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
         raise Unwritable("a slice of a list or text")
     (index,) = node.expressions
@@ -80,13 +76,14 @@ def _bigquery_subscript(node: exp.Bracket, index: exp.Expr, offset: int) -> exp.
     return exp.Bracket(this=node.this.copy(), expressions=[index.copy()])
 
 
-def series(node: exp.GenerateSeries, dialect: str) -> Made:
+def rewrite_series(node: exp.GenerateSeries, dialect: str) -> Replacement:
     """Rewrite a series that is empty if its end is before its start.
+
+    Spark's SEQUENCE would count down.
 
     Raises:
         Unwritable: The step is not a positive literal, or the end is left out of the series.
     """
-    # Spark's SEQUENCE would count down.
     if dialect in ("trino", "presto", "athena"):
         return None  # They count down as Spark does.
     start, end, step = node.args["start"], node.args["end"], node.args.get("step")
@@ -110,7 +107,7 @@ def series(node: exp.GenerateSeries, dialect: str) -> Made:
     return exp.Case(ifs=[exp.If(this=runs, true=counted), exp.If(this=ended, true=empty)])
 
 
-def size(node: exp.ArraySize, dialect: str) -> Made:
+def rewrite_length(node: exp.ArraySize, dialect: str) -> Replacement:
     """Rewrite PostgreSQL's array_length of dimension 1, which is NULL for an empty list."""
     if dialect != "postgres":
         return None
@@ -120,12 +117,11 @@ def size(node: exp.ArraySize, dialect: str) -> Made:
     return call("NULLIF", call("SIZE", node.this), exp.Literal.number(0))
 
 
-def require_all_values(node: exp.Limit | exp.Fetch, dialect: str) -> Made:
-    """Check that a LIMIT has no form that SQLGlot would drop for Spark.
+def check_limit(node: exp.Limit | exp.Fetch, dialect: str) -> Replacement:
+    """Raise Unwritable for a LIMIT with a form that SQLGlot drops or Spark reads otherwise.
 
-    Raises:
-        Unwritable: The LIMIT belongs to an aggregate, has ties or is a percentage, or the query's
-            ORDER BY has an expression with a column that is also an alias in SELECT.
+    That is a LIMIT of an aggregate, one with ties or a percentage, or one after an ORDER BY of an
+    expression with a column that is also an alias in SELECT.
     """
     options = node.args.get("limit_options")
     if options is not None and (options.args.get("with_ties") or options.args.get("percent")):
@@ -134,12 +130,12 @@ def require_all_values(node: exp.Limit | exp.Fetch, dialect: str) -> Made:
     if not isinstance(query, exp.Query) or node.arg_key != "limit":
         raise Unwritable("LIMIT inside of an aggregate function")
     order = query.args.get("order")
-    if order is not None and dialect in ("postgres", "redshift") and _renames(query, order):
+    if order is not None and dialect in ("postgres", "redshift") and _sorts_by_alias(query, order):
         raise Unwritable("LIMIT after ORDER BY of an expression with an alias of the SELECT list")
     return None
 
 
-def _renames(query: exp.Query, order: exp.Order) -> bool:
+def _sorts_by_alias(query: exp.Query, order: exp.Order) -> bool:
     """Return whether an ORDER BY expression uses a column that is also an alias in SELECT."""
     named = {
         one.alias.lower()
@@ -154,11 +150,10 @@ def _renames(query: exp.Query, order: exp.Order) -> bool:
     return any(not c.table and c.name.lower() in named for c in inside)
 
 
-def joined_elements(node: exp.ArrayToString, dialect: str) -> Made:
+def join_elements(node: exp.ArrayToString, dialect: str) -> Replacement:
     """Rewrite DuckDB's array_to_string, which is NULL for a list without values.
 
-    Raises:
-        Unwritable: The separator is NULL, which DuckDB treats as a comma.
+    DuckDB treats a separator that is NULL as a comma; this is refused.
     """
     given = node.this.unnest()
     if dialect == "duckdb" and isinstance(node.expression, exp.Null):

@@ -12,9 +12,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.building import Made, call, cast, fill_template
+from vde_dagster.sql.other_dialects.building import Replacement, call, cast, fill_template
 
-_LONG = frozenset({"bigquery", "snowflake"})
+_ONE_INTEGER_TYPE = frozenset({"bigquery", "snowflake"})
 """Dialects whose integer types are all one type, of 64 bits or 38 digits."""
 _DIGITS = {
     "bigquery": (38, 9),
@@ -29,8 +29,8 @@ _DIGITS = {
 """Default digits and decimals of DECIMAL, by dialect."""
 
 
-def number_type(node: exp.DataType, dialect: str) -> None:
-    """Change a number type, in place, to the precision that the dialect gives to its name.
+def set_precision(node: exp.DataType, dialect: str) -> None:
+    """Change a number type, in place, to the precision that its name means in the dialect.
 
     Raises:
         Unwritable: The dialect's default precision of DECIMAL is unknown.
@@ -54,7 +54,11 @@ def number_type(node: exp.DataType, dialect: str) -> None:
         # narrower type, because it fails for these values.
         if kind in exp.DataType.INTEGER_TYPES:
             _set_digits(node, 38, 0)
-    elif dialect in _LONG and kind in (exp.DType.INT, exp.DType.SMALLINT, exp.DType.TINYINT):
+    elif dialect in _ONE_INTEGER_TYPE and kind in (
+        exp.DType.INT,
+        exp.DType.SMALLINT,
+        exp.DType.TINYINT,
+    ):
         node.set("this", exp.DType.BIGINT)
 
 
@@ -106,7 +110,7 @@ _SQL_SERVER_FLOAT = f"""CASE WHEN TYPEOF(given) <> 'string' THEN TRY_CAST(given 
     WHEN {_TEXT} RLIKE number OR {_TEXT} RLIKE scientific THEN TRY_CAST(given AS {{kind}})
     WHEN NOT {_TEXT} RLIKE letter THEN RAISE_ERROR(message) END"""
 _FLOATING = (exp.DType.FLOAT, exp.DType.DOUBLE)
-_TRIED = {
+_TRY_TEMPLATES = {
     **{
         ("duckdb", kind): _WHOLE.format(text=_TRIMMED, more=_BITS, kind="{kind}")
         for kind in _WHOLE_TYPES
@@ -123,19 +127,19 @@ fails: with blanks in Snowflake, and with an exponent after more than 18 digits.
 """
 
 
-def tried_number(node: exp.TryCast, dialect: str) -> Made:
+def try_number(node: exp.TryCast, dialect: str) -> Replacement:
     """Rewrite a TRY_CAST of a text to a number.
 
     If the dialect may read the text as another number than Spark, the query fails at run time.
     """
     key = (dialect, node.to.this)
     kind = node.to.sql("spark")
-    if node.meta.get("checked") or _fraction(node.this, dialect) is not None:
+    if node.meta.get("checked") or _fraction_type(node.this, dialect) is not None:
         return None
     message = f"TRY_CAST of {dialect} may read this text as another number"
-    if key in _TRIED:
+    if key in _TRY_TEMPLATES:
         made = fill_template(
-            _TRIED[key].format(kind=kind), given=node.this, message=message, **_FORMS
+            _TRY_TEMPLATES[key].format(kind=kind), given=node.this, message=message, **_FORMS
         )
         tried = exp.TryCast(this=made, to=node.to.copy(), safe=True)
         tried.meta["checked"] = True
@@ -149,12 +153,8 @@ def tried_number(node: exp.TryCast, dialect: str) -> Made:
     return fill_template(template, given=node.this, form=form, message=message, tried=made)
 
 
-def shifted(node: exp.BitwiseRightShift, dialect: str) -> Made:
-    """Rewrite BigQuery's right shift, which fills the left bits with zeros.
-
-    Raises:
-        Unwritable: The shift may be 64 bits or more.
-    """
+def shift_right(node: exp.BitwiseRightShift, dialect: str) -> Replacement:
+    """Rewrite BigQuery's right shift, which fills the left bits with zeros."""
     if dialect != "bigquery":
         return None
     bits = node.expression.unnest()
@@ -169,27 +169,27 @@ _ROUNDING_CASTS = frozenset(
 """Dialects in which a CAST to an integer rounds; Spark's cuts off."""
 CUTTING_CASTS = frozenset({"tsql", "fabric", "clickhouse", "hive", "sqlite"})
 """Dialects in which a CAST to an integer cuts off, as Spark's does."""
-_TO_EVEN = frozenset({"postgres", "duckdb", "mysql"})
+_ROUND_TO_EVEN = frozenset({"postgres", "duckdb", "mysql"})
 """Dialects in which a CAST to an integer rounds halves of floats to the even neighbor."""
 _FLOATS = frozenset({"duckdb", "bigquery"})
 """Dialects in which divisions and averages are floats, not decimals."""
 _FLOAT, _DECIMAL = "float", "decimal"
 
 
-def rounded(node: exp.Cast, dialect: str) -> Made:
+def round_to_integer(node: exp.Cast, dialect: str) -> Replacement:
     """Rewrite a cast to an integer with rounding, if the value is certainly a float or decimal."""
     if dialect not in _ROUNDING_CASTS or node.to.this not in exp.DataType.INTEGER_TYPES:
         return None
-    fraction = _fraction(node.this, dialect)
+    fraction = _fraction_type(node.this, dialect)
     if fraction is None:
         return None
-    even = fraction == _FLOAT and dialect in _TO_EVEN
+    even = fraction == _FLOAT and dialect in _ROUND_TO_EVEN
     made = node.copy()
     made.set("this", call("BROUND" if even else "ROUND", made.this.copy()))
     return made
 
 
-def _fraction(node: exp.Expr, dialect: str) -> str | None:
+def _fraction_type(node: exp.Expr, dialect: str) -> str | None:
     """Return "float" or "decimal" if an expression certainly has such a type, else None."""
     node = node.unnest()
     if isinstance(node, exp.Literal):
@@ -211,13 +211,13 @@ def _fraction(node: exp.Expr, dialect: str) -> str | None:
         within = [node.this, node.expression]
     elif isinstance(node, exp.Coalesce):
         within = [node.this, *node.expressions]
-    found = [_fraction(one, dialect) for one in within]
+    found = [_fraction_type(one, dialect) for one in within]
     return _FLOAT if _FLOAT in found else _DECIMAL if _DECIMAL in found else None
 
 
-def float_division(node: exp.Div, dialect: str) -> Made:
+def divide_as_floats(node: exp.Div, dialect: str) -> Replacement:
     """Rewrite a division of decimals as a division of floats, as in DuckDB."""
-    sides = (_fraction(node.this, dialect), _fraction(node.expression, dialect))
+    sides = (_fraction_type(node.this, dialect), _fraction_type(node.expression, dialect))
     if dialect != "duckdb" or _DECIMAL not in sides or _FLOAT in sides:
         return None
     made = node.copy()
@@ -225,7 +225,7 @@ def float_division(node: exp.Div, dialect: str) -> Made:
     return made
 
 
-def whole_division(node: exp.Div, dialect: str) -> Made:
+def divide_as_integers(node: exp.Div, dialect: str) -> Replacement:
     """Rewrite a division of integers as DIV, if the dialect's `/` drops the remainder."""
     if not (node.args.get("typed") and _is_whole(node.this) and _is_whole(node.expression)):
         return None
@@ -233,7 +233,6 @@ def whole_division(node: exp.Div, dialect: str) -> Made:
 
 
 def _is_whole(node: exp.Expr) -> bool:
-    """Return whether an expression is certainly an integer."""
     node = node.unnest()
     if isinstance(node, exp.Literal):
         return node.is_int
@@ -246,8 +245,8 @@ def _is_whole(node: exp.Expr) -> bool:
     return isinstance(node, exp.Count | exp.CountIf | exp.Length | exp.IntDiv | exp.RowNumber)
 
 
-def sign(node: exp.Sign, dialect: str) -> Made:
-    """Rewrite SIGN so that it returns 0 for NaN, as in DuckDB and PostgreSQL."""
+def rewrite_sign(node: exp.Sign, dialect: str) -> Replacement:
+    """Rewrite SIGN to return 0 for NaN, as in DuckDB and PostgreSQL."""
     if dialect not in ("duckdb", "postgres") or isinstance(node.this.unnest(), exp.Literal):
         return None
     zero = exp.Literal.number(0)

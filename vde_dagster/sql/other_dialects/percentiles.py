@@ -18,10 +18,9 @@ _REFUSED = "percentile_cont of duckdb is translated only for integers and DOUBLE
 
 
 def interpolates(node: exp.Expr, dialect: str) -> bool:
-    """Return whether the function `percentile` can rewrite a node."""
     if not isinstance(node, exp.PercentileCont):
         return False
-    ordered, fraction = _ordered(node), _fraction(node)
+    ordered, fraction = _sort_key(node), _fraction(node)
     is_called_so = dialect == "duckdb" or node.args.get("expression") is None
     return (
         dialect in ("duckdb", "postgres")
@@ -39,7 +38,7 @@ def percentile(node: exp.Expr, dialect: str) -> exp.Expr | None:
         return None
     if not interpolates(inner, dialect):
         return None
-    ordered, fraction = _ordered(inner), _fraction(inner)
+    ordered, fraction = _sort_key(inner), _fraction(inner)
     assert ordered is not None
     assert fraction is not None
     # NULLS FIRST and NULLS LAST are dropped, because all engines ignore NULLs in percentiles.
@@ -55,8 +54,7 @@ def percentile(node: exp.Expr, dialect: str) -> exp.Expr | None:
     return quantile
 
 
-def _ordered(node: exp.PercentileCont) -> exp.Ordered | None:
-    """Return the only sort key of a percentile, or None."""
+def _sort_key(node: exp.PercentileCont) -> exp.Ordered | None:
     if node.args.get("expression") is not None:
         return exp.Ordered(this=node.this)
     group = node.parent

@@ -12,7 +12,7 @@ import re
 from sqlglot import exp
 
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.building import Made
+from vde_dagster.sql.other_dialects.building import Replacement
 from vde_dagster.sql.other_dialects.texts import literal_int
 
 _RE2 = frozenset({"duckdb", "bigquery"})
@@ -82,7 +82,9 @@ def java_pattern(written: str, dialect: str, *, matched: bool = False) -> str:
             raise Unwritable(f"a regular expression that ends with a backslash, '{written}'")
         item = found[0]
         at = found.end()
-        made.append(_in_class(item, posix) if inside else _outside(item, posix, matched))
+        made.append(
+            _translate_in_class(item, posix) if inside else _translate_outside(item, posix, matched)
+        )
         if inside and item == "]":
             inside = False
         elif not inside and item[0] == "[":
@@ -90,7 +92,7 @@ def java_pattern(written: str, dialect: str, *, matched: bool = False) -> str:
     return "".join(made)
 
 
-def _in_class(item: str, posix: bool) -> str:
+def _translate_in_class(item: str, posix: bool) -> str:
     if item[0] == "[" or item == "&":
         return "\\" + item  # Java reads `[` and `&&` there as the beginning of another class.
     if item == r"\s":
@@ -102,7 +104,7 @@ def _in_class(item: str, posix: bool) -> str:
     return item
 
 
-def _outside(item: str, posix: bool, matched: bool) -> str:
+def _translate_outside(item: str, posix: bool, matched: bool) -> str:
     if item == ".":
         return r"[\s\S]" if posix else r"[^\n]"
     if item == "$":
@@ -167,9 +169,8 @@ def java_replacement(written: str, dialect: str, *, shift: int = 0) -> str:
     return text
 
 
-def replaced(node: exp.RegexpReplace, dialect: str) -> Made:
-    """Rewrite REGEXP_REPLACE."""
-    # Some dialects replace only the first match.
+def rewrite_replace(node: exp.RegexpReplace, dialect: str) -> Replacement:
+    """Rewrite REGEXP_REPLACE; some dialects replace only the first match."""
     if dialect not in _RE2 | _POSIX | _BACKSLASHES:
         return None
     pattern, replacement = node.expression, node.args.get("replacement")
@@ -177,10 +178,10 @@ def replaced(node: exp.RegexpReplace, dialect: str) -> Made:
     placed = any(node.args.get(name) is not None for name in ("position", "occurrence"))
     if placed and dialect in _FIRST_ONLY:
         raise Unwritable("REGEXP_REPLACE with a position")
-    given = _flags(flags, dialect)
+    given = _read_flags(flags, dialect)
     first = dialect in _FIRST_ONLY and "g" not in given
-    before = _before(given)
-    form = _pattern(pattern, dialect, matched=True)
+    before = _flag_prefix(given)
+    form = _java_literal(pattern, dialect, matched=True)
     if replacement is not None and not _is_text(replacement):
         raise Unwritable("a replacement that is computed")
     written = replacement.name if replacement is not None else ""
@@ -213,17 +214,16 @@ def _may_be_empty(pattern: str) -> bool:
         return any(letter in pattern for letter in "*?{|")
 
 
-def matches(node: exp.RegexpLike | exp.RegexpILike, dialect: str) -> Made:
-    """Rewrite the test of a text with a regular expression."""
-    # Some dialects require a match of the whole text.
+def rewrite_match(node: exp.RegexpLike | exp.RegexpILike, dialect: str) -> Replacement:
+    """Rewrite the test of a text with a regular expression, which must match all of it in some."""
     whole = bool(node.args.get("full_match"))
     operator = "start" not in node.meta
     whole = whole or (dialect in _FULL and operator and isinstance(node, exp.RegexpLike))
     folded = isinstance(node, exp.RegexpILike)
-    flags = _flags(node.args.get("flag"), dialect) if node.args.get("flag") is not None else ""
+    flags = _read_flags(node.args.get("flag"), dialect) if node.args.get("flag") is not None else ""
     if dialect not in _RE2 | _POSIX and not (whole or folded):
         return None
-    before = _before(flags + ("i" if folded else ""))
+    before = _flag_prefix(flags + ("i" if folded else ""))
     if not _is_text(node.expression):
         if before or not whole:
             if dialect in _RE2 | _POSIX or before:
@@ -240,31 +240,26 @@ def matches(node: exp.RegexpLike | exp.RegexpILike, dialect: str) -> Made:
     return exp.RegexpLike(this=node.this.copy(), expression=pattern)
 
 
-def similar(node: exp.SimilarTo, dialect: str) -> Made:
-    """Rewrite DuckDB's SIMILAR TO as a match of the whole text.
-
-    Raises:
-        Unwritable: The query is in another dialect.
-    """
+def rewrite_similar(node: exp.SimilarTo, dialect: str) -> Replacement:
+    """Rewrite DuckDB's SIMILAR TO as a match of the whole text; refuse it in other dialects."""
     if dialect != "duckdb":
         raise Unwritable("SIMILAR TO")
     made = exp.RegexpLike(this=node.this.copy(), expression=node.expression.copy(), full_match=True)
-    return matches(made, dialect)
+    return rewrite_match(made, dialect)
 
 
-def full_match(node: exp.RegexpFullMatch, dialect: str) -> Made:
-    """Rewrite regexp_full_match as a match of the whole text."""
+def rewrite_full_match(node: exp.RegexpFullMatch, dialect: str) -> Replacement:
     if node.args.get("options") is not None:
         raise Unwritable("regexp_full_match with flags")
     made = exp.RegexpLike(this=node.this.copy(), expression=node.expression.copy(), full_match=True)
-    return matches(made, dialect)
+    return rewrite_match(made, dialect)
 
 
-def extracted(node: exp.RegexpExtract | exp.RegexpExtractAll, dialect: str) -> Made:
-    """Rewrite REGEXP_EXTRACT, with NULL as the result if nothing matches."""
+def rewrite_extract(node: exp.RegexpExtract | exp.RegexpExtractAll, dialect: str) -> Replacement:
+    """Rewrite REGEXP_EXTRACT so that the result is NULL if nothing matches."""
     made = node.copy()
     if dialect in _RE2 | _POSIX:
-        form = _pattern(node.expression, dialect, matched=True)
+        form = _java_literal(node.expression, dialect, matched=True)
         made.set("expression", exp.Literal.string(form))
     null = node.args.get("null_if_no_match") or dialect in _NULL_WITHOUT_A_MATCH
     if isinstance(node, exp.RegexpExtract) and null:
@@ -280,13 +275,13 @@ def extracted(node: exp.RegexpExtract | exp.RegexpExtractAll, dialect: str) -> M
     return made if made != node else None
 
 
-def _pattern(node: exp.Expr, dialect: str, *, matched: bool) -> str:
+def _java_literal(node: exp.Expr, dialect: str, *, matched: bool) -> str:
     if not _is_text(node):
         raise Unwritable("a regular expression that is computed")
     return java_pattern(node.name, dialect, matched=matched)
 
 
-def _flags(node: exp.Expr | None, dialect: str) -> str:
+def _read_flags(node: exp.Expr | None, dialect: str) -> str:
     if node is None:
         return ""
     if not _is_text(node) or set(node.name) - set("gic"):
@@ -294,7 +289,7 @@ def _flags(node: exp.Expr | None, dialect: str) -> str:
     return node.name.replace("c", "")
 
 
-def _before(flags: str) -> str:
+def _flag_prefix(flags: str) -> str:
     return "(?iu)" if "i" in flags else ""
 
 

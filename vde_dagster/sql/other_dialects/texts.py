@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from vde_dagster.sql.definitions import Definition, find_definitions
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.building import Made, call
+from vde_dagster.sql.other_dialects.building import Replacement, call
 
 _BEFORE_THE_TEXT = frozenset({"postgres", "redshift", "tsql", "fabric"})
 """Dialects in which a substring may begin before the text, where positions are empty."""
@@ -82,7 +82,7 @@ def _less(node: exp.Expr, value: int) -> exp.Expr:
     return exp.LT(this=_grouped(node), expression=_number(value))
 
 
-def substring(node: exp.Substring, dialect: str) -> Made:
+def substring(node: exp.Substring, dialect: str) -> Replacement:
     """Rewrite SUBSTRING with the dialect's meaning of a start below 1 and a negative length."""
     start, length = node.args.get("start"), node.args.get("length")
     if start is None:
@@ -120,7 +120,7 @@ def _cut_before(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp
     return early if known is not None else _when(_less(start, 1), early, late)
 
 
-def _duckdb_substring(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> Made:
+def _duckdb_substring(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> Replacement:
     """Rewrite DuckDB's substring, which has one character less if it starts at 0.
 
     Raises:
@@ -159,7 +159,7 @@ def _trino(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp.Expr
     return _when(outside, nothing, call("SUBSTRING", *given))
 
 
-def left_or_right(node: exp.Left | exp.Right, dialect: str) -> Made:
+def left_or_right(node: exp.Left | exp.Right, dialect: str) -> Replacement:
     """Rewrite LEFT or RIGHT of a negative length as the text without that many characters."""
     text, length = node.this, node.expression
     least = lower_bound(length)
@@ -187,7 +187,7 @@ def left_or_right(node: exp.Left | exp.Right, dialect: str) -> Made:
     return _when(_less(length, 0), shorter, plain)
 
 
-def parted(node: exp.SplitPart, dialect: str) -> Made:
+def split_part(node: exp.SplitPart, dialect: str) -> Replacement:
     """Rewrite SPLIT_PART so that it returns NULL for a part that does not exist, as in Trino."""
     if dialect not in _TRINO:
         return None
@@ -199,7 +199,7 @@ def parted(node: exp.SplitPart, dialect: str) -> Made:
     return exp.Case(ifs=[exp.If(this=number, true=call("SPLIT_PART", *given))])
 
 
-def split_text(node: exp.Split, dialect: str) -> Made:
+def check_separator(node: exp.Split, dialect: str) -> Replacement:
     """Raise Unwritable for a SPLIT whose separator is computed or empty."""
     by = node.expression
     if by is None or (by.is_string and by.name):
@@ -207,7 +207,7 @@ def split_text(node: exp.Split, dialect: str) -> Made:
     raise Unwritable("SPLIT by a text that is empty or computed")
 
 
-def length_without_blanks(node: exp.Length, dialect: str) -> Made:
+def rewrite_length(node: exp.Length, dialect: str) -> Replacement:
     """Rewrite SQL Server's LEN without trailing blanks, and MySQL's LENGTH as a number of bytes."""
     if dialect == "mysql" and node.args.get("binary"):
         return call("OCTET_LENGTH", node.this)
@@ -216,7 +216,7 @@ def length_without_blanks(node: exp.Length, dialect: str) -> Made:
     return exp.Length(this=call("RTRIM", node.this))
 
 
-def joined_texts(node: exp.Concat, dialect: str) -> Made:
+def concatenate(node: exp.Concat, dialect: str) -> Replacement:
     """Rewrite CONCAT, without NULL arguments if the dialect skips them."""
     if isinstance(node, exp.ConcatWs):
         return None
@@ -237,19 +237,17 @@ _NO_ESCAPE = frozenset({"duckdb", "trino", "athena", "snowflake", "tsql", "fabri
 """Dialects whose LIKE has no default escape character, unlike Spark's backslash."""
 
 
-def pattern_without_escapes(node: exp.Like | exp.ILike, dialect: str) -> Made:
+def escape_pattern(node: exp.Like | exp.ILike, dialect: str) -> Replacement:
     """Rewrite a LIKE so that backslashes are plain characters, as in the dialect.
 
-    Raises:
-        Unwritable: The pattern has a range such as `[a-z]` for SQL Server, or there are several
-            patterns.
+    Several patterns, and ranges such as `[a-z]` for SQL Server, are refused.
     """
     if isinstance(node.expression, exp.Any | exp.All):
         patterns = node.expression.this.unnest()
         if isinstance(patterns, exp.Array):
             listed = node.copy()
             listed.expression.set("this", exp.Tuple(expressions=patterns.copy().expressions))
-            return pattern_without_escapes(listed, dialect) or listed
+            return escape_pattern(listed, dialect) or listed
         if not isinstance(patterns, exp.Tuple | exp.Query | exp.Literal):
             raise Unwritable("LIKE ANY or LIKE ALL of a list")
     if dialect not in _NO_ESCAPE or isinstance(node.parent, exp.Escape):
@@ -273,12 +271,8 @@ def pattern_without_escapes(node: exp.Like | exp.ILike, dialect: str) -> Made:
     return made
 
 
-def listed(node: exp.GroupConcat, dialect: str) -> Made:
-    """Rewrite Snowflake's LISTAGG, which returns '' for no values.
-
-    Raises:
-        Unwritable: LISTAGG has OVER or FILTER.
-    """
+def rewrite_listagg(node: exp.GroupConcat, dialect: str) -> Replacement:
+    """Rewrite Snowflake's LISTAGG, which returns '' for no values; refuse OVER and FILTER."""
     if dialect != "snowflake":
         return None
     if isinstance(node.parent, exp.Window | exp.Filter | exp.WithinGroup):
@@ -287,8 +281,7 @@ def listed(node: exp.GroupConcat, dialect: str) -> Made:
 
 
 def writes_instant(node: exp.Expr, dialect: str) -> bool:
-    """Return whether a node converts an instant to a text."""
-    # Other engines write the zone into this text, and Spark does not.
+    """Return whether a node converts an instant to text, which has no zone only in Spark."""
     if isinstance(node, exp.Cast):
         is_text = node.to.this in exp.DataType.TEXT_TYPES
         return is_text and _is_instant(node.this, dialect, set())
@@ -300,7 +293,6 @@ def writes_instant(node: exp.Expr, dialect: str) -> bool:
 
 
 def _is_instant(value: Definition, dialect: str, seen: set[int]) -> bool:
-    """Return whether a value is certainly an instant with a zone."""
     if not isinstance(value, exp.Expr) or id(value) in seen:
         return False
     seen.add(id(value))
@@ -323,27 +315,27 @@ def _is_instant(value: Definition, dialect: str, seen: set[int]) -> bool:
     return is_now or isinstance(value, exp.CurrentTimestamp | exp.UnixToTime)
 
 
-_JOINED_BY_PLUS = frozenset({"tsql", "fabric", "redshift"})
+_PLUS_CONCATENATES = frozenset({"tsql", "fabric", "redshift"})
 
 
-def joined_by_plus(node: exp.Add, dialect: str) -> Made:
+def concatenate_by_plus(node: exp.Add, dialect: str) -> Replacement:
     """Rewrite `a + ' ' + b` as `a || ' ' || b` if one side is certainly a text."""
-    if dialect not in _JOINED_BY_PLUS:
+    if dialect not in _PLUS_CONCATENATES:
         return None
     sides = (node.this.unnest(), node.expression.unnest())
-    if not any(_is_no_number(one) for one in sides):
+    if not any(_is_text_only(one) for one in sides):
         return None
     return exp.DPipe(this=node.this.copy(), expression=node.expression.copy(), safe=True)
 
 
-def _is_no_number(node: exp.Expr) -> bool:
+def _is_text_only(node: exp.Expr) -> bool:
     """Return whether a value is a text literal that no engine reads as a number."""
     if node.is_string:
         return not re.fullmatch(r"\s*[-+]?[\d.]+([eE][-+]?\d+)?\s*", node.name)
     return isinstance(node, exp.DPipe | exp.Upper | exp.Lower)
 
 
-def replaced_null(node: exp.Coalesce, dialect: str) -> Made:
+def check_isnull(node: exp.Coalesce, dialect: str) -> Replacement:
     """Check SQL Server's ISNULL, which casts its result to the first argument's type.
 
     Raises:
@@ -358,7 +350,7 @@ def replaced_null(node: exp.Coalesce, dialect: str) -> Made:
     return None
 
 
-def position(node: exp.StrPosition, dialect: str) -> Made:
+def check_position(node: exp.StrPosition, dialect: str) -> Replacement:
     """Raise Unwritable if a search's start is computed, or is counted from the text's end."""
     begin = node.args.get("position")
     least = None if begin is None else literal_int(begin)
@@ -379,7 +371,7 @@ docs.snowflake.com/en/sql-reference/functions/initcap, PostgreSQL's manual 9.4.
 """
 
 
-def capitalized(node: exp.Initcap, dialect: str) -> Made:
+def rewrite_initcap(node: exp.Initcap, dialect: str) -> Replacement:
     """Rewrite INITCAP for dialects that separate words at more characters than whitespace."""
     ends = _DELIMITERS.get(dialect)
     if ends is None:
@@ -408,13 +400,8 @@ def _is_default(given: exp.Expr) -> bool:
 _BRACES = re.compile(r"\{\{|\}\}|\{\}|[{}]")
 
 
-def formatted(node: exp.Format, dialect: str) -> Made:
-    """Rewrite DuckDB's `format('{} …', text)` as CONCAT.
-
-    Raises:
-        Unwritable: The format is not a literal, has more than plain `{}` places, or does not match
-            the number of arguments; or an argument may not be a text.
-    """
+def rewrite_format(node: exp.Format, dialect: str) -> Replacement:
+    """Rewrite DuckDB's `format('{} …', text)` as CONCAT; refuse all but plain `{}` and texts."""
     if dialect != "duckdb":
         return None
     given = [node.this, *node.expressions]
@@ -449,9 +436,8 @@ def _is_plain(value: exp.Expr) -> bool:
     return value.is_string or value.is_int or isinstance(value, texts | exp.Length | exp.Count)
 
 
-def printed(node: exp.Anonymous) -> Made:
-    """Rewrite DuckDB's printf(), which returns NULL if a value is NULL."""
-    # Spark would print NULL.
+def rewrite_printf(node: exp.Anonymous) -> Replacement:
+    """Rewrite DuckDB's printf(), which is NULL if a value is NULL; Spark would print NULL."""
     given = [one for one in node.expressions if not isinstance(one.unnest(), exp.Literal)]
     if not given:
         return None

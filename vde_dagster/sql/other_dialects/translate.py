@@ -9,7 +9,7 @@ from sqlglot.errors import SqlglotError
 
 from vde_dagster.sql.definitions import find_cte
 from vde_dagster.sql.other_dialects import SPARKS, Unwritable
-from vde_dagster.sql.other_dialects.calls import with_spark_calls
+from vde_dagster.sql.other_dialects.calls import rewrite_calls
 from vde_dagster.sql.other_dialects.joins import keep_star_order, keep_unnest_joins
 from vde_dagster.sql.other_dialects.percentiles import interpolates
 from vde_dagster.sql.other_dialects.texts import writes_instant
@@ -17,7 +17,7 @@ from vde_dagster.sql.other_dialects.verified import find_unverified
 from vde_dagster.sql.other_dialects.writing import query_sql, with_qualified_rows
 from vde_dagster.sql.reading import parse_plain
 
-_WRONG = {
+_UNTRANSLATABLE = {
     "ToChar": "to_char(…, format)",
     "PercentileCont": "this form of percentile_cont()",
     "PercentileDisc": "percentile_disc(), which is a DOUBLE on Spark,",
@@ -29,7 +29,7 @@ _WRONG = {
 """SQLGlot classes whose Spark spelling (30.30) has another meaning, or no meaning."""
 
 
-def spark_text(
+def write_spark_sql(
     tree: exp.Expr, dialect: str = "", trusted: frozenset[str] | None = frozenset()
 ) -> str:
     """Write a tree of another dialect as Spark SQL; the tree is changed in place.
@@ -41,9 +41,9 @@ def spark_text(
         Unwritable: A part of the query cannot be written in Spark SQL.
     """
     unverified = None if trusted is None else find_unverified(tree, dialect, trusted)
-    tree = _with_casts(tree)
+    tree = _rewrite_convert(tree)
     for node in tree.walk():
-        what = _WRONG.get(node.__class__.__name__)
+        what = _UNTRANSLATABLE.get(node.__class__.__name__)
         if what is not None and not interpolates(node, dialect):
             raise Unwritable(what).at_node(node)
         if isinstance(node, exp.DataType) and node.this in (exp.DType.TIME, exp.DType.TIMETZ):
@@ -59,8 +59,8 @@ def spark_text(
     keep_star_order(tree, dialect)
     keep_unnest_joins(tree, dialect)
     _with_spark_relations(tree)
-    _without_aliases_in_windows(tree)
-    tree = _with_cut_texts(_with_made_intervals(with_spark_calls(tree, dialect)), dialect)
+    _replace_aliases_in_windows(tree)
+    tree = _rewrite_bounded_casts(_rewrite_intervals(rewrite_calls(tree, dialect)), dialect)
     if unverified is not None:
         raise unverified
     try:
@@ -86,7 +86,7 @@ def _has_known_format(node: exp.Expr, dialect: str) -> bool:
     return form is None or form.is_string or dialect in ("", "databricks", "spark2")
 
 
-def _with_casts(tree: exp.Expr) -> exp.Expr:
+def _rewrite_convert(tree: exp.Expr) -> exp.Expr:
     """Rewrite SQL Server's `CONVERT(type, value)` without a style as a cast, in place."""
     for convert in reversed(list(tree.find_all(exp.Convert))):
         if not convert.args.get("style"):
@@ -97,15 +97,14 @@ def _with_casts(tree: exp.Expr) -> exp.Expr:
     return tree
 
 
-_CUTTING = frozenset(
+_CUTS_TEXTS = frozenset(
     {"postgres", "redshift", "tsql", "fabric", "mysql", "materialize", "risingwave"}
 )
 """Dialects in which a cast to VARCHAR(n) truncates values that are too long."""
 
 
-def _with_cut_texts(tree: exp.Expr, dialect: str) -> exp.Expr:
-    """Rewrite casts such as `CAST(a AS VARCHAR(5))` as casts to STRING."""
-    # In some dialects, the cast cuts the text to its length.
+def _rewrite_bounded_casts(tree: exp.Expr, dialect: str) -> exp.Expr:
+    """Rewrite casts such as `CAST(a AS VARCHAR(5))` as casts to STRING, cut if the dialect cuts."""
     bounded = (exp.DType.VARCHAR, exp.DType.NVARCHAR)
     for cast in reversed(list(tree.find_all(exp.Cast))):  # What is inside comes first.
         usual = dialect in ("tsql", "fabric") and cast.to.this in bounded  # 30 characters.
@@ -114,7 +113,7 @@ def _with_cut_texts(tree: exp.Expr, dialect: str) -> exp.Expr:
         given = cast.to.expressions
         length = given[0].this if given else exp.Literal.number(30)
         cast.set("to", exp.DataType.build("string", dialect="spark"))
-        if dialect in _CUTTING and isinstance(length, exp.Literal) and cast is not tree:
+        if dialect in _CUTS_TEXTS and isinstance(length, exp.Literal) and cast is not tree:
             made: exp.Expr = exp.Anonymous(this="LEFT", expressions=[cast.copy(), length.copy()])
             if isinstance(cast.parent, exp.Select) and cast.output_name:
                 made = exp.alias_(made, cast.output_name, quoted=True)  # A cast keeps the name.
@@ -122,24 +121,22 @@ def _with_cut_texts(tree: exp.Expr, dialect: str) -> exp.Expr:
     return tree
 
 
-_PLACES = ("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
+_INTERVAL_UNITS = ("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 """Units of the arguments of MAKE_INTERVAL, in their order."""
 
 
-def _with_made_intervals(tree: exp.Expr) -> exp.Expr:
-    """Rewrite `INTERVAL days DAY` as `MAKE_INTERVAL(0, 0, 0, CAST(days AS INT))`."""
-    # Spark's INTERVAL syntax accepts only a literal as the number.
+def _rewrite_intervals(tree: exp.Expr) -> exp.Expr:
+    """Rewrite `INTERVAL days DAY` as MAKE_INTERVAL; Spark's INTERVAL takes only literals."""
     if isinstance(tree, exp.Interval):
-        return _made(tree) or tree
+        return _make_interval(tree) or tree
     for interval in list(tree.find_all(exp.Interval)):
-        made = _made(interval)
+        made = _make_interval(interval)
         if made is not None:
             interval.replace(made)
     return tree
 
 
-def _made(interval: exp.Interval) -> exp.Expr | None:
-    """Return MAKE_INTERVAL for an interval with a computed number; None for other intervals."""
+def _make_interval(interval: exp.Interval) -> exp.Expr | None:
     length, unit = interval.this, interval.args.get("unit")
     inner = length.unnest() if length is not None else None
     if inner is None or not isinstance(unit, exp.Var):
@@ -152,18 +149,17 @@ def _made(interval: exp.Interval) -> exp.Expr | None:
     if name == "QUARTER":
         name = "MONTH"
         inner = exp.Mul(this=exp.paren(inner.copy()), expression=exp.Literal.number("3"))
-    if name not in _PLACES:
+    if name not in _INTERVAL_UNITS:
         return None
     kind = "DECIMAL(18, 6)" if name == "SECOND" else "INT"
-    values = [exp.Literal.number("0") for _ in range(_PLACES.index(name))]
+    values = [exp.Literal.number("0") for _ in range(_INTERVAL_UNITS.index(name))]
     return exp.Anonymous(
         this="MAKE_INTERVAL", expressions=[*values, exp.cast(inner.copy(), kind, dialect="spark")]
     )
 
 
-def _without_aliases_in_windows(tree: exp.Expr) -> None:
-    """Replace aliases of the same SELECT in window functions by the aliased expressions."""
-    # Spark supports such aliases elsewhere, but not in windows.
+def _replace_aliases_in_windows(tree: exp.Expr) -> None:
+    """Replace aliases in window functions, where Spark does not support them."""
     for select in tree.find_all(exp.Select):
         known: dict[str, exp.Expr] = {}
         for projection in select.expressions:
@@ -228,7 +224,6 @@ def _with_spark_relations(tree: exp.Expr) -> None:
 
 
 def _is_comma(join: exp.Join) -> bool:
-    """Return whether a join is a table or subquery after a comma."""
     given = ("kind", "side", "method", "on", "using", "global", "match_condition")
     plain = isinstance(join.this, exp.Table | exp.Subquery)
     return plain and not any(join.args.get(name) for name in given)
@@ -248,7 +243,6 @@ def _apply(join: exp.Join) -> None:
 
 
 def _split(call: exp.Anonymous) -> None:
-    """Rewrite STRING_SPLIT as the rows of SPLIT."""
     text, separator = call.expressions
     parts = exp.Explode(this=exp.Split(this=text, expression=separator))
     rows = exp.Select(expressions=[exp.alias_(parts, "value")]).subquery()
@@ -261,7 +255,6 @@ def _split(call: exp.Anonymous) -> None:
 
 
 def _is_star(columns: exp.Columns) -> bool:
-    """Return whether COLUMNS(*) could be written as a plain star."""
     if not isinstance(columns.this, exp.Star) or columns.this.args.get("except_"):
         return False
     if columns.args.get("unpack"):

@@ -10,11 +10,11 @@ from __future__ import annotations
 from sqlglot import exp
 
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.building import Made, call
+from vde_dagster.sql.other_dialects.building import Replacement, call
 from vde_dagster.sql.other_dialects.texts import literal_int
 
 
-def truncated(node: exp.Trunc, dialect: str) -> Made:
+def truncate_number(node: exp.Trunc, dialect: str) -> Replacement:
     """Rewrite TRUNC with a number of digits by CEIL for negative and FLOOR for other numbers."""
     decimals = node.args.get("decimals")
     if decimals is None:
@@ -26,9 +26,8 @@ def truncated(node: exp.Trunc, dialect: str) -> Made:
     return exp.Case(ifs=[exp.If(this=below, true=up)], default=down)
 
 
-def not_a_number(node: exp.IsNan, dialect: str) -> Made:
-    """Rewrite ISNAN so that it returns NULL for NULL."""
-    # Spark's function returns false for NULL.
+def rewrite_isnan(node: exp.IsNan, dialect: str) -> Replacement:
+    """Rewrite ISNAN so that it returns NULL for NULL; Spark's function returns false."""
     if isinstance(node.parent, exp.If) and node.arg_key == "false":
         return None
     null = exp.Is(this=node.this.copy(), expression=exp.Null())
@@ -37,17 +36,17 @@ def not_a_number(node: exp.IsNan, dialect: str) -> Made:
     )
 
 
-def new_id(node: exp.Uuid, dialect: str) -> Made:
+def new_id(node: exp.Uuid, dialect: str) -> Replacement:
     """Rewrite SQL Server's NEWID so that it returns upper-case letters, as in SQL Server."""
     return call("UPPER", node.copy()) if dialect in ("tsql", "fabric") else None
 
 
-def distinct(node: exp.ArrayDistinct, dialect: str) -> Made:
+def distinct(node: exp.ArrayDistinct, dialect: str) -> Replacement:
     """Rewrite ARRAY_DISTINCT without NULL, as in DuckDB."""
     return call("ARRAY_COMPACT", node.copy()) if dialect == "duckdb" else None
 
 
-def by_greatest(node: exp.ArgMax | exp.ArgMin, dialect: str) -> Made:
+def by_greatest(node: exp.ArgMax | exp.ArgMin, dialect: str) -> Replacement:
     """Rewrite DuckDB's arg_max and arg_min, which skip rows if the returned value is NULL."""
     if dialect != "duckdb" or node.args.get("count") is not None:
         return None
@@ -61,7 +60,7 @@ _ALL_VALUES = frozenset({"duckdb", "postgres", "trino", "athena", "bigquery"})
 """Dialects whose ARRAY_AGG keeps NULL among its values."""
 
 
-def collected(node: exp.ArrayAgg, dialect: str) -> Made:
+def collect_values(node: exp.ArrayAgg, dialect: str) -> Replacement:
     """Rewrite ARRAY_AGG of DuckDB and PostgreSQL.
 
     Raises:
@@ -86,7 +85,7 @@ def collected(node: exp.ArrayAgg, dialect: str) -> Made:
     return exp.Case(ifs=[exp.If(this=some, true=values)])
 
 
-def present_values(node: exp.IgnoreNulls, dialect: str) -> Made:
+def present_values(node: exp.IgnoreNulls, dialect: str) -> Replacement:
     """Rewrite BigQuery's `ARRAY_AGG(x IGNORE NULLS)`, which is NULL if no value remains.
 
     Raises:
@@ -104,47 +103,44 @@ def present_values(node: exp.IgnoreNulls, dialect: str) -> Made:
     return exp.Case(ifs=[exp.If(this=some, true=values)])
 
 
-def array_of_rows(node: exp.Array, dialect: str) -> Made:
+def array_of_rows(node: exp.Array, dialect: str) -> Replacement:
     """Raise Unwritable for `ARRAY(SELECT …)`, which Spark does not have."""
     if any(isinstance(one, exp.Query) for one in node.expressions):
         raise Unwritable("ARRAY(SELECT …)")
     return None
 
 
-def numbered_rows(node: exp.Unnest, dialect: str) -> Made:
-    """Raise Unwritable for WITH ORDINALITY."""
-    # SQLGlot would number the rows from 0.
+def refuse_ordinality(node: exp.Unnest, dialect: str) -> Replacement:
+    """Raise Unwritable for WITH ORDINALITY, which SQLGlot would number from 0."""
     if node.args.get("offset") and dialect not in ("bigquery",):
         raise Unwritable("UNNEST WITH ORDINALITY")
     return None
 
 
-def digest(node: exp.SHA2Digest | exp.SHA1Digest, dialect: str) -> Made:
-    """Rewrite a hash as bytes."""
-    # Spark's function returns hexadecimal digits.
+def digest(node: exp.SHA2Digest | exp.SHA1Digest, dialect: str) -> Replacement:
+    """Rewrite a hash as bytes; Spark's function returns hexadecimal digits."""
     if isinstance(node, exp.SHA1Digest):
         return call("UNHEX", exp.SHA(this=node.this.copy()))
     bits = node.args.get("length") or exp.Literal.number(256)
     return call("UNHEX", call("SHA2", node.this, bits))
 
 
-def counted(node: exp.CountIf, dialect: str) -> Made:
+def count_if(node: exp.CountIf, dialect: str) -> Replacement:
     """Rewrite DuckDB's count_if, which is NULL if the condition is NULL in all rows."""
     if dialect != "duckdb" or isinstance(node.this, exp.Distinct):
         return None
     return exp.Sum(this=exp.cast(node.this.copy(), "INT"))
 
 
-def logarithm(node: exp.Log, dialect: str) -> Made:
+def logarithm(node: exp.Log, dialect: str) -> Replacement:
     """Rewrite LOG of one number with base 10, as in DuckDB, PostgreSQL and Redshift."""
     if dialect not in ("duckdb", "postgres", "redshift") or node.expression is not None:
         return None
     return exp.Log(this=exp.Literal.number(10), expression=node.this.copy())
 
 
-def contained(node: exp.ArrayContains, dialect: str) -> Made:
-    """Rewrite DuckDB's ARRAY_CONTAINS, which ignores NULLs in a list."""
-    # Spark's function may return NULL.
+def contains_value(node: exp.ArrayContains, dialect: str) -> Replacement:
+    """Rewrite DuckDB's ARRAY_CONTAINS, which ignores NULLs; Spark's may return NULL for them."""
     if dialect != "duckdb":
         return None
     given = (node.this, node.expression)
@@ -155,7 +151,7 @@ def contained(node: exp.ArrayContains, dialect: str) -> Made:
     return exp.Case(ifs=[exp.If(this=present, true=found)])
 
 
-def joined_lists(node: exp.ArrayConcat, dialect: str) -> Made:
+def concatenate_lists(node: exp.ArrayConcat, dialect: str) -> Replacement:
     """Rewrite DuckDB's ARRAY_CONCAT, which treats NULL as an empty list."""
     given = [node.this, *node.expressions]
     lists = [one for one in given if not isinstance(one.unnest(), exp.Null)]
@@ -167,13 +163,13 @@ def joined_lists(node: exp.ArrayConcat, dialect: str) -> Made:
     return call("CONCAT", *(call("COALESCE", one, empty) for one in lists))
 
 
-def length_of_list(node: exp.Length, dialect: str) -> Made:
+def length_of_list(node: exp.Length, dialect: str) -> Replacement:
     """Rewrite LENGTH as SIZE if the value is certainly a list."""
     lists = exp.Array | exp.ArrayDistinct | exp.ArrayConcat | exp.Split | exp.ArrayAgg
     return call("SIZE", node.this) if isinstance(node.this.unnest(), lists) else None
 
 
-def inserted(node: exp.Stuff, dialect: str) -> Made:
+def refuse_stuff(node: exp.Stuff, dialect: str) -> Replacement:
     """Raise Unwritable for INSERT and STUFF, which Spark does not have."""
     raise Unwritable("INSERT or STUFF")
 
@@ -184,7 +180,7 @@ _PASS_OVER_NULL = (
 )
 
 
-def filtered_window(node: exp.Window, dialect: str) -> Made:
+def filter_window(node: exp.Window, dialect: str) -> Replacement:
     """Rewrite `f(a) FILTER (WHERE b) OVER …`, which Spark lacks, as `f(CASE WHEN b THEN a END)`.
 
     Raises:
@@ -211,7 +207,7 @@ def filtered_window(node: exp.Window, dialect: str) -> Made:
 _OF_FRAMES = (exp.FirstValue, exp.LastValue, exp.NthValue)
 
 
-def whole_frame(node: exp.Window, dialect: str) -> Made:
+def set_whole_frame(node: exp.Window, dialect: str) -> Replacement:
     """Give FIRST_VALUE, LAST_VALUE and NTH_VALUE Snowflake's default frame, the whole partition."""
     inner = node.this
     if isinstance(inner, exp.IgnoreNulls | exp.RespectNulls):
@@ -229,7 +225,7 @@ def whole_frame(node: exp.Window, dialect: str) -> Made:
 _JSON = (exp.DType.JSON, exp.DType.JSONB)
 
 
-def json_value(node: exp.Expr, dialect: str) -> Made:
+def json_value(node: exp.Expr, dialect: str) -> Replacement:
     """Rewrite the operators `->` and `->>` on a JSON text as one GET_JSON_OBJECT with a path.
 
     Raises:
@@ -259,7 +255,7 @@ def json_value(node: exp.Expr, dialect: str) -> Made:
     return exp.JSONExtractScalar(this=value.copy(), expression=path)
 
 
-def json_type(node: exp.Cast, dialect: str) -> Made:
+def json_type(node: exp.Cast, dialect: str) -> Replacement:
     """Drop a cast of a text literal to JSON; raise Unwritable for JSONB outside of paths."""
     if node.to.this not in _JSON or dialect not in ("duckdb", "postgres"):
         return None

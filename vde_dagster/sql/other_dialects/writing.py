@@ -91,14 +91,14 @@ def query_sql(tree: exp.Expr, *, strict: bool = False) -> str:
     tree = with_variables(tree)
     for select in reversed(list(tree.find_all(exp.Select))):
         if select.args.get("qualify"):
-            filtered = _filtered(select)
+            filtered = _filter_rows(select)
             tree = filtered if select is tree else tree
     exp.Paren(this=tree)  # Of what is inside of something SQLGlot lifts no WITH.
     level = ErrorLevel.RAISE if strict else ErrorLevel.WARN
     return tree.sql(dialect="spark", comments=False, copy=False, unsupported_level=level)
 
 
-def _filtered(select: exp.Select) -> exp.Select:
+def _filter_rows(select: exp.Select) -> exp.Select:
     condition = select.args["qualify"].pop().this
     aliases = {
         item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)
@@ -111,10 +111,10 @@ def _filtered(select: exp.Select) -> exp.Select:
     moved = {key: select.args.get(key) for key in _AFTER_THE_FILTER if select.args.get(key)}
     for key in moved:
         select.set(key, None)
-    outputs = _outputs(select)
+    outputs = _name_outputs(select)
     hidden = [exp.alias_(holder.this, _CONDITION, quoted=True)]
     hidden += _order_outside(moved.get("order"), outputs)
-    outer = exp.Select(expressions=_named(outputs, hidden))
+    outer = exp.Select(expressions=_subquery(outputs, hidden))
     if select.parent is not None:
         select.replace(outer)
     select.set("expressions", [*select.expressions, *hidden])
@@ -125,7 +125,7 @@ def _filtered(select: exp.Select) -> exp.Select:
     return outer
 
 
-def _outputs(select: exp.Select) -> list[str] | None:
+def _name_outputs(select: exp.Select) -> list[str] | None:
     """Give every output a name and return the names; return None if there is a star."""
     if any(item.is_star for item in select.expressions):
         return None
@@ -137,7 +137,7 @@ def _outputs(select: exp.Select) -> list[str] | None:
     return names
 
 
-def _named(outputs: list[str] | None, hidden: list[exp.Expr]) -> list[exp.Expr]:
+def _subquery(outputs: list[str] | None, hidden: list[exp.Expr]) -> list[exp.Expr]:
     if outputs is None:
         names = [exp.to_identifier(item.alias, quoted=True) for item in hidden]
         return [exp.Star(except_=names)]

@@ -21,7 +21,7 @@ _MOST_BYTES = 500_000_000
 
 
 class StoredPlan(NamedTuple):
-    """A plan without its snapshots."""
+    """Plan as its row stores it: without its snapshots, whose ids it lists."""
 
     plan: Plan
     snapshot_ids: tuple[str, ...]
@@ -29,7 +29,9 @@ class StoredPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredColumns:
-    """Columns of a physical table, plus attributes that only few tables have."""
+    """Columns of a physical table as its row stores them, with attributes that only few tables
+    have.
+    """
 
     columns: tuple[PhysicalColumn, ...]
     preview: Preview | None = None
@@ -38,7 +40,7 @@ class StoredColumns:
 
 
 def pack(value: Any) -> bytes:
-    """Write plain JSON data as compressed bytes."""
+    """Write JSON values as compressed bytes."""
     return zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 1)
 
 
@@ -48,7 +50,7 @@ def unpack(data: bytes) -> Any:
 
 
 def is_whole(data: bytes) -> bool:
-    """Return whether a stored value's checksum is correct."""
+    """Check that a stored value can be decompressed completely."""
     try:
         return bool(_inflate(data))
     except zlib.error:
@@ -56,7 +58,7 @@ def is_whole(data: bytes) -> bool:
 
 
 def matches_id(key: str, data: bytes) -> bool:
-    """Return whether a stored snapshot hashes to its id; False also for ids of older formats."""
+    """Check that a stored snapshot hashes to its id; False also for ids of older formats."""
     try:
         return content_digest(_inflate(data)) == key
     except zlib.error:
@@ -68,7 +70,7 @@ class ForeignContentError(StoreError):
 
 
 def dump_snapshot(snapshot: Snapshot) -> bytes:
-    """Write a snapshot's content, whose hash is its id."""
+    """Write a snapshot as compressed bytes."""
     return zlib.compress(content_bytes(snapshot), 6)
 
 
@@ -116,11 +118,6 @@ def _read(decode: Callable[[bytes], T], data: bytes) -> T:
 
 
 def _inflate(data: bytes) -> bytes:
-    """Decompress a stored value, up to a maximum size.
-
-    Raises:
-        zlib.error: The bytes are damaged, have trailing data, or decompress to too many bytes.
-    """
     stream = zlib.decompressobj()
     # The size is limited, because any login with the right to plan can write the value's row.
     out = stream.decompress(data, _MOST_BYTES)

@@ -134,7 +134,7 @@ def _postgres_engine(url: URL, idle_seconds: float) -> Engine:
 
 
 def lock_rows(connection: Connection, query: Select[Any], by: str = "", key: str = "") -> Any:
-    """Execute a query whose rows stay locked until the transaction ends.
+    """Run a query whose rows no other transaction can change until this transaction ends.
 
     Args:
         by: Name of the database's function that locks the rows for logins that write through views.
@@ -188,20 +188,12 @@ def _sqlite_engine(url: URL) -> Engine:
 # Compiling a statement takes longer than running it, and a process may open many stores.
 @cache
 def _sqlite_statements() -> tuple[Dialect, LRUCache[Any, Any]]:
-    """Return SQLite's connected dialect and the process's cache of compiled statements."""
     engine = create_engine("sqlite://")
     engine.connect().close()
     return engine.dialect, LRUCache(2000)
 
 
 def _require_whole_pages(url: URL, cursor: Any) -> None:
-    """Make sure that a database file ends with a whole page.
-
-    Source: https://www.sqlite.org/howtocorrupt.html, 2.2.
-
-    Raises:
-        StoreError: The file is cut short.
-    """
     # SQLite would read missing bytes as zeros. The file is not opened here: closing it would
     # release the locks of the process's other connections.
     log = Path(f"{url.database}-wal")
@@ -227,12 +219,11 @@ def _damaged(url: URL, damage: object) -> StoreError:
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether the transaction was rolled back for a reason that a retry may overcome."""
+    """Check whether an error only means that the transaction conflicted with another one."""
     return _matches(error, _POSTGRES_ROLLED_BACK, _SQLITE_TRANSIENT) or _wrote_the_log_too(error)
 
 
 def _wrote_the_log_too(error: BaseException) -> bool:
-    """Return whether another transaction wrote the next row of the log; see `state.db.log`."""
     if _state(error) != _TAKEN:
         return False
     constraint = getattr(getattr(error, "orig", None), "diag", None)
@@ -240,7 +231,9 @@ def _wrote_the_log_too(error: BaseException) -> bool:
 
 
 def is_disconnect(error: BaseException) -> bool:
-    """Return whether the database could not be reached, or the connection was lost."""
+    """Check whether an error means that the database cannot be reached, or the connection
+    was lost.
+    """
     if not isinstance(error, DBAPIError):
         return False
     if error.connection_invalidated:
@@ -253,7 +246,7 @@ def is_disconnect(error: BaseException) -> bool:
 
 
 def is_fault(error: BaseException) -> bool:
-    """Return whether an error was caused by the database or its server, not by the statement."""
+    """Check whether an error was caused by the database or its server, not by the statement."""
     return isinstance(error, DBAPIError) and (
         is_disconnect(error)
         or is_transient(error)
@@ -263,7 +256,6 @@ def is_fault(error: BaseException) -> bool:
 
 
 def _matches(error: BaseException, states: tuple[str, ...], phrases: tuple[str, ...]) -> bool:
-    """Return whether an error's SQL state or, on SQLite, its message is in the given lists."""
     if not isinstance(error, DBAPIError):
         return False
     state = _state(error)
@@ -277,7 +269,9 @@ def _state(error: BaseException) -> str | None:
 
 
 class Database:
-    """The state's database, with transactions that are retried while the database is busy."""
+    """Connection pool of the state's database, with transactions that are retried while
+    it is busy.
+    """
 
     def __init__(
         self, engine: Engine, clock: Clock | None = None, effects: Effects | None = None
@@ -329,7 +323,6 @@ class Database:
 
     @contextmanager
     def _writing_alone(self) -> Iterator[None]:
-        """Wait until no other thread of this process writes to a SQLite file."""
         # SQLite allows one writer, and other writers poll with pauses of up to 100 ms. This
         # lock wakes the next thread at once. A thread that has waited a second continues
         # and lets SQLite poll.
@@ -341,7 +334,9 @@ class Database:
                 self._turn.release()
 
     def require_right_clock(self, connection: Connection) -> None:
-        """Check again, in a writing transaction, that the clocks of machine and server agree."""
+        """Check again, in a writing transaction, that this machine's and the server's
+        clocks agree.
+        """
         if isinstance(self.clock, ServersClock):
             self.clock.require_agreement(partial(_time_in, connection), anew=True)
 
@@ -366,7 +361,7 @@ class Database:
 
     @staticmethod
     def postgres_engine(url: URL, idle_seconds: float, **options: Any) -> Engine:
-        """Return an engine for another PostgreSQL server, see `make_limited_engine`.
+        """Create an engine for another PostgreSQL server, see `make_limited_engine`.
 
         Raises:
             ModuleNotFoundError: Psycopg is not installed.
@@ -383,7 +378,7 @@ class Database:
         idempotent: bool = True,
         beside: Sequence[str] = (),
     ) -> T:
-        """Run a writing transaction, with a bounded number of retries while the database is busy.
+        """Run a writing transaction, and repeat it while the database is busy.
 
         Args:
             work: Writes through the connection; called at each attempt, so it may change nothing
@@ -423,7 +418,6 @@ class Database:
             attempt += 1
 
     def _end_stalled(self) -> None:
-        """Make the server end stalled transactions that hold locks."""
         # The server refuses this if the state has no roles, or if the login may only read.
         # No transaction is ended then.
         end = text("SELECT vde_end_stalled()")
@@ -437,13 +431,13 @@ class Database:
     def run(
         self, connection: Connection | None, work: Callable[[Connection], T], *, name: str
     ) -> T:
-        """Run work inside a given transaction, or in a new one."""
+        """Call a function with a connection in a transaction: the given one, or a new one."""
         if connection is not None:
             return work(connection)
         return self.run_transaction(work, name=name)
 
     def ensure_tables(self, metadata: MetaData) -> None:
-        """Create a plug-in's missing tables, also while other processes create them."""
+        """Create the missing tables of a plug-in."""
         names = [table.name for table in metadata.sorted_tables]
         if all(map(self.has_table, names)):
             return
@@ -461,7 +455,7 @@ class Database:
 
     @contextmanager
     def reading(self, connection: Connection | None = None) -> Iterator[Connection]:
-        """Open a connection whose reads all see the same committed state."""
+        """Open a connection for the block, whose queries all see the same committed state."""
         if connection is not None:
             yield connection
             return
@@ -478,23 +472,23 @@ class Database:
             raise
 
     def rows(self, query: Executable, connection: Connection | None = None) -> Sequence[Any]:
-        """Read the rows of one query, in a given transaction or in a new one."""
+        """Run a query and return its rows."""
         with self.reading(connection) as conn:
             return conn.execute(query).all()
 
     def column(self, query: Executable, connection: Connection | None = None) -> list[Any]:
-        """Read the first column of a query."""
+        """Run a query and return its first column."""
         return [row[0] for row in self.rows(query, connection)]
 
     def row(
         self, query: Executable, connection: Connection | None = None, **parameters: Any
     ) -> Any:
-        """Read the first row of a query with parameters, or return None if it returns no rows."""
+        """Run a query with parameters and return its first row, or None."""
         with self.reading(connection) as conn:
             return conn.execute(query, parameters).first()
 
     def value(self, query: Executable, connection: Connection | None = None) -> Any:
-        """Read the first value of a query's first row, or return None if it returns no rows."""
+        """Run a query and return the first value of its first row, or None."""
         row = self.row(query, connection)
         return None if row is None else row[0]
 
@@ -505,18 +499,18 @@ class Database:
         values: Iterable[Any],
         connection: Connection | None = None,
     ) -> list[Any]:
-        """Read the rows of a query that have one of the given values in a column."""
+        """Run a query and return its rows that have one of some values in a column."""
         with self.reading(connection) as conn:
             return list(among(conn, query, column, values))
 
     def upsert(
         self, connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *changed: str
     ) -> int:
-        """Insert rows, or update some columns of existing rows; return the number of rows."""
+        """Insert rows, and update some columns of rows that exist; return the number of rows."""
         return upsert(connection, table, rows, *changed)
 
     def unusable(self, error: BaseException) -> StoreError:
-        """Return an error for an unusable database; its message contains no password."""
+        """Build the error for a database that cannot be used, without its password."""
         url = self.engine.url.render_as_string(hide_password=True)
         cause = str(getattr(error, "orig", None) or error).strip()
         state = _state(error)
@@ -538,7 +532,7 @@ class Database:
         return StoreError(f"the state store {url} {what}: {cause}", hint=hint)
 
     def search_path(self) -> str | None:
-        """Return the search path of a login that writes through views, or None for other logins."""
+        """Return the search path of a login that writes through views; None for other logins."""
         with self.reading() as connection:
             path: str | None = connection.info.get(SEARCH_PATH)
         return path

@@ -22,10 +22,12 @@ from vde_dagster.errors import UsageError
 
 
 class Effects(Protocol):
-    """Port that surrounds every side effect, and lets tests intercept it by name."""
+    """Names every side effect of the program, so that tests can let it fail or kill the process
+    there.
+    """
 
     def at(self, point: str, detail: str = "") -> AbstractContextManager[None]:
-        """Return a context that surrounds one side effect.
+        """Return a context manager for the code of one side effect.
 
         Args:
             point: The effect's dotted name, such as `publish.commit`.
@@ -38,7 +40,7 @@ _NOTHING = nullcontext()
 
 
 class NoEffects:
-    """Port in production: does nothing around side effects."""
+    """Port in production: adds nothing to side effects."""
 
     __slots__ = ()
 
@@ -55,7 +57,7 @@ _FRESH_SECONDS = 10.0
 
 
 class Clock(Protocol):
-    """A clock, and a way to wait."""
+    """Clock that tests can replace."""
 
     def now(self) -> datetime:
         """Return the current instant (UTC)."""
@@ -77,7 +79,7 @@ class SystemClock:
 
 
 class ServersClock:
-    """The clock of a database's server: the machine's clock plus the measured difference."""
+    """Clock of the database's server: the machine's clock, corrected by the measured difference."""
 
     def __init__(self, ask: Callable[[], datetime], machine: Clock | None = None) -> None:
         self.machine: Clock = machine or SystemClock()

@@ -44,7 +44,7 @@ _GIVEN_UP: set[tuple[str, str, int]] = set()
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Exclusive right to work on a resource, such as `environment/prod` or `table/<id>`."""
+    """Exclusive right of one process to work on a resource, such as `environment/prod`."""
 
     resource: str
     owner: str
@@ -108,12 +108,6 @@ class LeaseStore:
         *,
         by_time: bool = False,
     ) -> tuple[Lease | None, str, datetime]:
-        """Acquire a lease; if another owner has it, return that owner and the lease's end.
-
-        Args:
-            by_time: Whether another owner keeps the lease until its end, even if that owner's
-                process has ended.
-        """
         now = self.database.clock.now()
         until = now + timedelta(seconds=ttl_seconds)
         row = conn.execute(_LEASE, {"of": resource}).one_or_none()
@@ -136,14 +130,13 @@ class LeaseStore:
         return Lease(resource, owner, token), owner, until
 
     def _is_over(self, row: Any) -> bool:
-        """Return whether a lease's owner ended or could not release the lease."""
         return self._named(row.resource, row.token) in _GIVEN_UP or has_ended(row.process)
 
     def _named(self, resource: str, token: int) -> tuple[str, str, int]:
         return str(self.database.engine.url), resource, token
 
     def heartbeat(self, lease: Lease, ttl_seconds: float = DEFAULT_TTL_SECONDS) -> None:
-        """Renew a lease.
+        """Extend a lease before it ends.
 
         Raises:
             LeaseLostError: The lease ended or was taken over.
@@ -158,10 +151,7 @@ class LeaseStore:
         self.database.run_transaction(work, name="lease.heartbeat")
 
     def release(self, lease: Lease) -> None:
-        """Release a lease.
-
-        A lease that was lost stays with its new owner.
-        """
+        """End a lease, unless another owner has taken it over."""
         try:
             self.database.run_transaction(
                 lambda conn: self._give_back(conn, lease), name="lease.release"
@@ -179,7 +169,7 @@ class LeaseStore:
             conn.execute(_RELEASE, {**this, **ended})
 
     def check(self, connection: Connection, lease: Lease) -> None:
-        """Check, inside a commit's transaction, that the lease is still valid.
+        """Check, in the transaction of a commit, that the lease has not ended or changed its owner.
 
         Raises:
             LeaseLostError: The lease ended or was taken over: nothing more may be written.
@@ -206,7 +196,7 @@ class LeaseStore:
         ttl_seconds: float = DEFAULT_TTL_SECONDS,
         wait_seconds: float = 0.0,
     ) -> Iterator[HeldLease]:
-        """Hold a lease for the duration of a block, renewed by a thread.
+        """Acquire a lease for the block; a thread renews it.
 
         Args:
             owner: Name for messages; the system user and this process by default.
@@ -229,7 +219,7 @@ class LeaseStore:
     def holding_all(
         self, resources: Iterable[str], owner: str, ttl_seconds: float = 300.0
     ) -> Iterator[tuple[Lease, ...]]:
-        """Hold many leases during a short block, without renewal.
+        """Acquire many leases for a short block, without renewal.
 
         Raises:
             ConflictError: Another owner has one of them; then none is acquired.
@@ -255,7 +245,7 @@ class LeaseStore:
                 )
 
     def active_resources(self, connection: Connection) -> set[str]:
-        """Return the resources with an active lease."""
+        """Return the resources that someone holds a lease on."""
         table = schema.leases.c
         query = select(table.resource).where(
             table.owner.is_not(None), table.expires_at > self.database.clock.now()
@@ -263,14 +253,14 @@ class LeaseStore:
         return set(connection.execute(query).scalars())
 
     def tables(self, connection: Connection | None = None) -> set[str]:
-        """Return the ids of the tables with an active lease."""
+        """Return the ids of the tables that someone holds a lease on."""
         with self.database.reading(connection) as conn:
             held = self.active_resources(conn)
         return {name.removeprefix(_TABLE) for name in held if name.startswith(_TABLE)}
 
 
 class HeldLease:
-    """A lease that a thread keeps alive."""
+    """Lease that a thread renews until `stop` is called."""
 
     def __init__(self, store: LeaseStore, lease: Lease, ttl_seconds: float) -> None:
         self.lease = lease
@@ -283,16 +273,16 @@ class HeldLease:
         )
 
     def start(self) -> None:
-        """Begin to renew the lease."""
+        """Start the thread that renews the lease."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop renewing; returns when the thread has ended."""
+        """Stop the thread that renews the lease, and wait for its end."""
         self._stopped.set()
         self._thread.join()
 
     def check(self) -> None:
-        """Raise LeaseLostError if a heartbeat found that the lease was lost."""
+        """Raise LeaseLostError if the thread found that the lease was lost."""
         if isinstance(self._error, LeaseLostError):
             raise self._error
 

@@ -63,7 +63,7 @@ _LAST = select(_ROW.number, _ROW.hash).order_by(_ROW.number.desc()).limit(1)
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """A row of the log.
+    """Row of the log: one act, such as a publication.
 
     Args:
         db_user: The user of the connection on PostgreSQL; None on SQLite.
@@ -86,7 +86,7 @@ class LogEntry:
 
     @property
     def computed_hash(self) -> str:
-        """The hash of the row's content, for comparison with the stored hash."""
+        """Hash of the row's values, to compare with the stored hash."""
         parts = (
             self.number,
             to_micros(self.at),
@@ -102,7 +102,7 @@ class LogEntry:
 
     @property
     def details(self) -> dict[str, Any]:
-        """The parsed details; empty if the stored text is damaged."""
+        """Parsed `detail`; empty if the stored text is damaged."""
         try:
             found = json.loads(self.detail)
         except ValueError:
@@ -121,7 +121,7 @@ def _encoded(part: str | int | None) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """Result of a check of the log.
+    """Result of checking the log's hashes.
 
     Args:
         number: The number of the first row that was changed or is missing.
@@ -154,11 +154,11 @@ class LogStore:
         environment: str | None,
         detail: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """Write an act to the log, in the transaction that performs it."""
+        """Write an act to the log, in the transaction that makes the change."""
         record(self.database, connection, act, environment, detail=detail)
 
     def verify(self, head: str | None = None) -> Verified:
-        """Check that the log is an unbroken chain with a row for every version since the log began.
+        """Check the hashes of the log, and that every version of an environment has a row.
 
         Args:
             head: The last hash at some earlier time, or its first eight or more digits.
@@ -181,12 +181,14 @@ class LogStore:
 
 
 def is_hash(text: str) -> bool:
-    """Return whether a text may be a hash of the log, or its first digits."""
+    """Check whether a text has the form of a hash, or of its first eight or more digits."""
     return 8 <= len(text) <= 64 and set(text.lower()) <= set("0123456789abcdef")
 
 
 def check(rows: Sequence[LogEntry], head: str | None = None) -> Verified:
-    """Check that the log's rows form a chain; if `head` is given, also that a row has this hash."""
+    """Check that each row's hash fits its values and the row before; also that a row has hash
+    `head`.
+    """
     last, kept = FIRST, head is None
     for expected, row in enumerate(rows, 1):
         wrong = None
@@ -214,7 +216,6 @@ def check(rows: Sequence[LogEntry], head: str | None = None) -> Verified:
 
 
 def _with_gaps_checked(conn: Connection, rows: Iterable[LogEntry], checked: Verified) -> Verified:
-    """Check that the log has a row for each version created after the log began."""
     logged: dict[str, set[int]] = {}
     for row in rows:
         if row.environment is not None and row.version is not None:
@@ -240,7 +241,7 @@ def record(
     who: str | None = None,
     detail: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Write an act to the log, in the transaction that performs it.
+    """Write an act to the log, in the transaction that makes the change.
 
     Args:
         who: The client's name for its user; the system user by default.

@@ -34,7 +34,7 @@ _POSTGRES_LOCK = 7_033_221_701
 
 
 def ensure_schema(database: Database) -> None:
-    """Create or upgrade the tables of a store.
+    """Create the tables of a new state database, or upgrade the tables of an older one.
 
     Raises:
         StoreError: The database cannot be reached, or was written by newer code.
@@ -105,7 +105,6 @@ def _upgrade(connection: Connection) -> None:
 
 
 def _create(connection: Connection) -> None:
-    """Create the tables of a new store, and write a unique name for the store to its outbox."""
     if connection.dialect.name == "postgresql":
         for index in (index for table in metadata.tables.values() for index in table.indexes):
             options = index.dialect_options
@@ -126,7 +125,6 @@ def _create(connection: Connection) -> None:
 # Cached, because compiling the statements takes longer than running them.
 @cache
 def _tables_of_sqlite() -> tuple[str, ...]:
-    """Return the statements that create all tables."""
     statements: list[str] = []
 
     def write(statement: Any, *_: Any) -> None:

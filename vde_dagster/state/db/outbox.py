@@ -59,7 +59,7 @@ _INSERT = insert(schema.outbox)
 
 @dataclass(frozen=True, slots=True)
 class OutboxRecord:
-    """A change that was committed.
+    """Record of a committed change, which exporters and Dagster read.
 
     Args:
         kind: `plan`: a plan was stored; `failed`: applying a plan failed; `rejected`: a plan will
@@ -80,12 +80,12 @@ class OutboxRecord:
 
     @property
     def interval(self) -> Interval:
-        """The range of the fill that the record describes."""
+        """Range of the fill that the record is about."""
         return Interval(from_micros(self.subject["start"]), from_micros(self.subject["end"]))
 
     @property
     def dagster_run(self) -> str | None:
-        """The Dagster run that wrote the record, if one did."""
+        """Id of the Dagster run that wrote the record, or None."""
         try:
             return str(uuid.UUID(self.origin.rpartition("/")[2])) if "/" in self.origin else None
         except ValueError:
@@ -103,12 +103,12 @@ class OutboxRange:
 
 @dataclass(frozen=True, slots=True)
 class Outbox:
-    """Reads and numbers the outbox's records."""
+    """Reads the records of committed changes, and numbers them in the order of reading."""
 
     database: Database
 
     def number(self) -> OutboxRange:
-        """Number new records, and return the range of all records' numbers."""
+        """Assign numbers to new records, and return the range of all records' numbers."""
         waiting = self.database.row(_UNNUMBERED.limit(1))
         if waiting is not None:
             self.database.run_transaction(self._number, name="outbox.number")
@@ -121,18 +121,19 @@ class Outbox:
         return OutboxRange(row[0], row[1] or row[2], row[2])
 
     def since(self, number: int, limit: int) -> list[OutboxRecord]:
-        """Return the records after a number, in order."""
+        """Return the records with greater numbers than the given one, in order."""
         query = select(schema.outbox).where(_ROW.number > number, _IS_RECORD)
         return self._read(query.order_by(_ROW.number).limit(limit))
 
     def by(
         self, origin: str, after: int | None = None, until: int | None = None
     ) -> list[OutboxRecord]:
-        """Return the records that a process, such as a Dagster run, wrote under the name `origin`.
+        """Return the records that one process, such as a Dagster run, wrote.
 
         With `after` or `until`, records without a number are left out.
 
         Args:
+            origin: Name of the process.
             after: Return only records with a greater number.
             until: Return only records with this number or a smaller one.
         """
@@ -144,7 +145,7 @@ class Outbox:
         return self._read(query.order_by(_ROW.seq))
 
     def for_plan(self, plan_id: str, until: int) -> list[OutboxRecord]:
-        """Return a plan's existing records whose number is at most `until`, in order."""
+        """Return the records about a plan whose number is at most `until`, in order."""
         named = _ROW.subject.contains(f'"plan": {json.dumps(plan_id)}', autoescape=True)
         query = select(schema.outbox).where(named, _ROW.number <= until, _IS_RECORD)
         return self._read(query.order_by(_ROW.number))
@@ -154,17 +155,19 @@ class Outbox:
         return self._read(select(schema.outbox).where(_ROW.kind == kind).order_by(_ROW.seq))
 
     def cursor(self, consumer: str) -> int:
-        """Return the number of the last record that a consumer has read; 0 for none."""
+        """Return the number of the last record that a consumer has processed; 0 at the
+        beginning.
+        """
         query = select(_ROW.subject).where(_ROW.kind == _CURSOR, _ROW.origin == consumer)
         return int(self.database.value(query) or 0)
 
     def move_cursor(self, consumer: str, number: int) -> None:
-        """Store the number of the last record that a consumer has read; never moves back."""
+        """Store the number of the last record that a consumer has processed; it never decreases."""
 
         self._set_cursor(consumer, lambda known: max(known, number))
 
     def last_left(self) -> int | None:
-        """Return the number that `set_left` stored last for any consumer, or None."""
+        """Return the last number that `set_left` stored for any consumer, or None."""
         query = select(_ROW.subject).where(
             _ROW.kind == _CURSOR, _ROW.origin.endswith(_LEFT, autoescape=True)
         )
@@ -172,7 +175,7 @@ class Outbox:
         return None if found is None else int(found)
 
     def set_left(self, consumer: str, number: int) -> None:
-        """Store the number of items that a consumer still has to process, if it changed."""
+        """Store how many items a consumer still has to process."""
         if self.last_left() != number:
             self._set_cursor(f"{consumer}{_LEFT}", lambda _: number)
 
@@ -193,7 +196,7 @@ class Outbox:
         self.database.run_transaction(work, name="outbox.move_cursor")
 
     def add(self, kind: RecordKind, subjects: Sequence[Mapping[str, Any]]) -> None:
-        """Write outbox records in a separate transaction."""
+        """Write records in a separate transaction."""
 
         def work(conn: Connection) -> None:
             for subject in subjects:
@@ -224,7 +227,7 @@ class Outbox:
 
 
 def tell(database: Database, connection: Connection, kind: RecordKind, **subject: Any) -> None:
-    """Write an outbox record, in the transaction of the change that it describes."""
+    """Write a record of a change, in the transaction of the change."""
     row = {
         "kind": kind,
         "subject": json.dumps(subject),

@@ -32,7 +32,11 @@ _KEEPALIVE = {"idle": 10, "interval": 5, "count": 4}
 
 
 def make_postgres_engine(url: URL, idle_seconds: float) -> Engine:
-    """Create an engine whose clients may be idle in a transaction for `idle_seconds`."""
+    """Create an engine for the state's PostgreSQL server, which ends idle transactions.
+
+    Args:
+        idle_seconds: Maximum idle time of a client in a transaction.
+    """
     idle, lock = int(idle_seconds * 1000), int(idle_seconds * 1000 / 3)
     alive = {
         "keepalives": 1,
@@ -69,7 +73,7 @@ def make_postgres_engine(url: URL, idle_seconds: float) -> Engine:
 
 
 def make_limited_engine(url: URL, idle_seconds: float, **options: Any) -> Engine:
-    """Create an engine whose server ends the transactions of idle or lost clients.
+    """Create an engine for another PostgreSQL server, which ends idle transactions.
 
     Args:
         idle_seconds: Maximum idle time of a client in a transaction.
@@ -88,7 +92,7 @@ def make_limited_engine(url: URL, idle_seconds: float, **options: Any) -> Engine
 
 
 def transaction_limits(idle: int, lock: int = 0) -> bytes:
-    """Return statements that make the server end the transaction of an idle or lost client.
+    """Build the SQL that makes the server end the transaction of an idle or lost client.
 
     Args:
         idle: Maximum idle time of a client, in milliseconds.
@@ -106,32 +110,25 @@ def transaction_limits(idle: int, lock: int = 0) -> bytes:
 
 
 class _LiteralInt(Dumper):
-    """Writes negative integers in parentheses."""
-
     def dump(self, obj: int) -> bytes:
-        """Return an integer's digits."""
         return str(int(obj)).encode()
 
     def quote(self, obj: int) -> bytes:
-        """Return a literal, in parentheses if it is negative."""
         # Without parentheses, `-32768::SMALLINT` casts 32768 before it is negated.
         return self.dump(obj) if obj >= 0 else b"(" + self.dump(obj) + b")"
 
 
 class _LiteralFloat(Dumper):
-    """Writes floats as texts with their type."""
-
     oid = psycopg.adapters.types["float8"].oid
 
     # A plain -0.0 would lose its sign.
 
     def dump(self, obj: float) -> bytes:
-        """Return the shortest digits that are read as the same float."""
         return repr(float(obj)).encode()
 
 
 class BatchCursor(psycopg.Cursor[Any]):
-    """Cursor that limits its transactions, and sends a batch as one message.
+    """Cursor that sends many statements in one message, and limits its transactions.
 
     Args:
         limits: Statements that limit a transaction.
@@ -148,7 +145,7 @@ class BatchCursor(psycopg.Cursor[Any]):
         self._limits = limits
 
     def execute(self, query: Any, params: Params | None = None, **how: Any) -> BatchCursor:
-        """Run a statement, and begin a transaction first if necessary."""
+        """Run a statement, after beginning a transaction if none is open."""
         connection = self.connection
         if (
             not connection.autocommit
@@ -185,7 +182,6 @@ class BatchCursor(psycopg.Cursor[Any]):
         self._rowcount = rows
 
     def _messages(self, query: Query, params_seq: Iterable[Params]) -> Iterator[bytes]:
-        """Yield messages of many statements each, with the values written as literals."""
         writer = psycopg.ClientCursor(self.connection)
         writer.adapters.register_dumper(int, _LiteralInt)
         writer.adapters.register_dumper(float, _LiteralFloat)

@@ -18,12 +18,12 @@ _ENDED = ("Z", "X", "x")
 
 
 def own_process() -> str | None:
-    """Return the identity of this process, or None if the system provides none."""
+    """Return a text that identifies this process on its machine, or None if the system has none."""
     return _identity(os.getpid())
 
 
 def has_ended(process: str | None) -> bool:
-    """Return whether a process of this machine and namespace has ended; False if unknown."""
+    """Check whether a process of this machine and namespace has ended; False if unknown."""
     own = own_process()
     parts = (process or "").split()
     if own is None or len(parts) != 4 or own.split()[:2] != parts[:2] or not parts[2].isdigit():
@@ -42,7 +42,6 @@ def has_ended(process: str | None) -> bool:
 # Cached by id, because a forked process has its own identity.
 @lru_cache(1)
 def _identity(pid: int) -> str | None:
-    """Return a text that identifies a process, even after its id is used again; None if unknown."""
     found = _state(pid)
     try:
         boot = _BOOT.read_text().strip()
@@ -53,7 +52,6 @@ def _identity(pid: int) -> str | None:
 
 
 def _state(pid: int) -> tuple[str, str] | None:
-    """Return a process's state and its start in clock ticks since boot; None if unreadable."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -60,7 +60,7 @@ _PREFIXES = ("vde_", "iceberg_")
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Database role and its right.
+    """Database role that has a right.
 
     Args:
         members: Logins and roles that are members; the role of the next higher right is left out.
@@ -73,7 +73,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """The current login.
+    """Database user of the current connection, with its rights.
 
     Args:
         owns: Whether the login owns the state's tables and so may do everything.
@@ -86,13 +86,13 @@ class Login:
     roles: Mapping[str, str]
 
     def has(self, right: Right) -> bool:
-        """Return whether the login has a right."""
+        """Check whether the login has a right."""
         return self.owns or not self.roles or right in self.held
 
 
 @dataclass(frozen=True, slots=True)
 class RightsStore:
-    """Checks rights and grants them."""
+    """Checks the rights of the current login, and grants rights to others."""
 
     database: Database
 
@@ -104,7 +104,7 @@ class RightsStore:
             return _login(conn)
 
     def has(self, right: Right) -> bool:
-        """Return whether the current login has a right."""
+        """Check whether the current login has a right."""
         login = self.login()
         return login is None or login.has(right)
 
@@ -144,7 +144,7 @@ class RightsStore:
             ]
 
     def statements(self, prefix: str) -> list[str]:
-        """Return the SQL that creates the roles and their grants for the tables that exist now.
+        """Build the SQL that creates the roles and their grants on all existing tables.
 
         Raises:
             UsageError: The state is a SQLite file.
@@ -155,7 +155,7 @@ class RightsStore:
             return [*_statements(conn, names), *_view_statements(conn, names)]
 
     def create(self, prefix: str, plugins: Iterable[Any] = ()) -> None:
-        """Create the roles with their grants and guards; run again after tables were added.
+        """Create the roles, their grants and the triggers. Call this again after tables were added.
 
         Args:
             prefix: Prefix of the roles' names: `vde` for `vde_read`.
@@ -235,7 +235,7 @@ class RightsStore:
 
 
 def renew(connection: Connection, names: Mapping[Right, str] | None = None) -> None:
-    """Create the roles with their grants, and guard all tables.
+    """Create the roles, their grants, the write views and the triggers again.
 
     Args:
         names: Names of the roles; by default, the roles that exist.
@@ -259,12 +259,12 @@ def renew(connection: Connection, names: Mapping[Right, str] | None = None) -> N
 
 
 def has_rights(connection: Connection) -> bool:
-    """Return whether a database has this project's roles."""
+    """Check whether a database has roles for rights."""
     return connection.dialect.name == "postgresql" and inspect(connection).has_table(_TABLE)
 
 
 def has_right(connection: Connection, right: Right) -> bool:
-    """Return whether the login of a connection has a right."""
+    """Check whether the login of a connection has a right."""
     return connection.dialect.name == "sqlite" or _login(connection).has(right)
 
 
@@ -313,11 +313,6 @@ def _require_owner(conn: Connection, what: str) -> None:
 
 
 def _require_schema(conn: Connection) -> None:
-    """Check that the owner can create the schema of the write views.
-
-    Raises:
-        NotAllowedError: The owner may not create schemas in this database.
-    """
     query = text(
         "SELECT has_database_privilege(current_database(), 'CREATE'), "
         "quote_ident(current_database()), quote_ident(current_user)"
@@ -357,7 +352,6 @@ def _members(conn: Connection, role: str, without: Iterable[str]) -> list[str]:
 
 
 def _statements(conn: Connection, names: Mapping[Right, str]) -> list[str]:
-    """Return the SQL that creates roles and grants, and revokes all other grants of the roles."""
     place = quoted(conn.execute(text("SELECT current_schema()")).scalar_one())
     roles = {right: quoted(name) for right, name in names.items()}
     every = ", ".join(roles.values())
@@ -385,10 +379,6 @@ def _statements(conn: Connection, names: Mapping[Right, str]) -> list[str]:
 
 
 def _view_statements(conn: Connection, names: Mapping[Right, str]) -> list[str]:
-    """Return the SQL that creates the write views and their grants.
-
-    It must run after the SQL of `_statements`.
-    """
     place: str = conn.execute(text("SELECT current_schema()")).scalar_one()
     tables = [name for name in inspect(conn).get_table_names() if name.startswith(_PREFIXES)]
     writes = {name: _WRITES.get(name, _OTHERS) for name in tables if name not in _READ_ONLY}

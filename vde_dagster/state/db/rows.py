@@ -41,7 +41,7 @@ _CHUNK = 500
 
 
 def chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Split a sequence so that no statement exceeds the databases' limit of parameters."""
+    """Split a sequence into parts of 500, because databases limit a statement's parameters."""
     for start in range(0, len(values), _CHUNK):
         yield values[start : start + _CHUNK]
 
@@ -53,7 +53,7 @@ def among(
     values: Iterable[Any],
     parameters: Mapping[str, Any] | None = None,
 ) -> Iterator[Any]:
-    """Yield the rows of a query that have one of the given values in a column."""
+    """Run a query, and yield its rows that have one of some values in a column."""
     found = _with_values(query, column)
     for part in chunks(list(dict.fromkeys(values))):
         yield from connection.execute(found, {**(parameters or {}), "among": part})
@@ -61,13 +61,15 @@ def among(
 
 @lru_cache(maxsize=256)
 def _with_values(query: Any, column: ColumnElement[Any]) -> Any:
-    """Return a query for the rows that have one of the parameter's values in a column."""
     return query.where(column.in_(bindparam("among", expanding=True)))
 
 
 @dataclass(frozen=True, slots=True)
 class OnRanges:
-    """Statements that read or delete ranges of a table; `span` returns their parameters."""
+    """Statements that read or delete a table's rows by their time range.
+
+    `span` returns the parameters of these statements.
+    """
 
     read: Select[Any]
     delete: Delete
@@ -76,7 +78,7 @@ class OnRanges:
 
 @cache
 def on_ranges(table: Table) -> OnRanges:
-    """Build statements that read or delete ranges of a table, selected by another range."""
+    """Build the statements that read or delete the rows of a table that overlap a range."""
     row = table.c
     own, start, end = row.table_id == bindparam("of"), row.start_at, row.end_at
     overlaps = own & (start < bindparam("of_end")) & (end > bindparam("of_start"))
@@ -87,12 +89,12 @@ def on_ranges(table: Table) -> OnRanges:
 
 
 def span(table_id: str, interval: Interval) -> dict[str, Any]:
-    """Return the parameters of `on_ranges` for a range."""
+    """Return the parameters that `on_ranges` needs for a range of a physical table."""
     return {"of": table_id, "of_start": interval.start, "of_end": interval.end}
 
 
 def value_from_row(kind: type[T], row: Row[Any], **others: Any) -> T:
-    """Create a value of a dataclass from the equally named columns of a row, and other fields."""
+    """Create a dataclass value from the columns of a row with the same names, and from `others`."""
     hashable: Any = kind
     values = {name: getattr(row, name) for name in _fields(hashable) if name not in others}
     return kind(**values, **others)
@@ -104,18 +106,20 @@ def _fields(kind: Any) -> tuple[str, ...]:
 
 
 def row_from_value(value: object, table: Table, **others: Any) -> dict[str, Any]:
-    """Create a row from a value's attributes that are named like columns, and from `others`."""
+    """Create a row from the attributes of a value that are named like columns, and from
+    `others`.
+    """
     names = (column.name for column in table.c)
     return {name: getattr(value, name) for name in names if hasattr(value, name)} | others
 
 
 def is_model(table: Table, name: ModelName) -> ColumnElement[bool]:
-    """Return the condition that a row belongs to a model."""
+    """Build the SQL condition that a row is about a model."""
     return (table.c.model_namespace == name.namespace) & (table.c.model_name == name.name)
 
 
 def ranges_by_key(rows: Iterable[Any]) -> dict[Any, IntervalSet]:
-    """Return the intervals of each key, given rows of (key, start, end)."""
+    """Collect rows of (key, start, end) to one set of intervals for each key."""
     found: dict[Any, list[Interval]] = {}
     for key, start, end in rows:
         found.setdefault(key, []).append(Interval(start, end))
@@ -125,7 +129,9 @@ def ranges_by_key(rows: Iterable[Any]) -> dict[Any, IntervalSet]:
 def upsert(
     connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *changed: str
 ) -> int:
-    """Insert rows, or update some columns of existing ones; return the number of rows written."""
+    """Insert rows, and update the columns `changed` of rows that exist; return the number
+    of rows.
+    """
     if not rows:
         return 0
     if writes_by_views(connection):
@@ -154,7 +160,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def to_micros(value: datetime) -> int:
-    """Return an instant as whole microseconds since 1970 (UTC)."""
+    """Convert an instant to microseconds since 1970 (UTC)."""
     return (value - EPOCH) // _MICROSECOND
 
 
@@ -164,7 +170,7 @@ def from_micros(value: int) -> datetime:
 
 
 class Texts(TypeDecorator[dict[str, str]]):
-    """Column type for a mapping of names to texts, stored compressed; an empty one is NULL."""
+    """Column type for a dictionary of texts, stored compressed; NULL for an empty dictionary."""
 
     impl = LargeBinary
     cache_ok = True
@@ -177,7 +183,7 @@ class Texts(TypeDecorator[dict[str, str]]):
 
 
 class Instant(TypeDecorator[datetime]):
-    """Column type of an aware datetime, stored as microseconds since 1970."""
+    """Column type for a datetime with time zone, stored as microseconds since 1970."""
 
     impl = BigInteger
     cache_ok = True

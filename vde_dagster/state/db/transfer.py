@@ -45,7 +45,7 @@ _LEFT_OUT = {"vde_leases"}
 
 
 def transferred_tables() -> list[Table]:
-    """Return the exported tables, in a fixed order."""
+    """Return the tables to export, in a fixed order."""
     ours = [table for table in schema.metadata.sorted_tables if table.name not in _LEFT_OUT]
     return [*ours, *schema.iceberg_metadata.sorted_tables]
 
@@ -58,12 +58,12 @@ def _plugin_tables() -> list[Table]:
 
 
 def tables_of_plugins() -> list[MetaData]:
-    """Return the tables of plug-ins in the state's database, including tables not created yet."""
+    """Return the definitions of the tables that plug-ins have in the state's database."""
     return list(_PLUGINS.working().values())
 
 
 def export_state(database: Database, path: Path) -> dict[str, int]:
-    """Write the whole store to a file; return the number of rows by table."""
+    """Write all rows of the state's database to a file, and count them by table."""
     counts: dict[str, int] = {}
     temporary = path.with_name(f".{path.name}.part")
     with database.reading() as conn, gzip.open(temporary, "wt", encoding="utf-8") as file:
@@ -81,7 +81,7 @@ def export_state(database: Database, path: Path) -> dict[str, int]:
 
 
 def import_state(database: Database, path: Path) -> dict[str, int]:
-    """Read a store from a file into an empty store, in one transaction; return rows by table."""
+    """Read all rows from an exported file into an empty state database, and count them by table."""
     _check_header(path)
 
     def work(conn: Connection) -> dict[str, int]:
@@ -169,13 +169,11 @@ def _with_forms(table: Table, row: Mapping[Any, Any], reading: bool) -> dict[str
 
 
 def _let_import(conn: Connection, to: str) -> None:
-    """Allow or forbid the log's owner to import its rows unchanged; see `guards`."""
     if conn.dialect.name == "postgresql":
         conn.execute(text("SELECT set_config('vde.import', :to, true)"), {"to": to})
 
 
 def _continue_sequences(conn: Connection) -> None:
-    """Continue PostgreSQL's sequences after the imported numbers."""
     if conn.dialect.name != "postgresql":
         return
     counted = [(name, "seq") for name in ("vde_journal", "vde_audit_results", "vde_news")]

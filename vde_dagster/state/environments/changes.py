@@ -20,7 +20,7 @@ _ENTRY, _PIN = schema.entries.c, schema.pins.c
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """Consecutive versions of an environment that show the same rows of a model."""
+    """Range of an environment's versions that have the same rows of a model."""
 
     first: int
     end: int | None
@@ -29,7 +29,7 @@ class ChangePoint:
 
 
 def change_points(database: Database, environment: str, model: ModelName) -> list[ChangePoint]:
-    """Return the versions at which a model's rows changed in an environment, oldest first.
+    """Return the ranges of versions that have the same rows of a model, oldest first.
 
     For a model without a table, changes of its parents' rows are not included.
     """
@@ -68,7 +68,7 @@ _CURSOR = schema.change_cursors.c
 
 @dataclass(frozen=True, slots=True)
 class ChangeCursor:
-    """Position of a consumer in a model's changes: the last version that it has read."""
+    """Last version of a model's changes that a consumer has processed."""
 
     environment: str
     model: ModelName
@@ -80,24 +80,24 @@ class ChangeCursor:
 
 @dataclass(frozen=True, slots=True)
 class ChangeCursorStore:
-    """Reads and moves the cursors of consumers."""
+    """Reads and moves the cursors of consumers of changes."""
 
     database: Database
 
     def version(self, environment: str, model: ModelName, name: str) -> int:
-        """Return the version that a cursor is at; 0 for a cursor that was never moved."""
+        """Return the last version that a consumer has processed; 0 for a new consumer."""
         query = select(_CURSOR.version).where(*_is(environment, model, name))
         return self.database.value(query) or 0
 
     def for_model(self, environment: str, model: ModelName) -> list[ChangeCursor]:
-        """Return the cursors of a model in an environment, by name."""
+        """Return the cursors of all consumers of a model in an environment, by name."""
         query = select(schema.change_cursors).where(*_is(environment, model)).order_by(_CURSOR.name)
         return [value_from_row(ChangeCursor, row, model=model) for row in self.database.rows(query)]
 
     def move(
         self, environment: str, model: ModelName, name: str, since: int, until: int, who: str
     ) -> None:
-        """Record that a consumer has the changes between two versions; repeating it is harmless.
+        """Move a cursor from one version to another; repeating this has no effect.
 
         Raises:
             ConflictError: The cursor is at neither version: another consumer moved it.

@@ -37,7 +37,7 @@ _NAMES = select(_HEAD.environment).where(_HEAD.live).order_by(_HEAD.environment)
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentSummary:
-    """Summary of an environment.
+    """Line of an environment in a list.
 
     Args:
         frozen: The version that it shows permanently, such as `prod@41`; None if it can change.
@@ -57,13 +57,13 @@ class EnvironmentSummary:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentStore:
-    """Reads and writes environments."""
+    """Reads environments, and writes their next versions."""
 
     database: Database
     tables: TableStore
 
     def get(self, name: str, connection: Connection | None = None) -> Environment | None:
-        """Return the current version of an environment, or None if it does not exist."""
+        """Read the current version of an environment; None if the environment does not exist."""
         with self.database.reading(connection) as conn:
             head = read_head(conn, name)
             if head is None or not head.live:
@@ -72,7 +72,7 @@ class EnvironmentStore:
         return replace(found, expires_at=head.expires_at) if found else None
 
     def all(self) -> list[Environment]:
-        """Return the current version of every environment, by name."""
+        """Read the current version of every environment, by name."""
         with self.database.reading() as conn:
             found = [self.get(name, conn) for name in self.names(conn)]
         return [environment for environment in found if environment is not None]
@@ -85,17 +85,17 @@ class EnvironmentStore:
                 require_changeable(name, read_frozen(conn, name, head.version))
 
     def exists(self, name: str) -> bool:
-        """Return whether an environment exists."""
+        """Check whether an environment exists."""
         return self.current_version(name) is not None
 
     def current_version(self, name: str) -> int | None:
-        """Return the number of an environment's current version, or None if it does not exist."""
+        """Return the number of an environment's current version; None if it does not exist."""
         with self.database.reading() as conn:
             head = read_head(conn, name)
         return int(head.version) if head is not None and head.live else None
 
     def entry(self, name: str, model: ModelName) -> Entry | None:
-        """Return an environment's current entry of one model, or None."""
+        """Return the current snapshot and table of one model in an environment, or None."""
         entry = schema.entries.c
         query = (
             select(*ENTRY)
@@ -152,7 +152,7 @@ class EnvironmentStore:
         ends: bool = False,
         act: Act | None = None,
     ) -> Environment:
-        """Write an environment's next version, as part of the publication's transaction.
+        """Write the next version of an environment, in the transaction of its publication.
 
         Args:
             ends: Whether the version drops the environment; then it has only its author, time and
@@ -216,7 +216,7 @@ class EnvironmentStore:
         return replace(environment, version=version)
 
     def expire(self, name: str, at: datetime | None) -> None:
-        """Set when the janitor may drop an environment."""
+        """Let an environment expire at a time, so that the janitor drops it; None for never."""
         if name == PRODUCTION and at is not None:
             raise UsageError(f"'{PRODUCTION}' cannot expire", hint="name another environment")
 
@@ -235,11 +235,11 @@ class EnvironmentStore:
         self.database.run_transaction(work, name="state.expire_environment")
 
     def invalidate(self, name: str) -> None:
-        """Mark an environment as expired, so that the janitor drops it."""
+        """Let an environment expire now, so that the janitor drops it."""
         self.expire(name, self.database.clock.now())
 
     def expired(self) -> list[str]:
-        """Return the environments that have expired."""
+        """Return the names of expired environments."""
         over = _HEAD.expires_at <= self.database.clock.now()
         return self.database.column(_NAMES.where(over))
 
@@ -253,7 +253,6 @@ def _act(environment: Environment, *, ends: bool) -> Act:
 
 
 def _in_order_of_time(connection: Connection, environment: Environment) -> Environment:
-    """Return the environment with a later publication time than its previous version."""
     # Versions are found by their times, so the times must increase.
     version = schema.environment_versions.c
     query = select(version.published_at).where(version.environment == environment.name)

@@ -31,7 +31,7 @@ _ROW = _TABLE.c
 
 @dataclass(frozen=True, slots=True)
 class WantedView:
-    """The definition that a mirrored view should have.
+    """Definition that a view in a mirror catalog should have.
 
     Args:
         hash: Hash of the definition; None if the view should be deleted.
@@ -45,7 +45,7 @@ class WantedView:
 
 @dataclass(frozen=True, slots=True)
 class MirroredView:
-    """The state's record of a mirrored view.
+    """View in a mirror catalog, with the time since when it is outdated.
 
     Args:
         watched_until: Time (UTC) until which a request of an ended process may still change the
@@ -60,7 +60,7 @@ class MirroredView:
 
 @dataclass(frozen=True, slots=True)
 class MirrorStanding:
-    """Counts of an environment's mirrored views, and of outdated views among them."""
+    """Numbers of an environment's views in a mirror catalog, and of outdated views among them."""
 
     views: int
     behind: int
@@ -77,7 +77,7 @@ class MirrorStanding:
 
 @dataclass(frozen=True, slots=True)
 class MirrorStore:
-    """Reads and writes the journal of mirrored views."""
+    """Reads and writes the records of views in mirror catalogs."""
 
     database: Database
     leases: LeaseStore
@@ -85,7 +85,7 @@ class MirrorStore:
     def want(
         self, connection: Connection, catalog: str, environment: str, views: Iterable[WantedView]
     ) -> None:
-        """Record the targets of views, in the publish transaction.
+        """Record the definitions that views should have, in the transaction of a publication.
 
         Raises:
             ConflictError: A view belongs to another environment.
@@ -116,16 +116,16 @@ class MirrorStore:
         upsert(connection, _TABLE, rows, *changed)
 
     def views(self, catalog: str, connection: Connection | None = None) -> list[MirroredView]:
-        """Return all views of a catalog, by name."""
+        """Return the records of all views of a mirror catalog, by name."""
         return self._read(connection, _ROW.catalog_name == catalog)
 
     def waiting(self, catalog: str) -> list[MirroredView]:
-        """Return the views that are outdated or watched."""
+        """Return the views that are outdated, or that a dead writer may still change."""
         open_ = or_(_ROW.behind_since.is_not(None), _ROW.watched_until.is_not(None))
         return self._read(None, _ROW.catalog_name == catalog, open_)
 
     def standings(self) -> dict[str, MirrorStanding]:
-        """Return, by environment, the counts of mirrored views and of outdated views."""
+        """Count the views in mirror catalogs, and the outdated ones, by environment."""
         found: dict[str, list[MirroredView]] = {}
         for view in self._read(None):
             found.setdefault(view.wanted.environment, []).append(view)
@@ -140,7 +140,7 @@ class MirrorStore:
     def begin(
         self, catalog: str, views: Sequence[MirroredView], writer: str, lease: Lease
     ) -> list[WantedView]:
-        """Record that a writer begins to write views; return the views' targets in the journal.
+        """Record that a process begins to write views, and return the definitions to write.
 
         Raises:
             LeaseLostError: Another process is the writer now.
@@ -163,7 +163,7 @@ class MirrorStore:
         return self.database.run_transaction(work, name="mirror.begin") if views else []
 
     def end(self, catalog: str, done: Sequence[tuple[WantedView, str | None]], writer: str) -> None:
-        """Record how writes of views ended."""
+        """Record the views that were written, and the failures of the others."""
 
         def work(conn: Connection) -> None:
             # Another process may be the writer by now.
@@ -207,7 +207,7 @@ class MirrorStore:
         return connection.execute(select(_TABLE).where(*_at(catalog, ref))).one_or_none()
 
     def mark_behind(self, catalog: str, ref: TableRef) -> None:
-        """Record that a view's content differs from the last write."""
+        """Record that a view in a mirror catalog was changed by another program."""
         known = (*_at(catalog, ref), _ROW.behind_since.is_(None))
         behind = update(_TABLE).where(*known).values(behind_since=self.database.clock.now())
         self.database.run_transaction(lambda conn: conn.execute(behind), name="mirror.strayed")
@@ -237,7 +237,7 @@ def _view(row: Any) -> MirroredView:
 
 
 def view_of_another(ref: TableRef, environment: str) -> ConflictError:
-    """Return the error for a view whose name another environment uses."""
+    """Build the error for a view whose name another environment uses."""
     return ConflictError(
         f"the view {ref} belongs to another model in the environment '{environment}'",
         hint="rename the model or the environment, so that their views get different names",

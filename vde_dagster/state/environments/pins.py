@@ -71,7 +71,7 @@ CLOSE = (
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Rows added and removed between two snapshots of a table."""
+    """Numbers of rows that commits added and removed between two Iceberg snapshots of a table."""
 
     before: int | None
     added: int | None
@@ -80,7 +80,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Current snapshot of a table.
+    """Current Iceberg snapshot of a table.
 
     Args:
         growth: Rows added and removed since the previous snapshot; None if unknown.
@@ -96,7 +96,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """The snapshot of one table that a version of an environment shows.
+    """Iceberg snapshot of one table that a version of an environment shows.
 
     Args:
         filled: The filled ranges, as `dump_filled` writes them; None if unknown.
@@ -111,22 +111,22 @@ class Pin:
 
     @property
     def state_to_hold(self) -> HeldState:
-        """The pinned state, as an environment's entry stores it."""
+        """The pinned snapshot, in the form that an environment's entry stores."""
         return HeldState(self.snapshot_id, self.schema_id, self.rows)
 
     def shows(self, head: Head) -> bool:
-        """Return whether a head has the pinned snapshot and schema."""
+        """Check whether a table's current snapshot and schema are still the pinned ones."""
         return (self.snapshot_id, self.schema_id) == (head.snapshot_id, head.schema_id)
 
 
 @dataclass(frozen=True, slots=True)
 class PinStore:
-    """Reads and writes the pins of environments' versions."""
+    """Reads and writes the pinned Iceberg snapshots of environments' versions."""
 
     database: Database
 
     def pinned(self, connection: Connection, environment: str) -> set[str]:
-        """Return the ids of the tables that an environment's last version pinned."""
+        """Return the ids of the tables that the current version of an environment pins."""
         return set(connection.execute(_PINNED, {"of": environment}).scalars())
 
     def current(self, connection: Connection, environment: str) -> dict[str, int]:
@@ -137,13 +137,17 @@ class PinStore:
         return {row[0]: row[1] for row in connection.execute(query, {"of": environment})}
 
     def tables_at_earlier_snapshot(self, connection: Connection, environment: str) -> set[str]:
-        """Return ids of the tables that an environment's last version shows at an older state."""
+        """Return the ids of the tables that an environment shows at an older snapshot than the
+        current.
+        """
         return set(connection.execute(_HELD, {"of": environment}).scalars())
 
     def places(
         self, connection: Connection, table_ids: Iterable[str]
     ) -> dict[str, tuple[TableRef, str | None]]:
-        """Return the names of tables with the branch that readers see; None means `main`."""
+        """Look up the names of tables by id, with the branch that readers see; None means
+        `main`.
+        """
         found: dict[str, tuple[TableRef, str | None]] = {}
         for row in among(connection, _PLACES, schema.tables.c.table_id, table_ids):
             name, branch = parse_place(row.name)
@@ -151,23 +155,25 @@ class PinStore:
         return found
 
     def heads(self, connection: Connection, table_ids: Iterable[str]) -> dict[str, Head]:
-        """Return the recorded heads (current snapshots) of tables; the catalog may be newer."""
+        """Return the recorded current snapshots of tables, by id. The catalog may be newer."""
         rows = among(connection, _HEADS, _HEAD.table_id, table_ids)
         return {row.table_id: _head(row) for row in rows}
 
     def note(self, connection: Connection, heads: Iterable[Head]) -> None:
-        """Record tables' heads as they will be once the transaction has committed."""
+        """Record the current snapshots that tables have after this transaction."""
         ordered = sorted(heads, key=lambda head: head.table_id)
         rows = [{**_row(head), "metadata_location": head.location} for head in ordered]
         upsert(connection, schema.heads, rows, *(one.name for one in _HEAD if not one.primary_key))
 
     def forget(self, connection: Connection, table_ids: Iterable[str]) -> None:
-        """Delete the heads of tables that the catalog no longer has."""
+        """Delete the recorded current snapshots of deleted tables."""
         for part in chunks(sorted(table_ids)):
             connection.execute(delete(schema.heads).where(_HEAD.table_id.in_(part)))
 
     def moved(self, connection: Connection, environment: str) -> dict[str, Head]:
-        """Return the heads of tables whose snapshot changed since an environment pinned it."""
+        """Return the tables whose current snapshot differs from the one that an
+        environment pins.
+        """
         rows = connection.execute(_MOVED, {"of": environment})
         return {row.table_id: _head(row) for row in rows}
 
@@ -179,7 +185,9 @@ class PinStore:
         shown: Mapping[str, Head],
         gone: Iterable[str],
     ) -> None:
-        """Pin the tables of a version, in the transaction that writes its entries."""
+        """Pin the current snapshots of a version's tables, in the transaction that writes the
+        version.
+        """
         rows = among(connection, _OPEN_PINS, _PIN.table_id, shown, {"of": environment})
         pinned = {row.table_id: _pin(row) for row in rows}
         opened = {
@@ -204,7 +212,7 @@ class PinStore:
             connection.execute(insert(schema.pins), new)
 
     def at(self, environment: str, version: int) -> dict[str, Pin]:
-        """Return the pins of a version of an environment, by table id.
+        """Return the pinned snapshots of an environment's version, by table id.
 
         The result is empty for versions that were created before pins were introduced.
         """
@@ -212,9 +220,9 @@ class PinStore:
         return {row.table_id: _pin(row) for row in self.database.rows(query)}
 
     def changes(self, environment: str, first: int, last: int) -> list[PinChange]:
-        """Return the changes of tables' data between two versions of an environment.
+        """Return the tables whose pinned snapshot changed between two versions of an environment.
 
-        The same snapshot under another schema is not a change of data.
+        The same snapshot under another schema is not a change.
         """
         earlier, once = schema.pins.alias("earlier"), schema.pins.alias("once")
         known = exists().where(
@@ -267,7 +275,7 @@ class PinStore:
     def models(
         self, environment: str, table_ids: Collection[str]
     ) -> list[tuple[str, int, int | None, ModelName]]:
-        """Return the models of tables that an environment shows or showed.
+        """Return the models of some tables, over all versions of an environment.
 
         Each item is (table id, first version with the table, first version without it, model).
         """
@@ -285,7 +293,7 @@ class PinStore:
     def kept(
         self, ref: TableRef, forgotten: Collection[tuple[str, int]] = ()
     ) -> dict[int, list[tuple[str, int, int]]]:
-        """Return the kept versions that pin a table, by Iceberg snapshot of the table.
+        """Return the versions that pin a table and are kept, by Iceberg snapshot of the table.
 
         Each item is (environment, first version, last version), without versions in `forgotten`.
         """
@@ -311,7 +319,9 @@ class PinStore:
         }
 
     def kept_snapshots(self, connection: Connection) -> list[tuple[str, int]]:
-        """Return each (table id, Iceberg snapshot) that kept versions of live environments pin."""
+        """Return the (table id, Iceberg snapshot) pairs that kept versions of live environments
+        pin.
+        """
         ends = (
             select(_VERSION.environment, func.max(_VERSION.version).label("last"))
             .where(_VERSION.dropped)
@@ -387,7 +397,7 @@ _OF_LIVE = _ENVIRONMENT.live & _PIN.iceberg_snapshot_id.is_not(None) & ~_BEFORE_
 
 @dataclass(frozen=True, slots=True)
 class PinChange:
-    """A table whose pin differs from the pin in the previous version.
+    """Table whose pinned snapshot changed with a version of an environment.
 
     Args:
         is_new: Whether the previous version did not show the table.
@@ -432,12 +442,12 @@ _SAY = (
 
 
 def dump_filled(filled: IntervalSet) -> str:
-    """Write ranges in the stored form: microseconds since 1970 (UTC), `1-2,4-9`."""
+    """Write ranges as microseconds since 1970 (UTC), such as `1-2,4-9`."""
     return ",".join(f"{to_micros(one.start)}-{to_micros(one.end)}" for one in filled)
 
 
 def load_filled(text: str) -> IntervalSet:
-    """Read filled ranges from the form of `dump_filled`."""
+    """Read the ranges that `dump_filled` wrote."""
     pairs = (part.rsplit("-", 1) for part in text.split(",") if part)
     return IntervalSet(
         tuple(Interval(from_micros(int(start)), from_micros(int(end))) for start, end in pairs)
@@ -450,7 +460,7 @@ def pin_filled(
     version: int,
     after: Mapping[str, IntervalSet],
 ) -> None:
-    """Write the filled ranges of a version's tables, in its publication's transaction.
+    """Store the filled ranges of a version's tables, in the transaction of its publication.
 
     Args:
         after: Filled ranges, by table id, of tables that the catalog moves after this transaction.
@@ -476,7 +486,6 @@ def pin_filled(
 def _reopen(
     connection: Connection, environment: str, version: int, table_ids: Collection[str]
 ) -> None:
-    """Close the current pins of tables at a version, and open equal pins from this version on."""
     kept: list[dict[str, Any]] = []
     for row in among(connection, _OPEN_PINS, _PIN.table_id, table_ids, {"of": environment}):
         changed = {"valid_from": version, "rows_added": None, "rows_removed": None}
@@ -488,7 +497,7 @@ def _reopen(
 
 
 def restore_filled(connection: Connection, table_id: str, filled: IntervalSet) -> None:
-    """Replace a table's filled ranges by the given ranges, and remove its pending fills."""
+    """Replace the filled ranges of a table, and delete its fills that wait for a publication."""
     for table in (schema.intervals, schema.pending):
         connection.execute(delete(table).where(table.c.table_id == table_id))
     rows = [{"table_id": table_id, "start_at": one.start, "end_at": one.end} for one in filled]

@@ -33,7 +33,7 @@ PublicationStatus = Literal["intended", "decided", "committed", "aborted", "unus
 
 @dataclass(frozen=True, slots=True)
 class ReturnedTo:
-    """Target snapshot of a table's rollback.
+    """Iceberg snapshot and filled ranges that a rollback gives back to a table.
 
     Args:
         expected: The Iceberg snapshot that readers see before the rollback; None if the table is
@@ -47,14 +47,14 @@ class ReturnedTo:
 
 @dataclass(frozen=True, slots=True)
 class PublishedFile:
-    """A metadata file of a publication.
+    """Metadata file that a publication writes.
 
     Args:
         ref: The table or view whose pointer moves to the file; None for data files, and in records
             of older code.
         branch: For a table that moves forward, the branch with the new rows. For a rollback, the
             branch that moves instead of `main`.
-        table_id: Id of the table that moves.
+        table_id: Id of the table that moves. Its pending fills then count as filled.
         returned: The target of a rollback; None if the table moves forward.
         into: For a table that moves forward, the branch that moves instead of `main`.
         snapshot_id: The target Iceberg snapshot.
@@ -65,7 +65,6 @@ class PublishedFile:
     kind: str
     ref: TableRef | None = None
     branch: str | None = None
-    # Once this table has moved, its pending fills count as filled.
     table_id: str | None = None
     returned: ReturnedTo | None = None
     into: str | None = None
@@ -75,10 +74,7 @@ class PublishedFile:
 
 @dataclass(frozen=True, slots=True)
 class PublicationRecord:
-    """Record of a publication.
-
-    A record with the status `unused` is not a publication: it lists files to delete.
-    """
+    """Record of a publication, or (with status `unused`) a list of files to delete."""
 
     id: str
     environment: str
@@ -93,7 +89,7 @@ class PublicationRecord:
 
 @dataclass(frozen=True, slots=True)
 class PublicationStore:
-    """Announces and decides publications."""
+    """Records publications before they write files, and decides each of them exactly once."""
 
     database: Database
 
@@ -105,7 +101,7 @@ class PublicationStore:
         published_by: str,
         files: Sequence[PublishedFile],
     ) -> None:
-        """Announce a publication and the files that it is about to write."""
+        """Record a publication and the files that it is about to write."""
         row = {
             "publication_id": publication_id,
             "environment": environment,
@@ -126,7 +122,7 @@ class PublicationStore:
     def commit(
         self, connection: Connection, publication_id: str, version: int, *, settled: bool = True
     ) -> None:
-        """Decide, inside the publish transaction, that the publication happens.
+        """Mark a publication as committed, in the transaction that writes the version.
 
         Raises:
             ConflictError: The publication was aborted or committed before.
@@ -139,7 +135,7 @@ class PublicationStore:
             )
 
     def resolve(self, publication_id: str) -> PublicationStatus:
-        """Return the final status of a publication; an undecided publication is aborted first."""
+        """Return the final status of a publication, after aborting it if it is undecided."""
 
         def work(conn: Connection) -> PublicationStatus:
             self._decide(conn, publication_id, "aborted", None)
@@ -149,22 +145,28 @@ class PublicationStore:
         return self.database.run_transaction(work, name="publish.resolve")
 
     def unsettled(self) -> list[PublicationRecord]:
-        """Return the decided publications with pointers that may not have moved yet."""
+        """Return the committed publications whose tables and views may not have moved in the
+        catalog yet.
+        """
         return self._read(_ROW.status == "decided", _ROW.decided_at)
 
     def is_unsettled(self, connection: Connection, publication_id: str) -> bool:
-        """Return whether pointers of a publication still have to move, and lock its row."""
+        """Check whether tables or views of a publication must still move in the catalog; lock its
+        row.
+        """
         query = select(_ROW.status).where(_ROW.publication_id == publication_id)
         rows = lock_rows(connection, query, "vde_hold_publication", publication_id)
         return bool(rows.scalar() == "decided")
 
     def finish(self, connection: Connection, publication_id: str) -> None:
-        """Record that every pointer of a decided publication has moved; repeating is harmless."""
+        """Record that the catalog has all tables and views of a publication; repeating is
+        harmless.
+        """
         decided = (_ROW.publication_id == publication_id, _ROW.status == "decided")
         connection.execute(update(schema.publications).where(*decided).values(status="committed"))
 
     def note_unused_files(self, connection: Connection, locations: Sequence[str]) -> None:
-        """Record files that only expired snapshots used, for a later deletion by the janitor."""
+        """Record files that only expired snapshots used, so that the janitor deletes them later."""
         now = self.database.clock.now()
         connection.execute(
             insert(schema.publications).values(
@@ -179,12 +181,12 @@ class PublicationStore:
         )
 
     def get(self, publication_id: str) -> PublicationRecord | None:
-        """Return a publication, or None if it was never announced."""
+        """Return the record of a publication, or None."""
         found = self._read(_ROW.publication_id == publication_id, _ROW.started_at)
         return found[0] if found else None
 
     def uncleaned(self) -> list[PublicationRecord]:
-        """Return the publications whose files the janitor has not processed, oldest first."""
+        """Return the publications whose unused files were not deleted yet, oldest first."""
         query = select(schema.publications).where(_ROW.cleaned_at.is_(None))
         rows = self.database.rows(query.order_by(_ROW.started_at))
         # A damaged list of files counts as empty, so that it does not stop the janitor.
@@ -196,7 +198,7 @@ class PublicationStore:
         ]
 
     def files_to_delete(self) -> list[str]:
-        """Return the files that `note_unused_files` recorded and that are not deleted yet."""
+        """Return the files recorded by `note_unused_files` that were not deleted yet."""
         query = select(_ROW.files).where(_ROW.cleaned_at.is_(None), _ROW.status == "unused")
         return [file[0] for row in self.database.rows(query) for file in unpack(row.files)]
 

@@ -23,7 +23,7 @@ _ROWS = schema.journal
 
 @dataclass(frozen=True, slots=True)
 class WaitingStatement:
-    """A statement that has not run yet."""
+    """SQL statement of a model that must run after its view was published."""
 
     number: int
     model: ModelName
@@ -33,14 +33,14 @@ class WaitingStatement:
 
 @dataclass(frozen=True, slots=True)
 class StatementStore:
-    """Records statements, and removes those that have run."""
+    """Stores the statements of models that must run after a publication, until they have run."""
 
     database: Database
 
     def around_runs(
         self, environment: str, connection: Connection | None = None
     ) -> EnvironmentStatements:
-        """Return the statements to run before and after each run of an environment, if any."""
+        """Return the statements to run before and after each run of an environment."""
         query = select(_ROWS.c.detail).where(_ROWS.c.step == _around(environment))
         found = self.database.value(query, connection)
         return EnvironmentStatements(*map(tuple, json.loads(found))) if found else NO_STATEMENTS
@@ -48,7 +48,9 @@ class StatementStore:
     def put_around_runs(
         self, connection: Connection, environment: str, statements: EnvironmentStatements
     ) -> None:
-        """Record the statements to run before and after each run, in the publish transaction."""
+        """Store the statements to run before and after each run, in the transaction of a
+        publication.
+        """
         if self.around_runs(environment, connection) == statements:
             return
         self._delete(connection, _ROWS.c.step == _around(environment))
@@ -63,7 +65,7 @@ class StatementStore:
         plan_id: str | None,
         statements: Iterable[tuple[ModelName, str]],
     ) -> None:
-        """Record statements to run after a publication, in the publication's transaction.
+        """Store the statements to run after a publication, in its transaction.
 
         They replace waiting statements of the same models.
         """
@@ -81,7 +83,7 @@ class StatementStore:
     def waiting(
         self, environment: str, connection: Connection | None = None
     ) -> list[WaitingStatement]:
-        """Return the statements that have not run yet for an environment, in order."""
+        """Return the statements of an environment that have not run yet, in order."""
         query = (
             select(_ROWS.c.seq, _ROWS.c.detail)
             .where(_ROWS.c.step == _once_published(environment))
@@ -94,14 +96,14 @@ class StatementStore:
         return out
 
     def done(self, statement: WaitingStatement) -> None:
-        """Record that a statement has run; repeating it is harmless."""
+        """Delete a statement that has run; repeating is harmless."""
         self.database.run_transaction(
             lambda conn: self._delete(conn, _ROWS.c.seq == statement.number),
             name="state.virtual_update_done",
         )
 
     def failed(self, statement: WaitingStatement, why: str) -> None:
-        """Record why a statement failed."""
+        """Store the reason why a statement failed; it stays waiting."""
         detail = json.dumps([*statement.model, statement.statement, why])
         changed = update(_ROWS).where(_ROWS.c.seq == statement.number).values(detail=detail)
         self.database.run_transaction(

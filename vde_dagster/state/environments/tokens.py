@@ -23,7 +23,7 @@ _TOKEN = schema.tokens.c
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Record of a token, without its secret.
+    """Token for reading an environment over HTTP, without its secret.
 
     Args:
         row_filter: Condition on the rows that the token may read; None for all rows.
@@ -38,20 +38,22 @@ class Token:
     revoked_at: datetime | None
 
     def is_valid(self, now: datetime) -> bool:
-        """Return whether the token may be used at an instant (UTC)."""
+        """Check whether the token may be used at an instant (UTC)."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
 @dataclass(frozen=True, slots=True)
 class TokenStore:
-    """Creates, finds and revokes tokens."""
+    """Creates, finds and revokes tokens for reading environments over HTTP."""
 
     database: Database
 
     def create(
         self, environment: str, who: str, expires_at: datetime | None, row_filter: str | None
     ) -> tuple[Token, str]:
-        """Create a token; return it with its text, which is not stored and cannot be recovered."""
+        """Create a token, and return it with its text. The text is not stored and cannot be
+        recovered.
+        """
         secret = secrets.token_urlsafe(32)
         now = self.database.clock.now()
         made = Token(
@@ -71,7 +73,7 @@ class TokenStore:
         return made, f"{_PREFIX}_{made.id}_{secret}"
 
     def find(self, text: str) -> Token | None:
-        """Return the valid token with the given text, or None."""
+        """Return the valid token that a client's text belongs to, or None."""
         prefix, _, rest = text.partition("_")
         token_id, _, secret = rest.partition("_")
         if prefix != _PREFIX or not secret or not text.isascii():
@@ -84,7 +86,7 @@ class TokenStore:
         return found if found.is_valid(self.database.clock.now()) else None
 
     def any(self) -> bool:
-        """Return whether any token exists, including revoked and expired ones."""
+        """Check whether any token exists, including revoked and expired ones."""
         return self.database.row(select(_TOKEN.token_id).limit(1)) is not None
 
     def all(self) -> list[Token]:

@@ -46,7 +46,7 @@ ENTRY = (
 
 
 def read_entry(row: Row[Any]) -> Entry:
-    """Read an entry from a row that has at least the columns of `ENTRY`."""
+    """Create an entry from a row with the columns of `ENTRY`."""
     return _entry(
         row.model_namespace,
         row.model_name,
@@ -67,23 +67,24 @@ def _entry(
     held_schema_id: int | None,
     held_snapshot_id: int | None,
 ) -> Entry:
-    """Create an entry."""
     held = None if held_schema_id is None else HeldState(held_snapshot_id, held_schema_id)
     return Entry(ModelName(namespace, name), snapshot_id, table_id, held)
 
 
 def read_head(conn: Connection, name: str) -> Row[Any] | None:
-    """Return the row with the number of an environment's current version, or None."""
+    """Return the row of an environment with its current version number, or None."""
     return conn.execute(_HEAD_ROW, {"of": name}).one_or_none()
 
 
 def read_frozen(conn: Connection, name: str, version: int) -> str | None:
-    """Return the version that a frozen environment shows, or None if it can change."""
+    """Return the version that a frozen environment shows, such as `prod@41`; None if it
+    can change.
+    """
     return conn.execute(_FROZEN, {"of": name, "at": version}).scalar()
 
 
 def valid_at(table: Table, environment: Any, version: Any) -> tuple[ColumnElement[bool], ...]:
-    """Return the condition that a row of entries or pins is valid in a version."""
+    """Build the SQL condition that an entry or pin belongs to a version of an environment."""
     until = table.c.valid_to
     return (
         table.c.environment == environment,
@@ -105,7 +106,7 @@ _OPEN_ENTRIES = _IN_ORDER.where(_ENTRY.environment == bindparam("of"), _ENTRY.va
 
 
 def read_version(conn: Connection, name: str, version: int) -> Environment | None:
-    """Return one version of an environment, or None if it is unknown."""
+    """Read one version of an environment, or return None if it is unknown."""
     row = conn.execute(_VERSION, {"of": name, "at": version}).one_or_none()
     if row is None:
         return None
@@ -120,7 +121,7 @@ def read_version(conn: Connection, name: str, version: int) -> Environment | Non
 
 
 def write_entries(conn: Connection, environment: Environment, version: int) -> tuple[int, int, int]:
-    """Write the changed entries of a version; count the added, changed and removed models."""
+    """Write the changed models of a version; return how many were added, changed and removed."""
     before, since = _read_entries(conn, _OPEN_ENTRIES, of=environment.name)
     after = environment.entries
     removed = before.keys() - after.keys()
@@ -154,7 +155,6 @@ def write_entries(conn: Connection, environment: Environment, version: int) -> t
 def _read_entries(
     conn: Connection, query: Select[Any], **parameters: Any
 ) -> tuple[dict[ModelName, Entry], dict[ModelName, int]]:
-    """Read entries, and the first version with each entry, by model."""
     found: dict[ModelName, Entry] = {}
     since: dict[ModelName, int] = {}
     for row in conn.execute(query, parameters):
@@ -192,7 +192,6 @@ def _close(
 
 
 def _primary_key(name: ModelName) -> tuple[str, str]:
-    """Return the namespace and the name of a model, to sort rows by the primary key."""
     return name.namespace, name.name
 
 
@@ -211,7 +210,7 @@ class ShownStore:
     database: Database
 
     def environments_with_snapshot(self, snapshot_id: str) -> list[str]:
-        """Return the names of the environments whose current version shows a model's snapshot."""
+        """Return the environments whose current version contains a snapshot of a model."""
         shown = (_ENTRY.valid_to.is_(None), _ENTRY.snapshot_id == snapshot_id)
         query = _OF_LIVE.where(*shown).distinct().order_by(_ENTRY.environment)
         return self.database.column(query)
@@ -219,16 +218,16 @@ class ShownStore:
     def tables_in(
         self, connection: Connection, environment: str, ids: Iterable[str]
     ) -> frozenset[str]:
-        """Return the given tables that an environment's current version shows."""
+        """Return the given tables that the current version of an environment shows."""
         query = _SHOWN.where(_ENTRY.environment == environment)
         return frozenset(row[0] for row in among(connection, query, _ENTRY.table_id, ids))
 
     def other_environments(
         self, environment: str, ids: Iterable[str], connection: Connection | None = None
     ) -> dict[str, set[str]]:
-        """Return, by table id, the other environments that show the current state of tables.
+        """Return the other environments that show the current rows of tables, by table id.
 
-        Environments that show an earlier state of a table are left out.
+        Environments that show an earlier snapshot of a table are left out.
         """
         found: dict[str, set[str]] = {}
         query = select(_ENTRY.table_id, _ENTRY.environment).where(
@@ -251,7 +250,9 @@ class ShownStore:
         return self.database.column(query, connection)
 
     def previews(self) -> list[tuple[str, Entry]]:
-        """Return (environment, entry) for each entry that shows a preview's current state."""
+        """Return (environment, entry) for each model that an environment shows on a
+        preview branch.
+        """
         table = schema.tables.c
         query = select(table.table_id).where(
             table.name.contains(f"@{PREVIEW_PREFIX}", autoescape=True), table.status == "live"
@@ -261,7 +262,7 @@ class ShownStore:
         return [found for found in self.entries_on_tables(ids) if found[1].held is None]
 
     def entries_on_tables(self, table_ids: Iterable[str]) -> list[tuple[str, Entry]]:
-        """Return the current entries that show the given tables, by environment and model."""
+        """Return (environment, entry) for each current entry with one of some tables, in order."""
         query = _OF_LIVE.add_columns(*ENTRY).where(_ENTRY.valid_to.is_(None))
         rows = self.database.among(query, _ENTRY.table_id, table_ids)
         found = [(row.environment, read_entry(row)) for row in rows]
@@ -278,7 +279,7 @@ _WITH_FIRST_VERSION = schema.entries.join(
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentVersion:
-    """One line of an environment's history."""
+    """Line of an environment's history."""
 
     environment: str
     version: int
@@ -295,17 +296,17 @@ class EnvironmentVersion:
 
 @dataclass(frozen=True, slots=True)
 class VersionStore:
-    """Reads the history of environments."""
+    """Reads the versions of environments."""
 
     database: Database
 
     def at(self, name: str, version: int) -> Environment | None:
-        """Return one version of an environment, or None if it is unknown."""
+        """Read one version of an environment, or return None if it is unknown."""
         with self.database.reading() as conn:
             return read_version(conn, name, version)
 
     def require_kept(self, connection: Connection, name: str, version: int) -> None:
-        """Check that a version is kept, and lock it until the transaction ends.
+        """Check that a version was not deleted, and lock it until the transaction ends.
 
         Raises:
             ConflictError: The version was forgotten, or its environment was dropped.
@@ -336,7 +337,7 @@ class VersionStore:
         return [value_from_row(EnvironmentVersion, row) for row in self.database.rows(query)]
 
     def number_at(self, name: str, at: datetime) -> int | None:
-        """Return the environment's version at an instant, or None if none is kept."""
+        """Return the number of the version that was current at an instant (UTC), or None."""
         known = schema.environment_versions.c
         own = known.environment == name
         # The version before the first later one, as instants of earlier releases may go back.
@@ -346,7 +347,7 @@ class VersionStore:
         return found
 
     def differing(self, name: str, version: int, *, data: bool = False) -> list[int]:
-        """Return earlier versions of an environment that may differ from the given version.
+        """Return the earlier versions of an environment that may differ from a version.
 
         Of consecutive versions with identical entries, only the newest is returned.
         """
@@ -376,7 +377,7 @@ class VersionStore:
         return found
 
     def publication(self, name: str, version: int) -> str | None:
-        """Return the id of the publication that made a version, or None if it is unknown."""
+        """Return the id of the publication that made a version, or None."""
         known = schema.environment_versions.c
         query = select(known.publication_id).where(
             known.environment == name, known.version == version, ~known.dropped
@@ -385,13 +386,13 @@ class VersionStore:
         return found
 
     def is_end(self, name: str, version: int) -> bool:
-        """Return whether a version dropped the environment."""
+        """Check whether a version dropped the environment."""
         known = schema.environment_versions.c
         query = select(known.dropped).where(known.environment == name, known.version == version)
         return bool(self.database.value(query))
 
     def is_before_end(self, name: str, version: int, connection: Connection | None = None) -> bool:
-        """Return whether the environment was dropped in this version or in a later one."""
+        """Check whether the environment was dropped in this version or in a later one."""
         known = schema.environment_versions.c
         query = select(known.version).where(
             known.environment == name, known.version >= version, known.dropped
@@ -399,7 +400,7 @@ class VersionStore:
         return self.database.row(query.limit(1), connection) is not None
 
     def changed(self, name: str, version: int) -> set[ModelName]:
-        """Return the models whose entry changed with a version of an environment."""
+        """Return the models whose definition or table changed with a version of an environment."""
         entry = schema.entries.c
         query = select(entry.model_namespace, entry.model_name).where(
             entry.environment == name, entry.valid_from == version
@@ -409,7 +410,8 @@ class VersionStore:
     def entry_changes(
         self, name: str, first: int, last: int
     ) -> dict[int, dict[ModelName, tuple[Entry | None, Entry | None]]]:
-        """Return the changes of an environment's entries from version `first` to version `last`.
+        """Return the models whose definition or table changed between two versions of an
+        environment.
 
         Returns:
             By version and model, the new and the previous entry. A removed model has None in place
@@ -434,7 +436,7 @@ class VersionStore:
     def first_change(
         self, name: str, version: int, model: ModelName
     ) -> tuple[datetime, str | None] | None:
-        """Return when (UTC), and by which plan, a model's entry first changed after a version."""
+        """Return the time (UTC) and plan of the first change of a model's entry after a version."""
         known, entry = schema.environment_versions.c, schema.entries.c
         query = (
             select(known.published_at, known.plan_id)
@@ -451,7 +453,7 @@ class VersionStore:
         return (row[0], row[1]) if row is not None else None
 
     def current_base(self, name: str, base_version: int) -> int | None:
-        """Return an environment's current version, or None if it differs from a plan's base.
+        """Return an environment's current version; None if it no longer fits the base of a plan.
 
         Versions that differ only in the rows of tables count as equal.
         """
@@ -465,7 +467,7 @@ class VersionStore:
         return current if kept else None
 
     def entry_times(self, name: str, version: int) -> dict[ModelName, datetime]:
-        """Return, by model, the time (UTC) since which a version's entries have been shown.
+        """Return since when (UTC) each model has had the entry of a version.
 
         A model is left out if the version that introduced its entry was forgotten.
         """
@@ -481,7 +483,7 @@ class VersionStore:
 def kept_since(
     environment: str | ColumnElement[str], version: int | ColumnElement[int]
 ) -> ColumnElement[bool]:
-    """Return the SQL condition that an environment's entries are unchanged since a version.
+    """Build the SQL condition that the models of an environment have not changed since a version.
 
     The condition is false for a forgotten version.
     """

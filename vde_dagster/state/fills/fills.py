@@ -104,7 +104,7 @@ _NO_FACTS = FillFacts()
 
 @dataclass(frozen=True, slots=True)
 class FillRecord:
-    """A filled and audited range of a table.
+    """Fill of one range of a table: its plan, commit, rows and cost.
 
     A fill either counts, or is pending until it is published.
 
@@ -130,7 +130,7 @@ class FillRecord:
 
     @property
     def result(self) -> FillResult:
-        """The engine's result for this fill."""
+        """Rows, commit and cost of the fill, as the engine returned them."""
         return FillResult(
             self.rows,
             self.iceberg_snapshot_id,
@@ -142,11 +142,11 @@ class FillRecord:
 
     @property
     def work(self) -> Work:
-        """The cost of this fill."""
+        """Cost of the fill: seconds, bytes read and written."""
         return Work.from_fill(self.seconds, self.task_seconds, self.bytes, self.bytes_read)
 
     def as_skipped(self) -> Skipped:
-        """Return this fill's time and cost, for the record of a later fill that is skipped."""
+        """Return the cost of this fill, which a later skipped fill saves."""
         if self.facts.skipped is not None:
             return self.facts.skipped
         return Skipped(
@@ -159,7 +159,9 @@ class FillRecord:
         )
 
     def row(self, table: Table, at: datetime) -> dict[str, Any]:
-        """Return the fill as a row of the log or of pending fills, recorded at an instant (UTC)."""
+        """Convert the fill to a row of the table of fills or of pending fills, recorded at an
+        instant.
+        """
         return row_from_value(
             self,
             table,
@@ -173,7 +175,7 @@ class FillRecord:
 
 
 def read_fill(row: Row[Any]) -> FillRecord:
-    """Read a fill from a row of the log, or of the table of pending fills.
+    """Create a fill from a row of the table of fills or of pending fills.
 
     Facts whose columns were not selected are empty.
     """
@@ -205,7 +207,7 @@ def add_fill_record(
     fill: FillRecord,
     **more: Any,
 ) -> None:
-    """Write an outbox record about a range of a table, with the branch of the attempt, if any."""
+    """Write an outbox record about the fill of a range."""
     interval, known = fill.interval, {"branch": fill.branch} if fill.branch else {}
     ends = {"start": to_micros(interval.start), "end": to_micros(interval.end)}
     of = {"table": fill.table_id, "plan": fill.plan_id}
@@ -214,16 +216,14 @@ def add_fill_record(
 
 @dataclass(frozen=True, slots=True)
 class FillStore:
-    """Reads and writes filled ranges of tables."""
+    """Reads and writes the filled ranges of tables."""
 
     database: Database
 
     def record(
         self, fill: FillRecord, connection: Connection | None = None, *, waited: bool = False
     ) -> None:
-        """Record that a range of a table is filled and audited.
-
-        Repeated calls are harmless.
+        """Record that a range of a table is filled and audited; repeating is harmless.
 
         Args:
             waited: Whether an outbox record has already announced that the fill waits for a
@@ -250,7 +250,7 @@ class FillStore:
         self.database.run(connection, work, name="state.record_intervals")
 
     def note(self, kind: Progress, fill: FillRecord, **more: Any) -> None:
-        """Write an outbox record on an attempt to fill a range."""
+        """Write an outbox record about the progress of filling a range."""
         self.database.run_transaction(
             lambda conn: add_fill_record(self.database, conn, kind, fill, **more),
             name="state.note_fill",
@@ -259,7 +259,7 @@ class FillStore:
     def remove(
         self, table_id: str, interval: Interval, connection: Connection | None = None
     ) -> None:
-        """Record that a range of a table must be filled again."""
+        """Mark a range of a table as missing, so that it is filled again."""
         self.database.run(
             connection,
             lambda conn: _change_intervals(conn, table_id, interval, add=False),
@@ -269,7 +269,7 @@ class FillStore:
     def early(
         self, filled: Mapping[str, IntervalSet], now: datetime
     ) -> dict[str, tuple[IntervalSet, datetime]]:
-        """Find ranges that were filled too early, because the clock of a machine ran ahead.
+        """Find the ranges that were filled too early, because the clock of a machine ran ahead.
 
         Returns:
             By table id, these ranges, and the time (UTC) of the last fill by a correct clock.
@@ -288,7 +288,7 @@ class FillStore:
         return {one: (ranges, since[one] or BEGINNING) for one, ranges in found.items()}
 
     def give_up_early(self, early: Mapping[str, IntervalSet], now: datetime) -> None:
-        """Mark ranges as missing that were filled too early.
+        """Mark the ranges that were filled too early as missing.
 
         Args:
             early: Ranges to mark as missing, by table id; see `early()`.
@@ -322,7 +322,7 @@ class FillStore:
     def undo(
         self, connection: Connection, table_id: str, commits: Collection[int], *, undone: bool
     ) -> None:
-        """Record whether a rollback has undone a table's commits."""
+        """Record that a rollback has undone, or restored, the fills of some commits."""
         for part in chunks(sorted(commits)):
             connection.execute(
                 update(schema.fills)
@@ -333,7 +333,7 @@ class FillStore:
     def ranges_of_plans(
         self, table_ids: Collection[str], plan_ids: Iterable[str]
     ) -> dict[tuple[str, str | None], IntervalSet]:
-        """Return, by (table id, plan id), the ranges of tables that plans filled (UTC)."""
+        """Return the ranges (UTC) that plans filled, by (table id, plan id)."""
         query = select(_FILL.table_id, _FILL.plan_id, _FILL.start_at, _FILL.end_at)
         if len(table_ids) <= _FEW:  # The primary key finds the rows of so few.
             query = query.where(_FILL.table_id.in_(table_ids))
@@ -343,7 +343,7 @@ class FillStore:
     def log(
         self, table_id: str, plan_id: str | None = None, interval: Interval | None = None
     ) -> list[FillRecord]:
-        """Return the log of a table's fills, newest first.
+        """Return the fills of a table, newest first.
 
         Without `plan_id`, fills that a rollback undid are left out. Without `interval`, the fills
         have no `facts` except `skipped`.
@@ -361,7 +361,7 @@ class FillStore:
     def recent(
         self, table_ids: Iterable[str], most: int, until: datetime | None = None
     ) -> dict[str, list[FillRecord]]:
-        """Return each table's fills that no rollback undid, newest first.
+        """Return the newest fills of each table, without fills that a rollback undid.
 
         The fills have no `facts` except `skipped`.
 
@@ -386,7 +386,7 @@ class FillStore:
         return found
 
     def between(self, since: datetime, until: datetime) -> list[FillRecord]:
-        """Return fills recorded in a half-open range (UTC), in order, including undone ones.
+        """Return the fills recorded in a half-open range (UTC), in order, including undone ones.
 
         The fills have no `facts` except `skipped`.
         """
@@ -424,14 +424,16 @@ class FillStore:
         return found
 
     def output(self, table_id: str, commit: int) -> Output | None:
-        """Return the output of the fill of an Iceberg commit, even if it is pending on a branch."""
+        """Return the digest of the rows that an Iceberg commit wrote, or None."""
         found = self.database.row(_OUTPUTS, of=table_id, of_commit=commit)
         return load_output(found.output) if found else None
 
     def overlapping(
         self, table_id: str, interval: Interval, plan_id: str
     ) -> list[tuple[Interval, int | None, Output | None]]:
-        """Return fills that overlap a range, newest first, including the plan's pending fills."""
+        """Return the fills that overlap a range, newest first, including the plan's
+        pending fills.
+        """
         waiting = on_ranges(schema.pending).read.where(schema.pending.c.plan_id == plan_id)
         counted, touched = on_ranges(schema.fills).read.where(COUNTS), span(table_id, interval)
         with self.database.reading() as conn:
@@ -444,7 +446,6 @@ class FillStore:
 
 
 def _change_intervals(conn: Connection, table_id: str, interval: Interval, *, add: bool) -> None:
-    """Add an interval to the stored ranges of a table, or remove it from them."""
     touching = span(table_id, interval)
     rows = conn.execute(_TOUCHING_RANGES, touching).all()
     before = IntervalSet.of(Interval(row[0], row[1]) for row in rows)

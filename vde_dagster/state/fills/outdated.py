@@ -43,7 +43,9 @@ _ROW = schema.outdated.c
 
 @dataclass(frozen=True, slots=True)
 class OutdatedStore:
-    """Finds and stores the ranges that a restatement makes outdated."""
+    """Finds and stores the ranges that must be computed again, because their inputs were
+    restated.
+    """
 
     database: Database
     tables: TableStore
@@ -56,7 +58,9 @@ class OutdatedStore:
         known: Mapping[str, Snapshot],
         connection: Connection | None = None,
     ) -> tuple[Outdated, ...]:
-        """Return the ranges that a restatement makes outdated, given the current state."""
+        """Find the filled ranges of all tables that a restatement of their inputs makes
+        outdated.
+        """
         with self.database.reading(connection) as conn:
             planned, computing = _planned(conn)
             shown = _shown_worlds(conn)
@@ -82,7 +86,7 @@ class OutdatedStore:
     def mark(
         self, connection: Connection, changed: RestatedRanges, known: Mapping[str, Snapshot]
     ) -> None:
-        """Mark the ranges that a publication makes outdated, in its transaction."""
+        """Store the ranges that a publication makes outdated, in its transaction."""
         for found in self.find(changed, known, connection):
             for interval in found.intervals:
                 self.fills.remove(found.table_id, interval, connection)
@@ -98,12 +102,12 @@ class OutdatedStore:
         intervals: IntervalSet,
         since: datetime | None = None,
     ) -> None:
-        """Record that ranges of a table must be computed again."""
+        """Store ranges of a table that must be computed again."""
         since = since or self.database.clock.now()
         note_ranges(connection, schema.outdated, table_id, [(o, None) for o in intervals], since)
 
     def remember(self, asked: Mapping[str, tuple[IntervalSet, datetime]]) -> None:
-        """Record ranges that `auto_restatement_cron` restates, by table id.
+        """Store the ranges that `auto_restatement_cron` restates, by table id.
 
         The current rows of these ranges stay valid.
         """
@@ -115,7 +119,7 @@ class OutdatedStore:
         self.database.run_transaction(work, name="state.remember_outdated")
 
     def forget(self, connection: Connection, table_id: str, after: datetime) -> None:
-        """Delete ranges of a table that became outdated after an instant (UTC)."""
+        """Delete the ranges of a table that were stored after an instant (UTC)."""
         connection.execute(
             delete(schema.outdated).where(_ROW.table_id == table_id, _ROW.since > after)
         )
@@ -128,18 +132,17 @@ class OutdatedStore:
         return ranges_by_key(self.database.among(query, _ROW.table_id, ids, connection))
 
     def after(self, at: datetime) -> set[str]:
-        """Return the tables with ranges that became outdated at an instant (UTC) or later."""
+        """Return the ids of the tables that became outdated at an instant (UTC) or later."""
         return set(self.database.column(select(_ROW.table_id).where(_ROW.since >= at)))
 
     def since(self, table_id: str) -> datetime | None:
-        """Return the time (UTC) since which a table has outdated ranges, or None."""
+        """Return the time (UTC) at which a table became outdated last, or None."""
         query = select(_ROW.since).where(_ROW.table_id == table_id)
         return max(self.database.column(query), default=None)
 
     def _tables(
         self, conn: Connection, computing: list[tuple[str, datetime, datetime]]
     ) -> dict[str, PhysicalTable]:
-        """Read every live table, by id."""
         tables = self.tables.live(conn)
         # Ranges that open plans have computed, or are computing now, count as filled.
         pending = schema.pending.c
@@ -159,24 +162,19 @@ EntryRow = tuple[int, "int | None", Entry]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """All versions of one environment, or the models of a plan."""
+    """Entries of one environment over all its versions, or of one plan."""
 
     environment: str | None
-    # These models read each other.
     rows: list[EntryRow]
 
     def has(self, changed: RestatedRanges) -> bool:
-        """Return whether a restatement changes any table of these models."""
+        """Check whether a restatement changes the table of one of the entries."""
         return any(changed.reaches(entry) for _, _, entry in self.rows)
 
     def scopes(
         self, snapshots: Mapping[str, Snapshot], changed: RestatedRanges
     ) -> Iterator[EnvironmentScope]:
-        """Yield a `EnvironmentScope` for each version that changed an entry of an affected model.
-
-        Each scope has the affected models' entries in this version. A model is affected if the
-        changed rows reach it.
-        """
+        """Yield the entries of affected models, for each version that changed one of them."""
         names = find_reached_models((entry for _, _, entry in self.rows), snapshots, changed)
         rows = [row for row in self.rows if row[2].name in names]
         points = sorted({v for since, until, _ in rows for v in (since, until) if v is not None})
@@ -187,7 +185,6 @@ class World:
 
 
 def _planned(conn: Connection) -> tuple[list[World], list[tuple[str, datetime, datetime]]]:
-    """Return the targets of open plans, and ranges of tables that an apply may be computing."""
     table = schema.plans.c
     query = select(table.status, table.payload).where(table.status.in_(OPEN_PLANS))
     worlds, computing = [], []
@@ -205,7 +202,6 @@ def _planned(conn: Connection) -> tuple[list[World], list[tuple[str, datetime, d
 
 
 def _shown_worlds(conn: Connection) -> dict[str, World]:
-    """Return the versions of each environment, by name, including dropped environments."""
     entry, head = schema.entries.c, schema.environments.c
     version = schema.environment_versions.c
     # A frozen environment keeps its content, even if ranges are computed again.

@@ -18,7 +18,7 @@ _IN_ORDER = (_ROW.recorded_at, _ROW.table_id, _ROW.start_at)
 
 @dataclass(frozen=True, slots=True)
 class PendingStore:
-    """Reads and writes fills that wait for a publication."""
+    """Reads and writes the fills that wait on branches for a publication."""
 
     database: Database
     fills: FillStore
@@ -27,7 +27,7 @@ class PendingStore:
     def record(
         self, fill: FillRecord, lease: Lease | None = None, *, announced: bool = False
     ) -> None:
-        """Record that a range is written and audited on a branch; repeating it is harmless.
+        """Record that a range is written and audited on a branch; repeating is harmless.
 
         Args:
             announced: Whether the fill is committed immediately. Otherwise it waits for a
@@ -52,7 +52,7 @@ class PendingStore:
         self.database.run_transaction(work, name="state.record_pending")
 
     def forget(self, lease: Lease, plan_id: str, table_id: str) -> None:
-        """Delete a plan's pending fills on a table's branches, while the table's lease is held.
+        """Delete a plan's fills of a table that wait for a publication.
 
         Raises:
             LeaseLostError: Another process works on the table now.
@@ -75,7 +75,7 @@ class PendingStore:
         )
 
     def all(self) -> dict[str, list[FillRecord]]:
-        """Return the pending fills on branches, of every plan, by table."""
+        """Return the fills that wait for a publication, by table id."""
         query = select(schema.pending).order_by(_ROW.table_id, _ROW.start_at)
         found: dict[str, list[FillRecord]] = {}
         for row in self.database.rows(query):
@@ -85,7 +85,7 @@ class PendingStore:
     def for_plan(
         self, plan_id: str, connection: Connection | None = None, *, table_id: str | None = None
     ) -> list[FillRecord]:
-        """Return the fills on branches that wait for a plan's publication, in order of writing."""
+        """Return the fills that wait for the publication of one plan, in order of writing."""
         query = select(schema.pending).where(_ROW.plan_id == plan_id).order_by(*_IN_ORDER)
         if table_id is not None:
             query = query.where(_ROW.table_id == table_id)
@@ -94,7 +94,7 @@ class PendingStore:
     def settle(
         self, connection: Connection, plan_id: str, table_ids: Iterable[str] | None = None
     ) -> None:
-        """Turn pending fills into filled intervals, in the publication's transaction.
+        """Count waiting fills as filled ranges, in the transaction of the publication.
 
         Args:
             table_ids: Ids of the tables that the publication moves; None for all. Skipped fills are

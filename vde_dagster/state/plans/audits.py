@@ -22,7 +22,7 @@ from vde_dagster.state.db.rows import among, chunks, is_model, value_from_row
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """The stored result of one audit of one range.
+    """Stored result of one audit of one range of a table.
 
     Args:
         table_id: The physical table, or None for a view.
@@ -44,9 +44,8 @@ class AuditRecord:
 
 @dataclass(frozen=True, slots=True)
 class AuditRun:
-    """Audit run of an environment."""
+    """Run of an environment's audits by `vde audit`. Results store its id as the plan's id."""
 
-    # Audit results store this id in place of a plan's id.
     id: str
     environment: str
     version: int
@@ -54,7 +53,7 @@ class AuditRun:
 
 @dataclass(frozen=True, slots=True)
 class AuditStore:
-    """Reads and writes audit results."""
+    """Reads and writes the results of audits."""
 
     database: Database
 
@@ -96,16 +95,15 @@ class AuditStore:
         self.database.run_transaction(work, name="state.save_audit_result")
 
     def finish(self, run: AuditRun) -> None:
-        """Record the end of an audit run."""
+        """Write an outbox record about the end of an audit run."""
         about = {"run": run.id, "environment": run.environment, "version": run.version}
         self.database.run_transaction(
             lambda conn: tell(self.database, conn, "audit", **about), name="state.finish_audits"
         )
 
     def failing(self, table_id: str) -> list[AuditRecord]:
-        """Return the results with failing rows that a table's readers see, oldest first.
-
-        Results on unpublished branches, and results replaced by newer ones, are left out.
+        """Return the results with failing rows that are published and not replaced,
+        oldest first.
         """
         failed = self.results(table_id=table_id, failed=True)
         if not failed:
@@ -127,7 +125,7 @@ class AuditStore:
     def newest(
         self, table_ids: Collection[str], until: datetime | None = None
     ) -> dict[str, list[AuditRecord]]:
-        """Return, by table, the newest result of each audit of each model, without samples.
+        """Return the newest result of each audit of each table, without samples.
 
         Args:
             until: Only results recorded by then (UTC).
@@ -148,7 +146,7 @@ class AuditStore:
         return found
 
     def audited(self, table_id: str, model: ModelName) -> dict[str, str]:
-        """Return, for each audit of a model's table, the plan or run of its newest result."""
+        """Return the plan or run of the newest result of each audit of a model's table."""
         table = schema.audit_results.c
         newest = (
             select(func.max(table.seq))
@@ -164,7 +162,9 @@ class AuditStore:
     def audited_until(
         self, environment: str, names: Collection[ModelName]
     ) -> dict[ModelName, datetime]:
-        """Return, by model, the end (UTC) of the range that an environment's plans have audited."""
+        """Return the end (UTC) of the last range that an environment's plans have audited, by
+        model.
+        """
         table, plans = schema.audit_results.c, schema.plans.c
         query = (
             select(table.model_namespace, table.model_name, func.max(table.end_at).label("until"))
@@ -183,7 +183,6 @@ class AuditStore:
         return {name: found[name] for name in names if name in found}
 
     def _visible_plans(self, table_id: str, plan_ids: set[str]) -> set[str]:
-        """Return the plans that filled a table, and the given plans that were applied."""
         fills, plans = schema.fills.c, schema.plans.c
         visible: set[str] = set()
         with self.database.reading() as conn:

@@ -50,7 +50,7 @@ CLOSED = ("superseded", "rejected")
 
 @dataclass(frozen=True, slots=True)
 class PlanRecord:
-    """The record of a plan, without its content.
+    """Status of a stored plan, without its content.
 
     Args:
         message: For a failed plan, the reason. For a rejected plan, the author and the reason.
@@ -70,7 +70,7 @@ class PlanRecord:
 
 @dataclass(frozen=True, slots=True)
 class PlanStore:
-    """Reads and writes plans."""
+    """Stores plans, and changes their status."""
 
     database: Database
     snapshots: SnapshotStore
@@ -123,7 +123,6 @@ class PlanStore:
         return self.database.run_transaction(work, name="state.save_plan")
 
     def _waiting_proposals(self, plan: Plan, connection: Connection) -> list[Plan]:
-        """Return the latest proposals with a plan's files, author, options and definitions."""
         table = schema.plans
         query = (
             select(table.c.payload)
@@ -139,7 +138,7 @@ class PlanStore:
         return [one for one in found if one.id != plan.id and _proposed(one) == _proposed(plan)]
 
     def load(self, plan_id: str) -> Plan:
-        """Read a plan.
+        """Read a plan with its snapshots.
 
         Raises:
             UsageError: No plan has this id.
@@ -161,7 +160,9 @@ class PlanStore:
         return replace(stored.plan, snapshots=snapshots)
 
     def foreign(self) -> Iterator[tuple[str, str]]:
-        """Yield the id and an error message of each plan that is unreadable or inconsistent."""
+        """Yield the id of each plan that cannot be read or was changed by other programs, with the
+        reason.
+        """
         for row in self.database.rows(select(schema.plans).order_by(schema.plans.c.plan_id)):
             try:
                 _stored(row)
@@ -173,7 +174,7 @@ class PlanStore:
         return None if row is None else _stored(row)
 
     def recent(self, environment: str | None = None, limit: int = 20) -> list[PlanRecord]:
-        """Return the records of the latest plans, newest first."""
+        """Return the status of the latest plans, newest first."""
         table = schema.plans
         query = select(table).order_by(table.c.created_at.desc(), table.c.plan_id).limit(limit)
         if environment is not None:
@@ -181,19 +182,19 @@ class PlanStore:
         return [_record(row) for row in self.database.rows(query)]
 
     def between(self, since: datetime, until: datetime) -> list[PlanRecord]:
-        """Return the records of plans that began or finished in a half-open range (UTC)."""
+        """Return the status of the plans that began or finished in a half-open range (UTC)."""
         table = schema.plans
         began, ended = table.c.created_at, func.coalesce(table.c.finished_at, table.c.created_at)
         query = select(table).where(began < until, ended >= since).order_by(began, table.c.plan_id)
         return [_record(row) for row in self.database.rows(query)]
 
     def record(self, plan_id: str, connection: Connection | None = None) -> PlanRecord | None:
-        """Return the record of one plan, or None."""
+        """Return the status of a plan, or None if it is not stored."""
         row = self.database.row(_BY_ID, connection, of=plan_id)
         return _record(row) if row is not None else None
 
     def approved(self) -> list[PlanRecord]:
-        """Return, for each environment, the plan that was started last, unless it has finished.
+        """Return the last started plan of each environment, if it has not been applied yet.
 
         Runs of missing intervals are left out.
         """
@@ -210,7 +211,7 @@ class PlanStore:
         return list(latest.values())
 
     def past(self, plan_ids: Iterable[str], connection: Connection | None = None) -> set[str]:
-        """Return the given plans that were never published and never can be.
+        """Return the given plans that were not published and never can be.
 
         Such a plan is not stored, was superseded or rejected, or its environment's entries have
         changed since it was created; see `current_base`.
@@ -257,7 +258,7 @@ class PlanStore:
         return {row[0]: row[1] for row in self.database.among(query, table.plan_id, plan_ids)}
 
     def closed_to_approval(self, plan_ids: Iterable[str], files: str) -> set[str]:
-        """Return the given plans that were already approved, or can no longer be approved.
+        """Return the given plans that were approved before, or can no longer be approved.
 
         A plan is closed if it can never be published (see `past`), was made only for review, or was
         made from earlier files.
@@ -348,7 +349,7 @@ class PlanStore:
         return self.database.run_transaction(work, name="state.reject_plan")
 
     def require_open(self, plan_id: str) -> None:
-        """Make sure that a plan was not rejected.
+        """Check that a plan was not rejected.
 
         Raises:
             ConflictError: The plan was rejected; the message names the author, time and reason.
@@ -358,11 +359,11 @@ class PlanStore:
             raise _was_rejected(record)
 
     def git_branch(self, environment: str) -> str | None:
-        """Return the Git branch that an environment was made for.
+        """Return the Git branch whose plan created an environment.
 
         Returns:
             An empty text if it was made without a branch. None if this is unknown, or if the
-                environment has expired.
+            environment has expired.
         """
         table, head = schema.plans.c, schema.environments.c
         # Another branch may take the name of an expired environment.
@@ -387,7 +388,7 @@ class PlanStore:
         return None if payload is None else load_stored_plan(payload).plan.branch
 
     def find_rejected(self, plan: Plan) -> str | None:
-        """Return the rejected plan with exactly the same models, if there is one."""
+        """Return the id of a rejected plan with exactly the same models, or None."""
         table = schema.plans.c
         query = (
             select(table.plan_id, table.payload)
@@ -401,7 +402,6 @@ class PlanStore:
 
 
 def _definitions(plan: Plan) -> tuple[object, ...]:
-    """Return the definitions and statements that a plan publishes, to compare plans."""
     return {name: entry.snapshot_id for name, entry in plan.entries.items()}, plan.statements
 
 
@@ -424,11 +424,6 @@ def _was_rejected(record: PlanRecord) -> ConflictError:
 
 
 def _stored(row: Any) -> StoredPlan:
-    """Read a plan's row, and verify that its columns match its content.
-
-    Raises:
-        StoreError: A column differs from the content.
-    """
     stored = load_stored_plan(row.payload)
     plan = stored.plan
     made = (plan.id, plan.environment, plan.kind.value, plan.base_version)

@@ -30,12 +30,12 @@ _TRUSTED_TYPES = _VIEW_TYPES.where(schema.view_types.c.db_user.is_(None))
 
 @dataclass(frozen=True, slots=True)
 class SnapshotStore:
-    """Reads and writes snapshots."""
+    """Reads and writes the definitions of models."""
 
     database: Database
 
     def save(self, snapshots: Iterable[Snapshot], connection: Connection | None = None) -> None:
-        """Store new snapshots, and check that existing ones are equal to their stored rows.
+        """Store new snapshots, and check that stored snapshots with the same ids are equal.
 
         Raises:
             StoreError: A row's content differs from the snapshot with its id. Nothing was stored.
@@ -70,7 +70,7 @@ class SnapshotStore:
         connection: Connection | None = None,
         unreadable: set[str] | None = None,
     ) -> dict[str, Snapshot]:
-        """Read snapshots by id in one query and verify their content; unknown ids are left out.
+        """Read snapshots by id, and verify their content. Unknown ids are left out.
 
         Args:
             unreadable: Collects the ids of unreadable snapshots, instead of raising an error.
@@ -94,14 +94,13 @@ class SnapshotStore:
         return found
 
     def _proven(self, ids: Iterable[str], connection: Connection | None) -> set[str]:
-        """Return the given ids that are stored, after verifying the content of their rows."""
         with self.database.reading(connection) as conn:
             found = dict(_payloads(conn, ids))
         self.load([key for key, data in found.items() if not matches_id(key, data)], connection)
         return set(found)
 
     def foreign(self) -> Iterator[tuple[str, ModelName, str]]:
-        """Yield the id, model and an error message of each snapshot that cannot be verified."""
+        """Yield the id and model of each snapshot that cannot be verified, with the reason."""
         table = schema.snapshots.c
         query = select(
             table.snapshot_id, table.model_namespace, table.model_name, table.payload
@@ -117,7 +116,7 @@ class SnapshotStore:
                 yield key, model, f"its content is a definition of {snapshot.name}"
 
     def mend(self, snapshots: Iterable[Snapshot]) -> list[Snapshot]:
-        """Write snapshots again if their stored content is damaged; return these snapshots."""
+        """Write snapshots again whose stored content is damaged, and return them."""
         known = {snapshot.id: snapshot for snapshot in snapshots}
         with self.database.reading() as conn:
             again = [known[key] for key, data in _payloads(conn, known) if _is_damaged(key, data)]
@@ -137,7 +136,6 @@ class SnapshotStore:
     def _with_model(
         self, snapshot_id: str, error: StoreError, connection: Connection | None
     ) -> StoreError:
-        """Return an error about a stored definition, with its model and environments added."""
         table, entry = schema.snapshots.c, schema.entries.c
         names = select(table.model_namespace, table.model_name)
         shown = select(entry.environment).where(
@@ -152,7 +150,7 @@ class SnapshotStore:
         return StoreError(what, hint="; or ".join(filter(None, (mended, error.hint))))
 
     def view_types(self, ids: Iterable[str]) -> dict[str, tuple[tuple[str, str], ...]]:
-        """Return the stored output types of views, by snapshot."""
+        """Return the columns of views, as Spark analyzed them, by snapshot id."""
         with self.database.reading() as conn:
             # A login that may publish ignores types that other logins stored. Spark
             # then analyzes these views again.
@@ -162,7 +160,7 @@ class SnapshotStore:
         return {key: tuple(map(tuple, json.loads(columns))) for key, columns in found.items()}
 
     def foreign_view_types(self, unreadable: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Yield the id and an error for each snapshot that differs from its stored view types.
+        """Yield the id of each snapshot whose stored view columns are not its own, with the reason.
 
         Args:
             unreadable: Ids of unreadable snapshots, to leave out.
@@ -175,7 +173,7 @@ class SnapshotStore:
                 yield key, f"the types of {known[key].name} are for {found}, but it has {own}"
 
     def save_view_types(self, types: Mapping[str, Iterable[tuple[str, str]]]) -> None:
-        """Store or replace Spark's output types of VIEW models: (column, type) by snapshot."""
+        """Store the columns of views, as Spark analyzed them: (column, type) by snapshot id."""
         rows = [
             {"snapshot_id": key, "columns": json.dumps(list(columns)), "db_user": None}
             for key, columns in types.items()
@@ -187,7 +185,7 @@ class SnapshotStore:
 
 
 def has_columns(snapshot: Snapshot, types: Iterable[tuple[str, str]]) -> bool:
-    """Return whether a table has a snapshot's columns; True if the snapshot's are unknown."""
+    """Check that columns have the names of a snapshot's columns; True if these are unknown."""
     found, own = _names(snapshot, types)
     return not own or snapshot.version.opaque is not None or found == own
 
@@ -198,7 +196,6 @@ def _names(snapshot: Snapshot, types: Iterable[tuple[str, str]]) -> tuple[list[s
 
 
 def _is_damaged(key: str, data: bytes) -> bool:
-    """Return whether a row's bytes are damaged or have another id; False for newer formats."""
     if matches_id(key, data):
         return False
     try:

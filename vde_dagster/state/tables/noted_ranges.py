@@ -36,7 +36,7 @@ def note_ranges(
     ranges: Collection[NotedRange],
     since: datetime,
 ) -> None:
-    """Record ranges of a table, and delete recorded ranges that lie within them.
+    """Store ranges of a table that must be filled again, in place of ranges within them.
 
     Args:
         since: Time (UTC) since which the ranges must be filled again.
@@ -52,10 +52,10 @@ def note_ranges(
 def settle_ranges(
     conn: Connection, table: Table, table_id: str, interval: Interval, plan_id: str
 ) -> IntervalSet:
-    """Remove the noted ranges that a plan's fill covers.
+    """Delete the stored ranges that a plan has filled again.
 
     Returns:
-        The covered ranges that were noted after the plan's apply began. These are kept.
+        The filled ranges that were stored after the plan's apply began. These are kept.
     """
     touched = span(table_id, interval)
     rows = conn.execute(on_ranges(table).read, touched).all()
@@ -82,7 +82,7 @@ def settle_ranges(
 
 
 def read_parts(conn: Connection, table_ids: Sequence[str]) -> dict[str, tuple[Part, ...]]:
-    """Return the filled parts of unfinished time units, by table id; see `Part`."""
+    """Return the partly filled intervals of tables, by table id; see `Part`."""
     found: dict[str, tuple[Part, ...]] = {}
     for row in among(conn, _PARTS, _PART.table_id, table_ids):
         part = Part(Interval(row.start_at, row.end_at), IntervalUnit[row.unit])
@@ -93,7 +93,6 @@ def read_parts(conn: Connection, table_ids: Sequence[str]) -> dict[str, tuple[Pa
 def _put(
     conn: Connection, table: Table, table_id: str, since: Mapping[NotedRange, datetime]
 ) -> None:
-    """Write ranges, even while other processes write the same ranges."""
     rows: list[dict[str, Any]] = [
         {
             "table_id": table_id,

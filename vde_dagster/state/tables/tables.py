@@ -84,17 +84,18 @@ _PARENT_GAPS = select(_FILL.table_id, _FILL.lacks).where(
 
 
 def _grown(column: PhysicalColumn, other: PhysicalColumn) -> PhysicalColumn:
-    """Compare two records of a column, and return the record with more nested fields."""
     return other if len(other.fields) > len(column.fields) else column
 
 
 def columns_version(columns: Iterable[PhysicalColumn]) -> str:
-    """Hash the content of a table's columns, independent of the columns' names and order."""
+    """Hash the columns of a table, independent of their names and order."""
     return digest("columns", *sorted({column.version for column in columns}))
 
 
 def content_version(table: PhysicalTable) -> str:
-    """Hash the content of a table, to distinguish live tables of the same fill version."""
+    """Hash the columns and origin of a table, to distinguish live tables of the same fill
+    version.
+    """
     if table.mixed:
         # Several definitions filled this table, so its hash must be unique.
         return digest("mixed", table.id)
@@ -104,12 +105,12 @@ def content_version(table: PhysicalTable) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TableStore:
-    """Reads and writes physical tables."""
+    """Reads and writes the records of physical tables."""
 
     database: Database
 
     def mislabeled(self) -> Iterator[tuple[PhysicalTable, str]]:
-        """Yield the live tables whose columns do not match the stored hash of their columns."""
+        """Yield the live tables whose columns do not match their stored hash, with the reason."""
         with self.database.reading() as conn:
             rows = list(conn.execute(select(schema.tables).where(_TABLE.status == LIVE)))
             for row, table in zip(rows, _read_tables(conn, rows), strict=True):
@@ -117,7 +118,7 @@ class TableStore:
                     yield table, "its columns do not match their stored hash"
 
     def ensure(self, table: PhysicalTable, connection: Connection | None = None) -> PhysicalTable:
-        """Register a table, or return the live table with the same rows and columns.
+        """Store a new table, or return the stored table with the same rows and columns.
 
         Raises:
             ConflictError: The table's id was used before, by a table that was dropped.
@@ -157,7 +158,7 @@ class TableStore:
         return self.database.run(connection, work, name="state.ensure_table")
 
     def ensure_all(self, tables: Iterable[PhysicalTable]) -> dict[str, PhysicalTable]:
-        """Register tables; return the new or existing table for each id."""
+        """Store new tables, and return the new or stored table for each id."""
         listed = list(tables)
         return self.database.run_transaction(
             lambda conn: {table.id: self.ensure(table, conn) for table in listed},
@@ -165,7 +166,7 @@ class TableStore:
         )
 
     def get(self, table_id: str, connection: Connection | None = None) -> PhysicalTable:
-        """Read a live table with its filled intervals; raise `not_live` for other tables."""
+        """Read a live table with its filled ranges; raise `not_live` for other tables."""
         with self.database.reading(connection) as conn:
             row = conn.execute(_LIVE_TABLE, {"of": table_id}).first()
             if row is None:
@@ -175,23 +176,23 @@ class TableStore:
     def load(
         self, ids: Iterable[str], connection: Connection | None = None
     ) -> dict[str, PhysicalTable]:
-        """Read live tables, with their filled intervals, by id; other ids are left out."""
+        """Read live tables with their filled ranges, by id. Other ids are left out."""
         with self.database.reading(connection) as conn:
             found = _read_tables(conn, among(conn, _LIVE, _TABLE.table_id, ids))
         return {table.id: table for table in found}
 
     def live(self, connection: Connection) -> dict[str, PhysicalTable]:
-        """Read every live table, with its filled intervals, by id."""
+        """Read all live tables with their filled ranges, by id."""
         return {table.id: table for table in _read_tables(connection, connection.execute(_LIVE))}
 
     def with_fill_versions(self, fill_versions: Iterable[str]) -> list[PhysicalTable]:
-        """Read every live table with one of the fill versions, oldest first."""
+        """Read the live tables with one of some fill versions, oldest first."""
         with self.database.reading() as conn:
             rows = among(conn, _OLDEST_FIRST, _TABLE.fill_version, fill_versions)
             return _read_tables(conn, rows)
 
     def own_tables(self, name: ModelName) -> list[PhysicalTable]:
-        """Read a model's live tables, without previews, oldest first."""
+        """Read the live tables of a model, oldest first, without preview branches."""
         snapshot = schema.snapshots.c
         query = (
             _LIVE.join(schema.snapshots, snapshot.snapshot_id == _TABLE.snapshot_id)
@@ -208,7 +209,7 @@ class TableStore:
     def mark_created(
         self, table: PhysicalTable, columns: Iterable[tuple[str, str]]
     ) -> PhysicalTable:
-        """Record that a table exists in the catalog, with its actual column types."""
+        """Record that a table was created in the catalog, with its column types."""
         types = dict(columns)
         typed = tuple(
             column._replace(type=types.get(column.name, column.type)) for column in table.columns
@@ -222,14 +223,14 @@ class TableStore:
     def add_columns(
         self, connection: Connection, table_id: str, columns: Iterable[PhysicalColumn]
     ) -> None:
-        """Record columns, and fields inside of columns, that were added to a table with rows."""
+        """Record the columns and nested fields that were added to a table in the catalog."""
         known = self.get(table_id, connection)
         given = {column.name: column for column in columns}
         kept = (_grown(column, given.pop(column.name, column)) for column in known.columns)
         _update(connection, replace(known, columns=(*kept, *given.values())))
 
     def branch_off(self, connection: Connection, table: PhysicalTable) -> PhysicalTable:
-        """Record a new preview, in the transaction of the commit that creates its branch."""
+        """Record a new preview branch, in the transaction of the commit that creates the branch."""
         assert table.preview is not None
         base = self.get(table.preview.of, connection)
         # The preview fills partly filled units itself.
@@ -240,7 +241,7 @@ class TableStore:
         return created
 
     def note_parts(self, parts: Iterable[tuple[str, Part]]) -> None:
-        """Record parts of unfinished time units before they are filled, each with a table's id."""
+        """Record partly filled intervals of tables before they are filled."""
         listed, since = list(parts), self.database.clock.now()
 
         def work(conn: Connection) -> None:
@@ -251,7 +252,7 @@ class TableStore:
             self.database.run_transaction(work, name="state.note_parts")
 
     def disinherit(self, connection: Connection, table_id: str, intervals: IntervalSet) -> None:
-        """Remove ranges from the filled ranges that a preview inherits.
+        """Remove ranges from the filled ranges that a preview branch took over from `main`.
 
         Nothing happens if the table is not a preview.
         """
@@ -262,7 +263,9 @@ class TableStore:
         _update(connection, replace(known, preview=replace(known.preview, inherited=inherited)))
 
     def deploy(self, connection: Connection, table: PhysicalTable) -> None:
-        """Record, in a publication's transaction, that another definition fills a table now."""
+        """Record that another definition fills a table from now on, in the transaction of a
+        publication.
+        """
         known = self.get(table.id, connection)
         there = {column.name: column for column in known.columns}
         own = [_grown(column, there.pop(column.name, column)) for column in table.columns]
@@ -277,7 +280,9 @@ class TableStore:
         )
 
     def rehash(self, table: PhysicalTable) -> bool:
-        """Store a table's new hashes; return False if another live table has them."""
+        """Store the new hashes of a table; return False if another live table has the
+        same hashes.
+        """
         version = content_version(table)
 
         def work(conn: Connection) -> bool:
@@ -301,7 +306,8 @@ class TableStore:
         return self.database.run_transaction(work, name="state.rehash_table")
 
     def require_live(self, connection: Connection, ids: Iterable[str]) -> None:
-        """Check, inside a commit's transaction, that the janitor gave up none of the tables.
+        """Check, in the transaction of a commit, that the janitor has not given up any of the
+        tables.
 
         Raises:
             ConflictError: The janitor gave up a table.
@@ -328,7 +334,7 @@ def _mislabeled(table: PhysicalTable) -> StoreError:
 
 
 def not_live(table_id: str) -> StoreError:
-    """Return the error for a table that is unknown or was given up to the janitor."""
+    """Build the error for a table that is unknown or was given up to the janitor."""
     return StoreError(
         f"the state store has no live table {table_id}",
         hint="the janitor may have dropped it meanwhile: plan again",
@@ -336,7 +342,6 @@ def not_live(table_id: str) -> StoreError:
 
 
 def _update(conn: Connection, table: PhysicalTable, **values: Any) -> None:
-    """Write a live table's columns, and the given values, into the table's row."""
     stored = {"of": table.id, "columns": dump_columns(table), **values}
     if conn.execute(_UPDATE_LIVE, stored).rowcount == 0:
         raise not_live(table.id)
@@ -379,7 +384,7 @@ def _place(table: PhysicalTable) -> str:
 
 
 def parse_place(name: str) -> tuple[str, str | None]:
-    """Split a name in the ledger into the table's name and a preview's branch."""
+    """Split a stored table name into the table's name and the preview's branch, if any."""
     own, _, rest = name.rpartition(f"@{PREVIEW_PREFIX}")
     return (own, f"{PREVIEW_PREFIX}{rest}") if own else (name, None)
 
@@ -393,7 +398,7 @@ _SHOWING = (
 
 
 def is_shown(connection: Connection, table_id: str) -> bool:
-    """Return whether the current version of any environment shows a table."""
+    """Check whether the current version of any environment shows a table."""
     return connection.execute(_SHOWING, {"of": table_id}).first() is not None
 
 
@@ -424,13 +429,13 @@ _REACHED = (
 
 
 def is_reached(connection: Connection, table_id: str) -> bool:
-    """Return whether a kept version shows a table, or pending fills use it."""
+    """Check whether a kept version shows a table, or fills of the table wait for a publication."""
     return connection.execute(_REACHED, {"of": table_id}).first() is not None
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerTable:
-    """A physical table, or the branch of a preview, as recorded in the ledger."""
+    """Record of a physical table or preview branch, with its status."""
 
     id: str
     ref: TableRef
@@ -443,7 +448,7 @@ class LedgerTable:
 
 @dataclass(frozen=True, slots=True)
 class LedgerStore:
-    """Reads physical tables of any status, and drops those that were given up."""
+    """Reads the records of physical tables of any status, and drops unneeded tables."""
 
     database: Database
     leases: LeaseStore
@@ -465,7 +470,7 @@ class LedgerStore:
         return found
 
     def places(self, table_ids: Iterable[str]) -> dict[str, TableRef]:
-        """Return the names of tables, without the branches of previews, by their ids."""
+        """Look up the names of tables by id, without preview branches."""
         query = select(_TABLE.table_id, _TABLE.namespace, _TABLE.name)
         found = {}
         for row in self.database.among(query, _TABLE.table_id, sorted(set(table_ids))):
@@ -475,7 +480,9 @@ class LedgerStore:
         return found
 
     def start_dropping(self, connection: Connection, table_id: str, location: str | None) -> bool:
-        """Claim a tombstoned table for deletion, unless it is shown, kept, planned or written."""
+        """Reserve an unneeded table for deletion; return False if it is shown, planned or being
+        written.
+        """
         if is_reached(connection, table_id) or table_id in self.leases.tables(connection):
             return False
         changed = connection.execute(
@@ -489,7 +496,7 @@ class LedgerStore:
         return changed.rowcount == 1
 
     def finish_dropping(self, table_id: str) -> None:
-        """Record that a table is completely deleted; its id and name are never used again."""
+        """Record that a table was deleted. Its id and name are never used again."""
 
         def work(conn: Connection) -> None:
             of_it = schema.tables.c.table_id == table_id

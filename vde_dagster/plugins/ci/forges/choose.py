@@ -10,7 +10,7 @@ from vde_dagster.plugins.ci.forges.forge import Forge
 from vde_dagster.plugins.ci.forges.github import GitHub
 from vde_dagster.plugins.ci.forges.gitlab import GitLab
 from vde_dagster.plugins.ci.forges.plain_git import PlainGit
-from vde_dagster.plugins.ci.seen import checked_pull_request
+from vde_dagster.plugins.ci.seen import find_checked_pull_request
 from vde_dagster.plugins.ci.settings import ci_settings
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def choose_forge(workspace: Workspace) -> Forge:
-    """Return the forge in the settings, otherwise the forge that runs this job.
+    """Return the forge in the settings; without the setting, the forge that runs this job.
 
     Raises:
         UsageError: A variable of the job is missing.
@@ -29,11 +29,11 @@ def choose_forge(workspace: Workspace) -> Forge:
         return GitHub.from_variables(settings.login)
     if name == "gitlab":
         return GitLab.from_variables(settings.login)
-    return PlainGit(workspace.root, settings.remote, partial(checked_pull_request, workspace))
+    return PlainGit(workspace.root, settings.remote, partial(find_checked_pull_request, workspace))
 
 
 def detect_forge() -> str:
-    """Return the forge whose variables this process has, otherwise `git`."""
+    """Return `github` or `gitlab` inside a job of the forge, otherwise `git`."""
     if os.environ.get("GITHUB_REPOSITORY"):
         return "github"
     return "gitlab" if os.environ.get("GITLAB_CI") else "git"

@@ -1,4 +1,4 @@
-"""The protocol of a forge, and its content: checks of commits with remarks on lines."""
+"""The protocol of a forge, with its pull requests, checks and remarks on lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ State = Literal["open", "merged", "closed", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """A remark on a line of a file.
+    """A remark on a line of a file, shown next to the code.
 
     Args:
         path: Relative to the repository, with forward slashes.
@@ -30,7 +30,7 @@ class Annotation:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result of a check of a commit.
+    """The result of checking a commit, which the forge shows next to the commit.
 
     Args:
         summary: Markdown; `title` is a plain sentence.
@@ -46,13 +46,13 @@ class Check:
 
     @property
     def name(self) -> str:
-        """Name that distinguishes this check from checks of other tools and projects."""
+        """Name of the check, such as `vde shop` for a project in the folder `shop`."""
         return f"vde {self.project}".rstrip("/ ")
 
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
-    """A pull or merge request.
+    """The state of a pull or merge request.
 
     Args:
         head: The newest commit.
@@ -73,18 +73,18 @@ class Forge(Protocol):
     def pull_request(self, number: int) -> PullRequest:
         """Return the current state of a pull request."""
 
-    def merged_by(self, commit: str) -> int | None:
-        """Return the pull request that a commit of the main branch merged, or None."""
+    def find_merged(self, commit: str) -> int | None:
+        """Return the pull request that brought a commit to the main branch, or None."""
 
     def comment(self, number: int, marker: str) -> str | None:
-        """Return the text of the comment that begins with the marker, or None."""
+        """Return the text of a pull request's comment that begins with the marker, or None."""
 
     def write_comment(self, number: int, marker: str, text: str) -> None:
-        """Create or replace the comment.
+        """Write a comment on a pull request, in place of the comment with the same marker.
 
         Args:
             text: Markdown that begins with the marker.
         """
 
     def write_check(self, check: Check) -> None:
-        """Write the result of a commit's check."""
+        """Publish the result of a check at its commit."""

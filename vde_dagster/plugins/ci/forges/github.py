@@ -17,8 +17,8 @@ from vde_dagster.plugins.ci.forges.rest import Rest, RestForge, Token
 
 MOST_ANNOTATIONS = 50
 """Maximum number of annotations in one request; further requests add more."""
-_MOST_OF_TEXT = 60_000
-_OF_ACTIONS = "github-actions[bot]"
+_LONGEST_TEXT = 60_000
+_ACTIONS_USER = "github-actions[bot]"
 """User who authors content sent with a workflow's token."""
 
 
@@ -46,12 +46,11 @@ class GitHub(RestForge):
         return cls(Rest(base, token, headers), login, repository)
 
     def pull_request(self, number: int) -> PullRequest:
-        """Return the current state of a pull request."""
         found = self.rest.get(f"{self._repo}/pulls/{number}")
         state: State = "open" if found["state"] == "open" else "closed"
         return PullRequest(str(found["head"]["sha"]), "merged" if found["merged"] else state)
 
-    def merged_by(self, commit: str) -> int | None:
+    def find_merged(self, commit: str) -> int | None:
         """Return the pull request that a commit of the main branch merged, or None."""
         found = list(self.rest.pages(f"{self._repo}/commits/{quote(commit)}/pulls?per_page=100"))
         merged = [one for one in found if one.get("merged_at")]
@@ -60,12 +59,12 @@ class GitHub(RestForge):
         return int(chosen[0]["number"]) if chosen else None
 
     def write_check(self, check: Check) -> None:
-        """Create a check run, with all annotations."""
+        """Create a check run with the result, in several requests if it has many annotations."""
         parts = [
-            [_annotation(one) for one in check.annotations[at : at + MOST_ANNOTATIONS]]
+            [_annotation_json(one) for one in check.annotations[at : at + MOST_ANNOTATIONS]]
             for at in range(0, len(check.annotations), MOST_ANNOTATIONS)
         ] or [[]]
-        output = {"title": check.title[:255], "summary": check.summary[:_MOST_OF_TEXT]}
+        output = {"title": check.title[:255], "summary": check.summary[:_LONGEST_TEXT]}
         run = self.rest.send(
             "POST",
             f"{self._repo}/check-runs",
@@ -87,30 +86,26 @@ class GitHub(RestForge):
 
     @cached_property
     def user(self) -> str:
-        """The token's user."""
         # An installation's token, as in a workflow, may not request its user.
         known = None if self.login else self.rest.get("/user", or_none=(403, 404))
-        return self.login or (str(known["login"]) if known else _OF_ACTIONS)
+        return self.login or (str(known["login"]) if known else _ACTIONS_USER)
 
-    def comments(self, number: int) -> str:
-        """Return the path of a pull request's comments."""
+    def comments_path(self, number: int) -> str:
         return f"{self._repo}/issues/{number}/comments"
 
     def comment_path(self, number: int, key: int) -> str:
-        """Return the path of one comment."""
         return f"{self._repo}/issues/comments/{key}"
 
-    def author(self, comment: Any) -> str | None:
-        """Return the author of a comment."""
+    def comment_author(self, comment: Any) -> str | None:
         return (comment.get("user") or {}).get("login")
 
 
-def _annotation(one: Annotation) -> dict[str, Any]:
+def _annotation_json(one: Annotation) -> dict[str, Any]:
     return {
         "path": one.path,
         "start_line": one.line,
         "end_line": one.line,
         "annotation_level": one.level,
         "title": one.title[:255],
-        "message": one.message[:_MOST_OF_TEXT],
+        "message": one.message[:_LONGEST_TEXT],
     }

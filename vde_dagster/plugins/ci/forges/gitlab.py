@@ -43,7 +43,7 @@ class GitLab(RestForge):
 
     @classmethod
     def from_variables(cls, login: str = "") -> GitLab:
-        """Read a job's variables; raise UsageError without a project or a token that may write."""
+        """Read a job's variables; raise UsageError without a project or a token for notes."""
         known = os.environ
         project = known.get("CI_PROJECT_ID", "") or known.get("CI_PROJECT_PATH", "")
         if not project:
@@ -63,13 +63,12 @@ class GitLab(RestForge):
         return cls(Rest(base, token), login, project, folder)
 
     def pull_request(self, number: int) -> PullRequest:
-        """Return the current state of a merge request."""
         found = self.rest.get(f"{self._path}/merge_requests/{number}")
         # The state is `locked` while it is being merged.
         state = _STATES.get(found["state"], "unknown")
         return PullRequest(str(found["sha"]), state)
 
-    def merged_by(self, commit: str) -> int | None:
+    def find_merged(self, commit: str) -> int | None:
         """Return the merge request that a commit of the main branch merged, or None."""
         path = f"{self._path}/repository/commits/{quote(commit)}/merge_requests?per_page=100"
         merged = [one for one in self.rest.pages(path) if one["state"] == "merged"]
@@ -80,15 +79,14 @@ class GitLab(RestForge):
         return int(chosen[0]["iid"]) if chosen else None
 
     def write_comment(self, number: int, marker: str, text: str) -> None:
-        """Create or replace the note."""
         # A leading `/` is escaped, so that GitLab runs no quick action.
         super().write_comment(number, marker, _COMMAND.sub(r"\\/", text))
 
     def write_check(self, check: Check) -> None:
-        """Write the remarks of a check to the job's report."""
+        """Write the remarks of a check to the job's code quality report."""
         # GitLab shows the remarks at the lines of the merge request. It shows the job's own result
         # as the check of the commit.
-        report = [_remark(one, check.name) for one in check.annotations]
+        report = [_report_entry(one, check.name) for one in check.annotations]
         (self.folder / REPORT).write_text(json.dumps(report, indent=2), "utf-8")
 
     @property
@@ -97,29 +95,25 @@ class GitLab(RestForge):
 
     @cached_property
     def user(self) -> str:
-        """The token's user."""
         return self.login or str(self.rest.get("/user")["username"])
 
-    def comments(self, number: int) -> str:
-        """Return the path of a merge request's notes."""
+    def comments_path(self, number: int) -> str:
         return f"{self._path}/merge_requests/{number}/notes"
 
     def comment_path(self, number: int, key: int) -> str:
-        """Return the path of one note."""
-        return f"{self.comments(number)}/{key}"
+        return f"{self.comments_path(number)}/{key}"
 
-    def author(self, comment: Any) -> str | None:
-        """Return the author of a note."""
+    def comment_author(self, comment: Any) -> str | None:
         return (comment.get("author") or {}).get("username")
 
 
-def _remark(one: Annotation, name: str) -> dict[str, Any]:
-    told = f"{one.title}: {one.message}"
+def _report_entry(one: Annotation, name: str) -> dict[str, Any]:
+    text = f"{one.title}: {one.message}"
     return {
-        "description": told,
+        "description": text,
         "check_name": name,
         # Reports are compared by it, which separates new remarks from old ones.
-        "fingerprint": hashlib.sha256(f"{one.path}\n{told}".encode()).hexdigest(),
+        "fingerprint": hashlib.sha256(f"{one.path}\n{text}".encode()).hexdigest(),
         "severity": "major" if one.level == "failure" else "minor",
         "location": {"path": one.path, "lines": {"begin": one.line}},
     }

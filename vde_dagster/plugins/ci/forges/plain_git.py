@@ -24,8 +24,8 @@ NOTES = "refs/notes/vde"
 _ATTEMPTS = 10
 _MOST_PARENTS = 50
 _TIMEOUT = 120
-_NOTHING = "0" * 40
-_SIGNED = {
+_NO_COMMIT = "0" * 40
+_IDENTITY = {
     "GIT_AUTHOR_NAME": "vde",
     "GIT_AUTHOR_EMAIL": "vde@localhost",
     "GIT_COMMITTER_NAME": "vde",
@@ -35,65 +35,63 @@ _SIGNED = {
 
 @dataclass(frozen=True, slots=True)
 class PlainGit:
-    """A clone, and the remote through which it shares comments and checks.
+    """Git without a forge: comments and checks are refs, pushed to a remote.
 
     Args:
         folder: A folder in the clone.
         remote: The remote's name or URL. If the clone lacks the remote, nothing is shared.
-        checked: Returns the pull request whose newest check examined one of the given commits.
+        find_checked: Returns the pull request whose newest check examined one of the given commits.
     """
 
     folder: Path
     remote: str = "origin"
-    checked: Callable[[Sequence[str]], int | None] = lambda commits: None
+    find_checked: Callable[[Sequence[str]], int | None] = lambda commits: None
 
     def pull_request(self, number: int) -> PullRequest:
-        """Return the checked-out commit as a pull request."""
+        """Return the checked-out commit, in the state `unknown`."""
         # Git itself records no pull requests.
         return PullRequest(self.head(), "unknown")
 
     def head(self) -> str:
-        """Return the commit that is checked out."""
-        return self.ask("rev-parse", "--verify", "HEAD").strip()
+        return self.run_git("rev-parse", "--verify", "HEAD").strip()
 
-    def merged_by(self, commit: str) -> int | None:
+    def find_merged(self, commit: str) -> int | None:
         """Return the pull request whose last check examined this commit, or one that it merges."""
-        _, *parents = self.ask("rev-list", "--parents", "-n", "1", commit).split()
-        return self.checked([commit, *parents[1:]])
+        _, *parents = self.run_git("rev-list", "--parents", "-n", "1", commit).split()
+        return self.find_checked([commit, *parents[1:]])
 
     def first_parents(self, commit: str) -> list[str]:
-        """Return a commit and its fetched first parents, newest first."""
-        listed = self.ask("rev-list", "--first-parent", "-n", f"{_MOST_PARENTS}", commit)
+        """Return a commit and its first parents, newest first, as far as they are fetched."""
+        listed = self.run_git("rev-list", "--first-parent", "-n", f"{_MOST_PARENTS}", commit)
         return listed.split()
 
     def comment(self, number: int, marker: str) -> str | None:
-        """Return the text of a pull request's comment, or None."""
-        known = self._newest(COMMENTS)
-        path = f"{known}:{self._file(number)}"
-        if known is None or not self._has(path):
+        known = self._fetch_newest(COMMENTS)
+        path = f"{known}:{self._comment_file(number)}"
+        if known is None or not self._exists(path):
             return None
-        text = self.ask("cat-file", "blob", path)
+        text = self.run_git("cat-file", "blob", path)
         return text if text.startswith(marker) else None
 
     def write_comment(self, number: int, marker: str, text: str) -> None:
-        """Write the file of the comment, and push it."""
+        """Write a pull request's comment to a file of the comments' ref, and push the ref."""
 
         def change(before: str | None) -> str:
-            blob = self.ask("hash-object", "-w", "--stdin", given=mask(text)).strip()
-            with self._index() as index:
+            blob = self.run_git("hash-object", "-w", "--stdin", stdin=mask(text)).strip()
+            with self._temporary_index() as index:
                 if before is not None:
-                    self.ask("read-tree", before, index=index)
-                entry = f"100644,{blob},{self._file(number)}"
-                self.ask("update-index", "--add", "--cacheinfo", entry, index=index)
-                tree = self.ask("write-tree", index=index).strip()
+                    self.run_git("read-tree", before, index=index)
+                entry = f"100644,{blob},{self._comment_file(number)}"
+                self.run_git("update-index", "--add", "--cacheinfo", entry, index=index)
+                tree = self.run_git("write-tree", index=index).strip()
             parents = ["-p", before] if before is not None else []
             subject = f"comment of {number}"
-            return self.ask("commit-tree", tree, *parents, "-m", subject).strip()
+            return self.run_git("commit-tree", tree, *parents, "-m", subject).strip()
 
-        self._change(COMMENTS, change)
+        self._push_commit(COMMENTS, change)
 
     def write_check(self, check: Check) -> None:
-        """Write the note of a commit, and push it."""
+        """Write a check as a note on its commit, and push the notes."""
         begin = f"{check.name}: "
         lines = [f"{begin}{'passed' if check.passed else 'failed'}: {check.title}"]
         lines += [f"{one.level}: {one}" for one in check.annotations]
@@ -104,49 +102,48 @@ class PlainGit:
             notes = ("notes", f"--ref={own}")
             try:
                 if before is not None:
-                    self.ask("update-ref", own, before)
-                noted = self._tried(*notes, "list", check.commit)
-                known = self.ask(*notes, "show", check.commit) if noted else ""
+                    self.run_git("update-ref", own, before)
+                noted = self._succeeds(*notes, "list", check.commit)
+                known = self.run_git(*notes, "show", check.commit) if noted else ""
                 # Each project of the repository has a paragraph.
                 others = [one for one in known.strip().split("\n\n") if not one.startswith(begin)]
                 text = "\n\n".join(filter(None, [*others, "\n".join(lines)]))
-                self.ask(*notes, "add", "-f", "-F", "-", check.commit, given=text)
-                return self.ask("rev-parse", own).strip()
+                self.run_git(*notes, "add", "-f", "-F", "-", check.commit, stdin=text)
+                return self.run_git("rev-parse", own).strip()
             finally:
-                self._tried("update-ref", "-d", own)
+                self._succeeds("update-ref", "-d", own)
 
-        self._change(NOTES, change)
+        self._push_commit(NOTES, change)
 
-    def newest_of_branch(self, branch: str = "") -> str | None:
-        """Fetch and return a branch's newest commit, or None.
+    def fetch_newest(self, branch: str = "") -> str | None:
+        """Fetch a branch and return its newest commit; None if the branch does not exist.
 
         Args:
             branch: Empty for the default branch.
         """
         if not branch and self._is_shared():
-            listed = self.ask("ls-remote", "--symref", self.remote, "HEAD").split()
+            listed = self.run_git("ls-remote", "--symref", self.remote, "HEAD").split()
             branch = listed[1].removeprefix("refs/heads/") if listed[:1] == ["ref:"] else ""
         if not branch and not self._is_shared():
-            branch = next((one for one in ("main", "master") if self._has(one)), "")
-        return self._newest(f"refs/heads/{branch}") if branch else None
+            branch = next((one for one in ("main", "master") if self._exists(one)), "")
+        return self._fetch_newest(f"refs/heads/{branch}") if branch else None
 
-    def _change(self, ref: str, change: Callable[[str | None], str]) -> None:
-        """Put a commit on top of the remote's ref; retry if another process was first.
+    def _push_commit(self, ref: str, change: Callable[[str | None], str]) -> None:
+        """Add a commit to a remote ref; retry if another process was first.
 
         Args:
-            change: Creates a commit on a parent, and returns its id. Without a parent, the
-                function gets None.
+            change: Creates a commit on a parent (None for the first commit), and returns its id.
         """
         for _ in range(_ATTEMPTS):
-            before = self._newest(ref)
+            before = self._fetch_newest(ref)
             made = change(before)
             if not self._is_shared():
-                done = self._tried("update-ref", ref, made, before or _NOTHING)
+                done = self._succeeds("update-ref", ref, made, before or _NO_COMMIT)
             else:
                 lease = f"--force-with-lease={ref}:{before or ''}"
-                done = self._tried("push", "--quiet", lease, self.remote, f"{made}:{ref}")
+                done = self._succeeds("push", "--quiet", lease, self.remote, f"{made}:{ref}")
                 if done:
-                    self._tried("update-ref", ref, made)
+                    self._succeeds("update-ref", ref, made)
             if done:
                 return
         raise ExecutionError(
@@ -154,56 +151,55 @@ class PlainGit:
             hint="check that the job may push there, and run it again",
         )
 
-    def _newest(self, ref: str) -> str | None:
-        """Fetch and return the commit of the remote's ref, or None."""
+    def _fetch_newest(self, ref: str) -> str | None:
         if not self._is_shared():
-            return self.ask("rev-parse", ref).strip() if self._has(ref) else None
-        listed = self.ask("ls-remote", self.remote, ref).split()
+            return self.run_git("rev-parse", ref).strip() if self._exists(ref) else None
+        listed = self.run_git("ls-remote", self.remote, ref).split()
         if listed:
-            self.ask("fetch", "--quiet", "--no-write-fetch-head", self.remote, ref)
+            self.run_git("fetch", "--quiet", "--no-write-fetch-head", self.remote, ref)
         return listed[0] if listed else None
 
     def _is_shared(self) -> bool:
-        return self.remote in self.ask("remote").split()
+        return self.remote in self.run_git("remote").split()
 
-    def _has(self, name: str) -> bool:
-        return self._tried("rev-parse", "--quiet", "--verify", name)
+    def _exists(self, name: str) -> bool:
+        return self._succeeds("rev-parse", "--quiet", "--verify", name)
 
-    def _file(self, number: int) -> str:
+    def _comment_file(self, number: int) -> str:
         return f"{place_in_repository(self.folder)}pr_{number}.md"
 
     @contextmanager
-    def _index(self) -> Iterator[str]:
+    def _temporary_index(self) -> Iterator[str]:
         with tempfile.TemporaryDirectory(prefix="vde-ci-") as folder:
             yield str(Path(folder) / "index")
 
-    def ask(self, *arguments: str, given: str | None = None, index: str | None = None) -> str:
-        """Return the output of a Git command; UsageError if it fails."""
-        done = self._run(arguments, given, index)
+    def run_git(self, *arguments: str, stdin: str | None = None, index: str | None = None) -> str:
+        """Run a Git command and return its output; raise UsageError if it fails."""
+        done = self._run(arguments, stdin, index)
         if done.returncode:
-            told = done.stderr.strip().splitlines()[:1]
+            first_line = done.stderr.strip().splitlines()[:1]
             raise UsageError(
-                f"git {arguments[0]} failed: {''.join(told)}",
+                f"git {arguments[0]} failed: {''.join(first_line)}",
                 hint="run it in a clone of the project's repository",
             )
         return done.stdout
 
-    def _tried(self, *arguments: str) -> bool:
+    def _succeeds(self, *arguments: str) -> bool:
         return self._run(arguments, None, None).returncode == 0
 
     def _run(
-        self, arguments: tuple[str, ...], given: str | None, index: str | None
+        self, arguments: tuple[str, ...], stdin: str | None, index: str | None
     ) -> subprocess.CompletedProcess[str]:
         more = {"GIT_INDEX_FILE": index} if index else {}
         try:
             return subprocess.run(
                 ["git", "-C", str(self.folder), *arguments],
-                input=given,
+                input=stdin,
                 capture_output=True,
                 encoding="utf-8",
                 errors="replace",
                 timeout=_TIMEOUT,
-                env={**os.environ, **_SIGNED, "GIT_TERMINAL_PROMPT": "0", **more},
+                env={**os.environ, **_IDENTITY, "GIT_TERMINAL_PROMPT": "0", **more},
             )
         except (OSError, subprocess.SubprocessError) as error:
             raise ExecutionError(
@@ -213,13 +209,13 @@ class PlainGit:
 
 
 def place_in_repository(root: Path) -> str:
-    """Return a project's folder in its repository, empty or with `/` at its end."""
+    """Return a project's folder in its repository, such as `shop/`; empty for the root."""
     return git_output(root, "rev-parse", "--show-prefix")
 
 
 def git_output(folder: Path, *arguments: str) -> str:
-    """Return the output of Git in a folder; empty without a repository, or without Git."""
+    """Run Git in a folder and return its output; empty without a repository, or without Git."""
     try:
-        return PlainGit(folder).ask(*arguments).strip()
+        return PlainGit(folder).run_git(*arguments).strip()
     except (ExecutionError, UsageError):
         return ""

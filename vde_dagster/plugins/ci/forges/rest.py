@@ -1,4 +1,4 @@
-"""A forge by its REST API: JSON, a token that never appears in messages, paging and retries."""
+"""Access to a forge's REST API: JSON, paging, retries, and a token that no message contains."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 _TIMEOUT = 30.0
 _ATTEMPTS = 4
-_LATER = (429, 500, 502, 503, 504)
+_RETRIED_STATUSES = (429, 500, 502, 503, 504)
 _MOST_PAGES = 100
-_MOST_OF_ANSWER = 200
+_LONGEST_ERROR = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A secret that is sent in a header and never shown."""
+    """A secret that is sent in a header and never shown in messages."""
 
     header: str
     value: str = field(repr=False)
@@ -41,7 +41,7 @@ class Token:
         return cls(header, f"{prefix}{value}")
 
     def __call__(self, request: PreparedRequest) -> PreparedRequest:
-        """Add the token to a request."""
+        """Add the token to the headers of a request; called by `requests`."""
         # The token is the request's `auth`, so that `.netrc` is not read.
         request.headers[self.header] = self.value
         return request
@@ -49,7 +49,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """A REST API.
+    """A client of a REST API.
 
     Args:
         base: The API's URL, without a trailing slash.
@@ -63,12 +63,12 @@ class Rest:
     backoff: float = 0.5
 
     def get(self, path: str, *, or_none: tuple[int, ...] = ()) -> Any:
-        """Return the JSON at a path; None if the status is one of `or_none`."""
+        """Send a GET request and return the JSON; None if the status is in `or_none`."""
         answer = self._send("GET", path, None, or_none)
         return None if answer is None else answer.json()
 
     def pages(self, path: str) -> Iterator[Any]:
-        """Yield the items of all pages of a list, following `Link` headers."""
+        """Yield the items of a list, page after page, following `Link` headers."""
         next_path: str | None = path
         for _ in range(_MOST_PAGES):
             if next_path is None:
@@ -81,7 +81,7 @@ class Rest:
     def send(
         self, method: str, path: str, body: Mapping[str, Any], *, or_none: tuple[int, ...] = ()
     ) -> Any:
-        """Send JSON, and return the JSON of the response, or None for a status in `or_none`."""
+        """Send JSON and return the JSON of the response; None if the status is in `or_none`."""
         # A POST is not retried, because it might be executed twice.
         answer = self._send(method, path, body, or_none)
         return None if answer is None else answer.json()
@@ -100,7 +100,7 @@ class Rest:
         retry = Retry(
             total=_ATTEMPTS - 1,
             backoff_factor=self.backoff,
-            status_forcelist=_LATER,
+            status_forcelist=_RETRIED_STATUSES,
             allowed_methods={"GET", "PATCH", "PUT"},
             redirect=False,
             raise_on_status=False,
@@ -128,7 +128,7 @@ class Rest:
             return None
         if answer.ok and not answer.is_redirect:
             return answer
-        said = _message(answer)
+        said = _error_suffix(answer)
         if answer.status_code in (401, 403, 404):
             raise UsageError(
                 f"{what} is refused ({answer.status_code}{said})",
@@ -155,47 +155,47 @@ class RestForge(ABC):
     """Query parameters for the oldest comments first, before other parameters."""
 
     def comment(self, number: int, marker: str) -> str | None:
-        """Return the text of the token user's comment, or None."""
-        found = self._comment(number, marker)
+        """Return the text of the comment that the token's user wrote with this marker, or None."""
+        found = self._find_comment(number, marker)
         return None if found is None else str(found["body"])
 
     def write_comment(self, number: int, marker: str, text: str) -> None:
-        """Create or replace the comment."""
-        found, body = self._comment(number, marker), {"body": text}
+        """Create the comment, or replace the user's earlier comment with the same marker."""
+        found, body = self._find_comment(number, marker), {"body": text}
         if found is None:
-            self.rest.send("POST", self.comments(number), body)
+            self.rest.send("POST", self.comments_path(number), body)
         elif found["body"] != text:
             self.rest.send(self.update, self.comment_path(number, found["id"]), body)
 
-    def _comment(self, number: int, marker: str) -> Any:
+    def _find_comment(self, number: int, marker: str) -> Any:
         """Return the oldest comment of the token's user that begins with the marker."""
-        for one in self.rest.pages(f"{self.comments(number)}?{self.oldest_first}per_page=100"):
-            if self.author(one) == self.user and str(one.get("body") or "").startswith(marker):
+        for one in self.rest.pages(f"{self.comments_path(number)}?{self.oldest_first}per_page=100"):
+            if self.comment_author(one) == self.user and str(one.get("body") or "").startswith(
+                marker
+            ):
                 return one
         return None
 
     @property
     @abstractmethod
     def user(self) -> str:
-        """The token's user."""
+        """The login of the token's user."""
 
     @abstractmethod
-    def comments(self, number: int) -> str:
-        """Return the path of a pull request's comments."""
+    def comments_path(self, number: int) -> str:
+        """Return the API path of a pull request's comments."""
 
     @abstractmethod
-    def comment_path(self, number: int, key: int) -> str:
-        """Return the path of one comment."""
+    def comment_path(self, number: int, key: int) -> str: ...
 
     @abstractmethod
-    def author(self, comment: Any) -> str | None:
-        """Return the author of a comment."""
+    def comment_author(self, comment: Any) -> str | None: ...
 
 
-def _message(answer: Response) -> str:
+def _error_suffix(answer: Response) -> str:
     try:
         said = answer.json()
     except ValueError:
         return ""
     text = said.get("message") or said.get("error") if isinstance(said, dict) else None
-    return f": {str(text)[:_MOST_OF_ANSWER]}" if text else ""
+    return f": {str(text)[:_LONGEST_ERROR]}" if text else ""

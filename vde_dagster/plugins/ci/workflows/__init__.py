@@ -22,36 +22,37 @@ _PLAIN = re.compile(r"[\w./-]+")
 
 
 def github_workflow(root: Path) -> Workflow:
-    """Write a project's GitHub workflow; see `Workflow`."""
-    secrets = _secrets(root)
+    secrets = _find_secrets(root)
     lines = "\n".join(f"          {name}: ${{{{ secrets.{name} }}}}" for name in secrets)
     branch = git_output(root, "symbolic-ref", "--short", "refs/remotes/origin/HEAD")
-    branch = _plain("branch", branch.removeprefix("origin/") or "main")
-    steps = _filled(root, "github_steps.yml", SECRETS=lines).rstrip()
-    text = _filled(root, "github.yml", BRANCH=branch, STEPS=steps).rstrip() + "\n"
+    branch = _require_plain("branch", branch.removeprefix("origin/") or "main")
+    steps = _fill_template(root, "github_steps.yml", SECRETS=lines).rstrip()
+    text = _fill_template(root, "github.yml", BRANCH=branch, STEPS=steps).rstrip() + "\n"
     suffix = _suffix(root)
     checks, production = f"vde-checks{suffix}", f"vde-production{suffix}"
-    left = [
+    todo = [
         f"create the environments {checks} and {production}; protect {production}: only {branch} "
         "may deploy to it"
     ]
     if secrets:
-        left.append(
+        todo.append(
             f"add the secrets {', '.join(secrets)} to both environments, not to the repository: "
             f"in {checks} a login of the role vde_apply, in {production} one of vde_publish"
         )
-    path = _repository(root) / ".github" / "workflows" / f"vde{suffix}.yml"
-    return Workflow({path: text}, (*left, *_shared_login(root), *_lacking(root)))
+    path = _repository_root(root) / ".github" / "workflows" / f"vde{suffix}.yml"
+    return Workflow(
+        {path: text}, (*todo, *_advise_separate_logins(root), *_advise_shared_state(root))
+    )
 
 
 def gitlab_workflow(root: Path) -> Workflow:
-    """Write a project's GitLab jobs, and, if missing, a file that includes them."""
-    secrets = ["GITLAB_TOKEN", *_secrets(root)]
-    top = _repository(root)
+    """Write a file of a project's GitLab jobs, and, if missing, `.gitlab-ci.yml` to include it."""
+    secrets = ["GITLAB_TOKEN", *_find_secrets(root)]
+    top = _repository_root(root)
     name = f"vde{_suffix(root)}.yml"
-    files = {top / ".gitlab" / name: _filled(root, "gitlab.yml", SECRETS=", ".join(secrets))}
+    files = {top / ".gitlab" / name: _fill_template(root, "gitlab.yml", SECRETS=", ".join(secrets))}
     suffix = _suffix(root)
-    left = [
+    todo = [
         f"give the project the variables {', '.join(secrets)}, each with two environment scopes: "
         f"for vde{suffix}/* a login of the role vde_apply, not protected; for "
         f"vde{suffix}-production one of vde_publish, protected; GITLAB_TOKEN is a project access "
@@ -59,27 +60,27 @@ def gitlab_workflow(root: Path) -> Workflow:
         f"protect the environment vde{suffix}-production",
     ]
     if (top / ".gitlab-ci.yml").exists():
-        left.append(f".gitlab-ci.yml is kept: add `local: .gitlab/{name}` to its `include`")
+        todo.append(f".gitlab-ci.yml is kept: add `local: .gitlab/{name}` to its `include`")
     else:
         files[top / ".gitlab-ci.yml"] = f"include:\n  - local: .gitlab/{name}\n"
-    return Workflow(files, (*left, *_shared_login(root), *_lacking(root)))
+    return Workflow(files, (*todo, *_advise_separate_logins(root), *_advise_shared_state(root)))
 
 
-def _filled(root: Path, template: str, **values: str) -> str:
+def _fill_template(root: Path, template: str, **values: str) -> str:
     text = (Path(__file__).parent / template).read_text("utf-8")
-    on_server = (_settings(root).state_url or "").startswith("postgresql")
+    on_server = (_read_settings(root).state_url or "").startswith("postgresql")
     package = f"vde-dagster{'[postgres]' if on_server else ''}=={__version__}"
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    project = _plain("folder", place_in_repository(root).rstrip("/") or ".")
-    of = "" if project == "." else f" {project}"
-    values |= {"PACKAGE": package, "PYTHON": python, "PROJECT": project, "OF": of}
+    project = _require_plain("folder", place_in_repository(root).rstrip("/") or ".")
+    argument = "" if project == "." else f" {project}"
+    values |= {"PACKAGE": package, "PYTHON": python, "PROJECT": project, "OF": argument}
     values["SUFFIX"] = _suffix(root)
     for name, value in values.items():
         text = text.replace(f"@{name}@", value)
     return text
 
 
-def _settings(root: Path) -> Settings:
+def _read_settings(root: Path) -> Settings:
     from vde_dagster.api.workspace import Workspace
 
     with Workspace.open(root) as workspace:
@@ -87,21 +88,22 @@ def _settings(root: Path) -> Settings:
 
 
 def _suffix(root: Path) -> str:
-    """Return the suffix of a project's job names, for a repository with several projects."""
+    """Return the suffix of a project's job names:
+
+    `-shop` for the folder `shop`, empty for the root.
+    """
     place = place_in_repository(root).rstrip("/")
     return f"-{re.sub('[^A-Za-z0-9-]', '-', place)}" if place else ""
 
 
-def _secrets(root: Path) -> list[str]:
-    """Return the variables that a project's settings read from the environment."""
-    settings = _settings(root)
+def _find_secrets(root: Path) -> list[str]:
+    settings = _read_settings(root)
     values = (settings.state_url or "", *settings.io.values(), *settings.catalog_options.values())
     return sorted({name for value in values for name in _SECRET.findall(value)})
 
 
-def _shared_login(root: Path) -> list[str]:
-    """Return advice if the jobs for checks and for deployments would share a database login."""
-    url = _settings(root).state_url or ""
+def _advise_separate_logins(root: Path) -> list[str]:
+    url = _read_settings(root).state_url or ""
     user = re.match(r"postgresql[^:]*://([^:@/]*)", url)
     if user is None or _SECRET.search(user[1]):
         return []
@@ -111,19 +113,18 @@ def _shared_login(root: Path) -> list[str]:
     ]
 
 
-def _lacking(root: Path) -> list[str]:
-    """Return advice if the project's state is a local file."""
-    if not (_settings(root).state_url or "sqlite").startswith("sqlite"):
+def _advise_shared_state(root: Path) -> list[str]:
+    if not (_read_settings(root).state_url or "sqlite").startswith("sqlite"):
         return []
     # Jobs on other machines cannot use a local file.
     return ["the state is a local file: give the jobs a shared state_url and warehouse"]
 
 
-def _repository(root: Path) -> Path:
+def _repository_root(root: Path) -> Path:
     return Path(git_output(root, "rev-parse", "--show-toplevel") or root.resolve())
 
 
-def _plain(what: str, name: str) -> str:
+def _require_plain(what: str, name: str) -> str:
     if not _PLAIN.fullmatch(name):
         raise UsageError(
             f"the {what} '{name}' cannot be used in a workflow's file",

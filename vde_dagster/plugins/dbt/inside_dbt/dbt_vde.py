@@ -1,10 +1,10 @@
 """Compiling without the warehouse, which continues after introspective nodes.
 
 dbt imports this module when it looks for its plug-ins. A call of `adapter.…` is introspective if
-dbt replaces it by a stub while it parses: such a call reads the warehouse. For a Spark target
-its result comes from the catalog of `vde`. Without a result, only the node of the call is not
-compiled; dbt itself would end the whole compile. The variable `_VDE_COMPILE` names
-the file that records the nodes left out; without the variable, dbt compiles as usual.
+dbt replaces it by a stub while it parses: such a call reads the warehouse. For a Spark target its
+result comes from the catalog of `vde`. Without a result, only the node of the call is not compiled;
+dbt itself would end the whole compile. The variable `_VDE_COMPILE` names the file that records the
+nodes left out; without the variable, dbt compiles as usual.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class IntrospectionError(BaseException):
         self._method, self._macro = method, macro
 
     def call(self, own_packages: list[str]) -> str:
-        """Return the call as written in the node's code."""
+        """Return the call as it is written in the node's code, such as `adapter.get_relation`."""
         package, name = self._macro
         if not name:
             return f"adapter.{self._method}"
@@ -54,11 +54,11 @@ class IntrospectionError(BaseException):
 
 
 class NoAnswerError(Exception):
-    """A question that `vde` cannot answer."""
+    """`vde` cannot answer a question about the warehouse."""
 
 
 class Session:
-    """State of one compile by dbt.
+    """The compile in this process of dbt: its answers, and the nodes that it leaves out.
 
     Args:
         command: Command of the process that answers introspective queries. Empty if no process
@@ -79,19 +79,17 @@ class Session:
 
     @property
     def answers(self) -> bool:
-        """Whether `vde` can answer introspective calls."""
+        """Whether `vde` can answer introspective calls: only for a Spark target."""
         # Queries for other adapters are not in Spark SQL.
         return bool(self._command) and self.adapter == "spark"
 
     def leave_out(self, unique_id: str, call: str) -> None:
-        """Record a node that was not compiled."""
         with self._lock:
             self._left_out[unique_id] = call
             self.write()
 
     def write(self) -> None:
-        """Write the record of the compile."""
-        told = {
+        record = {
             "left_out": self._left_out,
             "asked": self._asked,
             "adapter": self.adapter,
@@ -99,10 +97,10 @@ class Session:
             "failure": self._failure,
             "state": self._state,
         }
-        self._file.write_text(json.dumps(told), encoding="utf-8")
+        self._file.write_text(json.dumps(record), encoding="utf-8")
 
-    def learn(self, manifest: Any, adapter: str) -> None:
-        """Take the names of models and sources from dbt's manifest, once."""
+    def read_names(self, manifest: Any, adapter: str) -> None:
+        """Remember the names of models and sources in dbt's manifest."""
         with self._lock:
             if self.adapter:
                 return
@@ -116,7 +114,7 @@ class Session:
             self.write()
 
     def ask(self, **question: Any) -> dict[str, Any]:
-        """Return the answer to a question; raise NoAnswerError if it cannot be found."""
+        """Return the answer to a question; raise NoAnswerError if it is missing."""
         relation = question.get("relation")
         if relation and tuple(part.lower() for part in relation) not in self.known:
             raise NoAnswerError(f"{'.'.join(relation)} is neither a model nor a source")
@@ -149,12 +147,11 @@ class Session:
         )
 
     @staticmethod
-    def _exchange(process: subprocess.Popen[str], told: Any) -> dict[str, Any]:
-        """Send a request to the process that answers introspective calls, and return its reply."""
+    def _exchange(process: subprocess.Popen[str], request: Any) -> dict[str, Any]:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            process.stdin.write(json.dumps(told) + "\n")
+            process.stdin.write(json.dumps(request) + "\n")
             process.stdin.flush()
             line = process.stdout.readline()
         except OSError:
@@ -169,7 +166,10 @@ class Session:
 
 
 def change_compile(session: Session) -> None:
-    """Send dbt's introspective calls to `vde`."""
+    """Patch dbt's classes, so that introspective calls are answered by `vde`.
+
+    A call without an answer ends only the compilation of its node.
+    """
     # A call without an answer ends the compilation of its node.
     from dbt.adapters.exceptions.connection import InvalidConnectionError
     from dbt.adapters.factory import get_adapter_package_names
@@ -206,7 +206,7 @@ def change_compile(session: Session) -> None:
 
     def compile_node(self: Any, manifest: Any) -> Any:
         adapter = self.adapter.type()
-        session.learn(manifest, adapter)
+        session.read_names(manifest, adapter)
         node.absent = None
         try:
             try:
@@ -244,7 +244,7 @@ def _execute(
 
     found = session.ask(ask="rows", sql=sql, limit=limit)
     names = [name for name, _ in found["columns"]]
-    rows = [dict(zip(names, map(_decoded, row), strict=True)) for row in found["rows"]]
+    rows = [dict(zip(names, map(_decode, row), strict=True)) for row in found["rows"]]
     table = agate_helper.table_from_data_flat(rows, names) if fetch else agate_helper.empty_table()
     return AdapterResponse(_message="OK"), table
 
@@ -282,13 +282,13 @@ _TYPES: dict[str, Callable[[Any], Any]] = {
     "datetime": datetime.fromisoformat,
     "date": date.fromisoformat,
     "bytes": bytes.fromhex,
-    "list": lambda values: [_decoded(one) for one in values],
-    "map": lambda pairs: {str(_decoded(key)): _decoded(value) for key, value in pairs},
+    "list": lambda values: [_decode(one) for one in values],
+    "map": lambda pairs: {str(_decode(key)): _decode(value) for key, value in pairs},
 }
 
 
-def _decoded(value: Any) -> Any:
-    """Return the value that `encoded` of `vde_dagster.plugins.dbt.answers` converted to JSON."""
+def _decode(value: Any) -> Any:
+    """Convert the JSON that `encode_value` wrote (in `answers`) back to the value."""
     if isinstance(value, dict):
         ((kind, inner),) = value.items()
         return _TYPES[kind](inner)
@@ -296,7 +296,7 @@ def _decoded(value: Any) -> Any:
 
 
 def _outermost_macro() -> tuple[str, str]:
-    """Return the package and name of the macro that the node's own code has called."""
+    """Return (package, name) of the macro that the node's own code calls, from the call stack."""
     # This is the first macro in the call stack.
     from dbt.clients.jinja import MacroGenerator
 
@@ -309,9 +309,9 @@ def _outermost_macro() -> tuple[str, str]:
     return found
 
 
-_TOLD = os.environ.get("_VDE_COMPILE")
-if _TOLD:
-    _GIVEN = json.loads(_TOLD)
+_OPTIONS_TEXT = os.environ.get("_VDE_COMPILE")
+if _OPTIONS_TEXT:
+    _OPTIONS = json.loads(_OPTIONS_TEXT)
     # A dbt of other modules compiles as it does alone: the first introspective node stops it.
     with suppress(ImportError, AttributeError):
-        change_compile(Session(Path(_GIVEN["file"]), _GIVEN["command"], _GIVEN["path"]))
+        change_compile(Session(Path(_OPTIONS["file"]), _OPTIONS["command"], _OPTIONS["path"]))

@@ -22,19 +22,19 @@ _THIS = "@this_model"
 def read_audits(
     tests: Sequence[Node], render: Render, dialect: str, trusted: tuple[str, ...]
 ) -> tuple[tuple[Audit, ...], dict[ModelName, SourceLocation], tuple[str, ...]]:
-    """Return a model's audits, the tables that they read, and descriptions of unread tests."""
+    """Return the audits for tests, the tables that they read, and descriptions of ignored tests."""
     # A test cannot be read if dbt would query the warehouse to compile it.
     audits: dict[str, Audit] = {}
     reads: dict[ModelName, SourceLocation] = {}
     unread: list[str] = []
-    never_null = {_plain(test, "not_null") for test in tests if _is_proof(test)}
+    never_null = {_generic_test_column(test, "not_null") for test in tests if _is_proof(test)}
     for test in tests:
-        column = _plain(test, "unique")
-        for suffix, form, blocking in _forms(test):
+        column = _generic_test_column(test, "unique")
+        for suffix, form, blocking in _audit_forms(test):
             audit = Audit(test.name + suffix, (), "", blocking)
             if column and column in never_null and _is_proof(test):
                 # The other test blocks NULLs, so this query finds the same rows and proves a key.
-                audit = replace(audit, query=_unique(column))
+                audit = replace(audit, query=_unique_query(column))
                 read = dict[ModelName, SourceLocation]()
             else:
                 try:
@@ -51,14 +51,18 @@ def read_audits(
 
 
 def constraint_audits(node: Node, dialect: str, trusted: frozenset[str]) -> Iterator[Audit]:
-    """Yield a contract's constraints as audits; raise ValueError if one is not an expression."""
+    """Yield an audit for each constraint of a contract.
+
+    Raises:
+        ValueError: An expression is invalid.
+    """
     trust = tuple(sorted(trusted))
-    yield from not_null(
-        [name for name, one in _every(node) if name and one.get("type") == "not_null"]
+    yield from not_null_audits(
+        [name for name, one in _all_constraints(node) if name and one.get("type") == "not_null"]
     )
     whole = (one for one in node.constraints if one.get("type") == "not_null")
-    yield from not_null([str(name) for one in whole for name in one.get("columns") or ()])
-    for _, one in _every(node):
+    yield from not_null_audits([str(name) for one in whole for name in one.get("columns") or ()])
+    for _, one in _all_constraints(node):
         if one.get("type") == "check" and one.get("expression"):
             condition = in_spark(str(one["expression"]), dialect, trusted)
             query = f"SELECT * FROM {_THIS} WHERE NOT ({condition})"
@@ -71,14 +75,17 @@ def read_grains(node: Node) -> tuple[tuple[str, ...], ...]:
     keys = ("primary_key", "unique")
     whole = [one.get("columns") or () for one in node.constraints if one.get("type") in keys]
     found = [tuple(map(str, columns)) for columns in whole if columns]
-    primary = tuple(n for n, one in _every(node) if n and one.get("type") == "primary_key")
+    primary = tuple(
+        n for n, one in _all_constraints(node) if n and one.get("type") == "primary_key"
+    )
     found += [primary] if primary else []
-    found += [(name,) for name, one in _every(node) if name and one.get("type") == "unique"]
+    found += [
+        (name,) for name, one in _all_constraints(node) if name and one.get("type") == "unique"
+    ]
     return tuple(dict.fromkeys(found))
 
 
-def _every(node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each constraint with the name of its column, or '' for constraints of the model."""
+def _all_constraints(node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from (("", one) for one in node.constraints)
     yield from ((c.name, one) for c in node.columns.values() for one in c.constraints)
 
@@ -106,19 +113,18 @@ def freshness_audits(node: Node, dialect: str, trusted: frozenset[str]) -> Itera
         yield replace(audit, dialect=dialect, dialect_trust=tuple(sorted(trusted)))
 
 
-def not_null(columns: Sequence[str]) -> Iterator[Audit]:
-    """Yield audits that check a contract's columns for NULL."""
+def not_null_audits(columns: Sequence[str]) -> Iterator[Audit]:
     for column in columns:
         query = f"SELECT * FROM {_THIS} WHERE {quote(column)} IS NULL"
         yield Audit("not_null", (("columns", column),), query)
 
 
-def _unique(column: str) -> str:
+def _unique_query(column: str) -> str:
     name = quote(column)
     return f"SELECT {name}, COUNT(*) AS n_records FROM {_THIS} GROUP BY {name} HAVING COUNT(*) > 1"
 
 
-def _plain(test: Node, name: str) -> str | None:
+def _generic_test_column(test: Node, name: str) -> str | None:
     """Return the tested column if a test is the generic test `name` of dbt itself, or None."""
     own = test.test_metadata is not None and test.test_metadata.name == name
     if not own or f"macro.dbt.test_{name}" not in test.depends_on.macros:
@@ -128,7 +134,7 @@ def _plain(test: Node, name: str) -> str | None:
 
 
 def _is_proof(test: Node) -> bool:
-    """Return whether a passed test proves that no row fails."""
+    """Return whether a passed test proves that no row fails: no filter or limit hides rows."""
     # A filter or a limit may hide failing rows.
     config = test.config
     thresholds = (str(config.get(key) or _ANY[0]).strip() for key in ("warn_if", "error_if"))
@@ -140,7 +146,7 @@ def _is_proof(test: Node) -> bool:
     )
 
 
-def _forms(test: Node) -> Iterator[tuple[str, str, bool]]:
+def _audit_forms(test: Node) -> Iterator[tuple[str, str, bool]]:
     """Yield the audits of a test as (suffix of the audit's name, SQL, whether it blocks).
 
     In the SQL, `{}` is replaced by the test's query.

@@ -23,12 +23,12 @@ from vde_dagster.plugins.dbt.manifest import Node
 from vde_dagster.plugins.dbt.nodes.options import partitions
 from vde_dagster.plugins.dbt.relations import CLAUSES
 
-_WHOLE = "incremental models with only one known branch, computed whole"
+_COMPUTED_WHOLE = "incremental models with only one known branch, computed whole"
 _MERGED = "incremental models with only one known branch, whose whole query is merged"
 _FIRST_BRANCH = "microbatch models with is_incremental(), whose first branch is computed"
 READ_WHOLE = "microbatch models without an input that has an event_time, read whole for each batch"
 APPENDED = "incremental models without a key, which append"
-_AT_ONCE = 1_000_000
+_UNLIMITED_BATCH = 1_000_000
 """Intervals that a query fills at once if it selects new rows by its table, not by time."""
 BATCH_CRONS = {"hour": "0 * * * *", "day": "0 0 * * *", "month": "0 0 1 * *", "year": "0 0 1 1 *"}
 """Crons that tick once a batch, by batch_size."""
@@ -46,7 +46,7 @@ _DEFAULT_STRATEGIES = {
     "athena": "insert_overwrite",
 }
 """Strategy of a model without one, by adapter; sources are in docs/dbt.md."""
-_BY_KEY = ("merge", "delete+insert")
+_KEY_STRATEGIES = ("merge", "delete+insert")
 _SAME_STRATEGY = {"delete_insert": "delete+insert", "legacy": "delete+insert"}
 """Other names of strategies in ClickHouse's adapter."""
 _OTHER_MERGES = frozenset(
@@ -62,7 +62,7 @@ _OTHER_MERGES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """Rules for filling an incremental model.
+    """Kind of a node, and how its query and intervals are made.
 
     Args:
         both: Whether the model's query contains both branches of `is_incremental()`.
@@ -81,7 +81,7 @@ class Filling:
 def incremental_filling(
     node: Node, later: str | None, adapter: str, dialect: str, location: SourceLocation
 ) -> Filling:
-    """Return the rules for filling an incremental model.
+    """Convert the configuration of an incremental model.
 
     Args:
         later: The model's compiled code where `is_incremental()` is true, if that is known.
@@ -100,17 +100,17 @@ def incremental_filling(
     both = later is not None and later != node.compiled_code
     half = later is None and "is_incremental()" in node.raw_code
     strategy, partitioned = find_strategy(node, adapter), partitions(node, dialect)
-    kept = _kept(config)
+    kept = _in_place_properties(config)
     if strategy == "microbatch":
         made = _microbatch(node, adapter, dialect, kept)
         return replace(made, unread=(*made.unread, *([_FIRST_BRANCH] if both else [])))
     if both:
-        kept["batch_size"] = _AT_ONCE
-    if config.get("unique_key") and strategy in _BY_KEY:
-        kind, unknown = _by_key(node, strategy, adapter, dialect, kept)
+        kept["batch_size"] = _UNLIMITED_BATCH
+    if config.get("unique_key") and strategy in _KEY_STRATEGIES:
+        kind, unknown = _key_kind(node, strategy, adapter, dialect, kept)
         return Filling(kind, both, unread=(*([_MERGED] if half else []), *unknown))
     if half:
-        return Filling(Kind.named("FULL"), unread=(_WHOLE,))
+        return Filling(Kind.named("FULL"), unread=(_COMPUTED_WHOLE,))
     if strategy == "insert_overwrite":
         if config.get("partitions"):
             raise ValueError(
@@ -121,7 +121,7 @@ def incremental_filling(
         if not both:
             return Filling(Kind.named("FULL"))
         kept["insert_overwrite"] = True
-    if strategy in (*_BY_KEY, "append", "insert_overwrite"):
+    if strategy in (*_KEY_STRATEGIES, "append", "insert_overwrite"):
         return Filling(Kind.named("INCREMENTAL_UNMANAGED", **kept), both)
     return Filling(
         Kind.named("FULL"), unread=(f"incremental models of strategy {strategy}, computed whole",)
@@ -129,7 +129,7 @@ def incremental_filling(
 
 
 def find_strategy(node: Node, adapter: str) -> str:
-    """Return a model's strategy: its own, or the adapter's default."""
+    """Return a model's incremental strategy: its own, or the adapter's default."""
     config = node.config
     given = str(config.get("incremental_strategy") or "default")
     strategy = _DEFAULT_STRATEGIES.get(adapter, "merge") if given == "default" else given
@@ -140,10 +140,9 @@ def find_strategy(node: Node, adapter: str) -> str:
     return _SAME_STRATEGY.get(strategy, strategy)
 
 
-def _by_key(
+def _key_kind(
     node: Node, strategy: str, adapter: str, dialect: str, kept: Mapping[str, Any]
 ) -> tuple[Kind, tuple[str, ...]]:
-    """Return the kind of a model with a unique_key, and descriptions of ignored predicates."""
     config, values = node.config, dict(kept)
     if strategy == "merge":
         for name in sorted(_OTHER_MERGES & config.keys()):
@@ -151,7 +150,7 @@ def _by_key(
                 raise ValueError(
                     f"{name}, which changes the rows that a merge writes, is not supported"
                 )
-        values["when_matched"] = _updated(config)
+        values["when_matched"] = _read_when_matched(config)
     only, unknown = _merge_filter(node, strategy, dialect)
     if adapter == "databricks" and strategy == "delete+insert":
         # Its REPLACE ON compares by <=>, and its predicates filter the new rows, too.
@@ -160,13 +159,12 @@ def _by_key(
             raise ValueError(
                 "incremental_predicates of delete+insert, which filter new rows, are not supported"
             )
-    key = read_key(texts(config.get("unique_key")), dialect)
+    key = read_key(list_texts(config.get("unique_key")), dialect)
     given = {"unique_key": key, "merge_filter": only, "strategy": strategy}
     return Kind.named("INCREMENTAL_BY_UNIQUE_KEY", **given, **values), unknown
 
 
-def _kept(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the properties that are common to kinds whose tables are changed in place."""
+def _in_place_properties(config: Mapping[str, Any]) -> dict[str, Any]:
     change = str(config.get("on_schema_change") or "ignore")
     if change not in _POLICIES:
         raise ValueError(f"on_schema_change must be one of {', '.join(_POLICIES)}, not '{change}'")
@@ -179,7 +177,6 @@ def _kept(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _microbatch(node: Node, adapter: str, dialect: str, kept: Mapping[str, Any]) -> Filling:
-    """Return the rules for filling a microbatch model."""
     # A batch replaces the rows of its interval, or is merged by key.
     config = node.config
     column, unit = str(config.get("event_time") or ""), str(config.get("batch_size") or "day")
@@ -192,7 +189,7 @@ def _microbatch(node: Node, adapter: str, dialect: str, kept: Mapping[str, Any])
     unknown: tuple[str, ...] = ()
     merged = adapter == "postgres" or (adapter == "athena" and config.get("table_type") != "hive")
     if merged and config.get("unique_key"):
-        kind, unknown = _by_key(node, "merge", adapter, dialect, values)
+        kind, unknown = _key_kind(node, "merge", adapter, dialect, values)
     else:
         at_once = 1 if config.get("concurrent_batches") is False else None
         values |= {"time_column": (column, None), "batch_concurrency": at_once}
@@ -202,10 +199,12 @@ def _microbatch(node: Node, adapter: str, dialect: str, kept: Mapping[str, Any])
     return Filling(kind, batch=unit, start=start, unread=unknown)
 
 
-def _updated(config: Mapping[str, Any]) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
+def _read_when_matched(
+    config: Mapping[str, Any],
+) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
     """Return `when_matched`: updates of the configured columns, or of all but excluded columns."""
-    names = texts(config.get("merge_update_columns"))
-    kept = texts(config.get("merge_exclude_columns"))
+    names = list_texts(config.get("merge_update_columns"))
+    kept = list_texts(config.get("merge_exclude_columns"))
     if names and kept:
         raise ValueError("merge_update_columns and merge_exclude_columns cannot be combined")
     if names:
@@ -216,7 +215,7 @@ def _updated(config: Mapping[str, Any]) -> tuple[tuple[str, tuple[tuple[str, str
     return ()
 
 
-_SIDE = re.compile(r"\bDBT_(?:INTERNAL_(SOURCE|DEST)|(?:INTERNAL|INCREMENTAL)_TARGET)\b", re.I)
+_DBT_SIDE = re.compile(r"\bDBT_(?:INTERNAL_(SOURCE|DEST)|(?:INTERNAL|INCREMENTAL)_TARGET)\b", re.I)
 """Names that predicates use for the new rows and for the table's rows."""
 
 
@@ -229,12 +228,12 @@ def _merge_filter(node: Node, strategy: str, dialect: str) -> tuple[str, tuple[s
     # With delete+insert, the predicates limit the deleted rows, so a column without a prefix
     # belongs to the target.
     config = node.config
-    given = texts(config.get("incremental_predicates") or config.get("predicates"))
+    given = list_texts(config.get("incremental_predicates") or config.get("predicates"))
     if not given:
         return "", ()
     try:
         text = in_spark(" AND ".join(f"({one})" for one in given), dialect)
-        text = _SIDE.sub(
+        text = _DBT_SIDE.sub(
             lambda found: "source" if (found[1] or "").upper() == "SOURCE" else "target", text
         )
         found = read_expression(text)
@@ -249,20 +248,20 @@ def _merge_filter(node: Node, strategy: str, dialect: str) -> tuple[str, tuple[s
     return text, ()
 
 
-def texts(value: Any) -> list[str]:
-    """Return one or several texts as a list."""
+def list_texts(value: Any) -> list[str]:
+    """Return one text, or a list of texts, as a list."""
     if not value:
         return []
     return [str(one) for one in value] if isinstance(value, list) else [str(value)]
 
 
 def column_part(column: str) -> str:
-    """Return a column as a part of a key or condition: quoted if it is not a plain word."""
+    """Write a column for a key or condition: quoted if it is not a plain word."""
     return column if re.fullmatch(r"[^\W\d]\w*", column) else quote(column)
 
 
 def read_key(parts: list[str], dialect: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Divide a key's parts into columns and expressions; raise ValueError if a part is neither."""
+    """Divide a key into columns and expressions; raise ValueError if a part is neither."""
     columns, expressions = [], []
     for part in parts:
         tokens = Token.split(part)
@@ -280,7 +279,7 @@ def read_key(parts: list[str], dialect: str) -> tuple[tuple[str, ...], tuple[str
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class AddedCondition:
     """A condition that only the second branch has, with its place in that branch."""
 
     start: int
@@ -288,29 +287,30 @@ class Condition:
     text: str
 
 
-def added_conditions(first: str, later: str, dialect: str) -> list[Condition] | None:
+def added_conditions(first: str, later: str, dialect: str) -> list[AddedCondition] | None:
     """Return the conditions that the second branch has in addition to the first.
 
-    None means that the branches also differ in something else than layout and comments.
+    Returns:
+        None if the branches also differ in something else than layout and comments.
 
     Raises:
         ProjectError: A bracket, string or comment is not closed.
     """
     had, has = (Token.split(text, dialect) for text in (first, later))
     found = []
-    insertions = _insertions([t.text for t in had], [t.text for t in has])
+    insertions = _find_insertions([t.text for t in had], [t.text for t in has])
     if insertions is None:
         return None
     for start, end in insertions:
-        one = _condition(has, later, start, end)
+        one = _read_condition(has, later, start, end)
         if one is None:
             return None
         found.append(one)
     return found
 
 
-def _insertions(had: list[str], has: list[str]) -> list[tuple[int, int]] | None:
-    """Return the ranges of `has` that were inserted. Return None if `has` has other changes."""
+def _find_insertions(had: list[str], has: list[str]) -> list[tuple[int, int]] | None:
+    """Return the ranges of `has` that were inserted; None if `has` has other changes."""
     if had == has:
         return []
     before = 0
@@ -331,7 +331,9 @@ def _insertions(had: list[str], has: list[str]) -> list[tuple[int, int]] | None:
     return [(before + j, before + k) for tag, _, _, j, k in codes if tag == "insert"]
 
 
-def _condition(tokens: Sequence[Token], text: str, start: int, end: int) -> Condition | None:
+def _read_condition(
+    tokens: Sequence[Token], text: str, start: int, end: int
+) -> AddedCondition | None:
     # `b AND` before `a` is `AND b` behind what comes before it, too.
     while start > 0 and tokens[start - 1].text == tokens[end - 1].text:
         if tokens[start].is_word("WHERE", "AND"):
@@ -347,19 +349,21 @@ def _condition(tokens: Sequence[Token], text: str, start: int, end: int) -> Cond
     if depth or end - start < 2 or not first.is_word("WHERE", "AND"):
         return None
     begin, behind = tokens[start + 1].start, tokens[end - 1].end
-    return Condition(begin, behind, text[begin:behind])
+    return AddedCondition(begin, behind, text[begin:behind])
 
 
-def put_off(later: Expanded, conditions: Sequence[Condition], this: str) -> Expanded:
-    """Return the second branch, changed so that the given conditions hold if `this` is empty."""
+def ignore_while_empty(
+    later: Expanded, conditions: Sequence[AddedCondition], this: str
+) -> Expanded:
+    """Change the second branch so that the given conditions hold while table `this` is empty."""
     none_yet = f"NOT EXISTS (SELECT 1 FROM {this})"
     return later.edited(
         Edit(one.start, one.end, f"({one.text}\n OR {none_yet})") for one in conditions
     )
 
 
-def either(first: str, later: str, this: str) -> str:
-    """Return a query with the first branch's rows if `this` is empty, otherwise the second's."""
+def unite_branches(first: str, later: str, this: str) -> str:
+    """Write a query with the first branch's rows if `this` is empty, otherwise the second's."""
     rows = f"EXISTS (SELECT 1 FROM {this})"
     return (
         f"SELECT * FROM ({first}) AS dbt_first WHERE NOT {rows} "

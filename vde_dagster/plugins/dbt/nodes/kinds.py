@@ -1,4 +1,4 @@
-"""Conversion of a dbt node's materialization and configuration to a kind."""
+"""Conversion of a dbt node's materialization and configuration to a model kind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vde_dagster.plugins.dbt.manifest import Node
 from vde_dagster.plugins.dbt.nodes.incremental import Filling, incremental_filling
 from vde_dagster.plugins.dbt.nodes.snapshots import snapshot_kind
 
-_PLAIN = {
+_SIMPLE_KINDS = {
     "view": "VIEW",
     "table": "FULL",
     "ephemeral": "EMBEDDED",
@@ -25,7 +25,7 @@ _NULLS = ("", "null", "NULL", "Null")
 """CSV values that dbt reads as NULL; dbt-duckdb leaves the reading to DuckDB."""
 
 
-def filling(
+def read_filling(
     node: Node,
     later: str | None,
     path: Path,
@@ -33,7 +33,7 @@ def filling(
     dialect: str,
     location: SourceLocation,
 ) -> Filling:
-    """Return the rules for filling a node, with its kind.
+    """Convert a node's materialization to a kind.
 
     Args:
         later: An incremental model's compiled code where `is_incremental()` is true, if known.
@@ -42,7 +42,7 @@ def filling(
     Raises:
         ProjectError: The materialization is not supported, or the configuration is invalid.
     """
-    plain = _PLAIN.get(node.materialized)
+    plain = _SIMPLE_KINDS.get(node.materialized)
     if plain is not None:
         return Filling(Kind.named(plain))
     if node.materialized == "seed":
@@ -57,8 +57,8 @@ def filling(
         if node.materialized == "snapshot":
             return Filling(snapshot_kind(node, dialect))
     except ValueError as error:
-        raise misconfigured(node, error, location) from None
-    known = ", ".join((*_PLAIN, "incremental", "snapshot", "seed"))
+        raise configuration_error(node, error, location) from None
+    known = ", ".join((*_SIMPLE_KINDS, "incremental", "snapshot", "seed"))
     raise ProjectError(
         f"'{node.name}' is materialized as '{node.materialized}', which is not supported",
         hint=f"materializations: {known}",
@@ -91,8 +91,7 @@ def with_refresh(kind: Kind, node: Node, meta: Mapping[str, Any]) -> Kind:
     return Kind.named("FULL", refresh=given)
 
 
-def misconfigured(node: Node, error: ValueError, location: SourceLocation) -> ProjectError:
-    """Return the error for an invalid configuration."""
+def configuration_error(node: Node, error: ValueError, location: SourceLocation) -> ProjectError:
     return ProjectError(
         f"the configuration of '{node.name}' cannot be read: {error}",
         hint="correct it in dbt, and run `dbt compile`",

@@ -1,4 +1,4 @@
-"""Configuration of nodes other than their kind: layout, and ignored options."""
+"""Configuration of nodes other than their kind: partitions, and ignored options."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from vde_dagster.api.sql import in_spark
 from vde_dagster.plugins.dbt.manifest import Node
 
-_READ = frozenset(
+_SUPPORTED = frozenset(
     {"enabled", "alias", "schema", "database", "tags", "meta", "group", "materialized", "docs"}
     | {"contract", "access", "column_types", "delimiter", "unique_key", "packages", "event_time"}
     | {"incremental_strategy", "batch_size", "lookback", "begin", "full_refresh", "partition_by"}
@@ -26,14 +26,14 @@ _READ = frozenset(
     | {"config_keys_used", "config_keys_defaults", "meta_keys_used", "meta_keys_defaults"}
 )
 """Supported configuration of all nodes, or of nodes of one kind."""
-_OWN = frozenset({"freshness", "loaded_at_field"})
+_SOURCE_OPTIONS = frozenset({"freshness", "loaded_at_field"})
 """Supported configuration of sources, which has another meaning for models."""
-_SAME_HERE = frozenset({"quoting", "quote_columns", "persist_docs", "static_analysis"})
+_WITHOUT_EFFECT = frozenset({"quoting", "quote_columns", "persist_docs", "static_analysis"})
 """Configuration without effect: names are always quoted, and descriptions kept."""
 
 
 def partitions(node: Node, dialect: str) -> tuple[str, ...]:
-    """Return `partition_by` as Iceberg's transforms; raise ValueError if its form is unknown."""
+    """Convert `partition_by` to Iceberg's transforms; raise ValueError if its form is unknown."""
     given = node.config.get("partitioned_by" if dialect == "athena" else "partition_by")
     if not given:
         return ()
@@ -49,20 +49,24 @@ def partitions(node: Node, dialect: str) -> tuple[str, ...]:
     )
 
 
-def without_meaning(node: Node, *, grants: bool = False) -> Iterator[str]:
-    """Yield a node's ignored options, without `grants` if grants are applied."""
+def ignored_options(node: Node, *, grants: bool = False) -> Iterator[str]:
+    """Yield the names of a node's options that have no effect here.
+
+    Args:
+        grants: Whether grants are applied.
+    """
     if node.deprecation_date:
         yield "deprecation_date"
     for key, value in node.config.items():
         known = (
-            key in _READ
-            or key in _SAME_HERE
-            or (node.resource_type == "source" and key in _OWN)
+            key in _SUPPORTED
+            or key in _WITHOUT_EFFECT
+            or (node.resource_type == "source" and key in _SOURCE_OPTIONS)
             or (grants and key == "grants")
         )
         if not known and _is_set(value):
             yield key
-    yield from _constraints(node)
+    yield from _ignored_constraints(node)
 
 
 def _is_set(value: Any) -> bool:
@@ -71,7 +75,7 @@ def _is_set(value: Any) -> bool:
     return value not in (None, [], "", False)
 
 
-def _constraints(node: Node) -> Iterator[str]:
+def _ignored_constraints(node: Node) -> Iterator[str]:
     every = [*node.constraints, *(one for c in node.columns.values() for one in c.constraints)]
     for one in every:
         if one.get("type") in ("foreign_key", "custom"):

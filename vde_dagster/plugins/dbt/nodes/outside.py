@@ -2,6 +2,7 @@
 
 The names equal dagster-dbt's defaults, so that existing schedules, sensors and downstream assets
 keep working.
+
 Source: https://docs.dagster.io/integrations/libraries/dbt/reference
 """
 
@@ -18,7 +19,7 @@ from vde_dagster.plugins.dbt.manifest import Node, Reader, owner_name
 
 
 def read_exposure(unit: str, reader: Reader, path: Path, names: TableNames) -> LoadedFile:
-    """Read the exposure that a file declares."""
+    """Convert an exposure of dbt, with the models that it reads."""
     exposure, place = reader.exposure, SourceLocation(path)
     with placed(place):
         reads = tuple((names.model_name(parts), None, place) for parts in reader.reads)
@@ -29,19 +30,19 @@ def read_exposure(unit: str, reader: Reader, path: Path, names: TableNames) -> L
 
 
 def read_asset(node: Node, meta: Mapping[str, Any]) -> Asset:
-    """Return a node's key, group and owners from `meta.dagster`, or else from dbt's names."""
+    """Return a node's asset key, group and owners, from `meta.dagster` or else from dbt's names."""
     value = meta.get("dagster")
     given: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
     group = given.get("group") or node.group or node.config.get("group")
-    owners = tuple(map(str, _listed(given.get("owners"))))
+    owners = tuple(map(str, _as_list(given.get("owners"))))
     return Asset(
-        tuple(map(str, _listed(given.get("asset_key")))) or _key(node),
+        tuple(map(str, _as_list(given.get("asset_key")))) or _asset_key(node),
         str(group) if group else None,
         owners,
     )
 
 
-def _key(node: Node) -> tuple[str, ...]:
+def _asset_key(node: Node) -> tuple[str, ...]:
     if node.resource_type == "source":
         return (node.source_name, node.name) if node.source_name else ()
     if node.version is not None:
@@ -50,7 +51,7 @@ def _key(node: Node) -> tuple[str, ...]:
     return (str(schema), node.name) if schema else (node.name,)
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     if isinstance(value, str):
         return [value]
     return value if isinstance(value, list) else []

@@ -1,4 +1,4 @@
-"""dbt's Python models: their code and the suffix that dbt appends become Python models here."""
+"""dbt's Python models: their code, plus a function that calls it, becomes a Python model here."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from vde_dagster.api.models import Column, PythonSource
 from vde_dagster.api.values import ModelName
 from vde_dagster.plugins.dbt.manifest import Node
 
-_CALLED = "vde_model"
-_CALL = '''
+_FUNCTION_NAME = "vde_model"
+_FUNCTION = '''
 
 _vde_names = {names!r}
 
@@ -26,7 +26,7 @@ def {called}(context):
 def python_source(
     node: Node, reads: dict[str, ModelName], columns: tuple[Column, ...], location: SourceLocation
 ) -> PythonSource:
-    """Return a model's code.
+    """Return a model's code, with a function that calls the code as dbt does.
 
     Args:
         reads: The tables that it reads, by dbt's names without quotes.
@@ -49,5 +49,5 @@ def python_source(
         )
     names = {text: str(name) for text, name in sorted(reads.items())}
     path = location.path.as_posix()
-    code = node.compiled_code + _CALL.format(names=names, called=_CALLED)
-    return PythonSource(f"{path}:{_CALLED}", {path: code})
+    code = node.compiled_code + _FUNCTION.format(names=names, called=_FUNCTION_NAME)
+    return PythonSource(f"{path}:{_FUNCTION_NAME}", {path: code})

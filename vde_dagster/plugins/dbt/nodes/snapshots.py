@@ -1,7 +1,7 @@
 """Snapshots: a table with every version of a row, and a view of it with dbt's own columns.
 
-The table has the columns of the query, the start and the end of each version, and, if deletions
-are recorded as rows, `dbt_is_deleted`. A view computes everything else that dbt adds: `dbt_scd_id`,
+The table has the columns of the query, the start and the end of each version, and, if deletions are
+recorded as rows, `dbt_is_deleted`. A view computes everything else that dbt adds: `dbt_scd_id`,
 `dbt_updated_at` and `dbt_valid_to_current`. Source:
 https://docs.getdbt.com/reference/resource-configs/snapshot_meta_column_names
 """
@@ -17,7 +17,7 @@ from vde_dagster.api.models import Model
 from vde_dagster.api.sql import in_spark
 from vde_dagster.api.values import ModelName, quote
 from vde_dagster.plugins.dbt.manifest import Node
-from vde_dagster.plugins.dbt.nodes.incremental import column_part, read_key, texts
+from vde_dagster.plugins.dbt.nodes.incremental import column_part, list_texts, read_key
 
 _VERSIONS = "__versions"
 """Suffix of the table's name; the view has the snapshot's name."""
@@ -25,18 +25,18 @@ _DELETES = ("ignore", "invalidate", "new_record")
 
 
 def snapshot_kind(node: Node, dialect: str) -> Kind:
-    """Return the kind of a snapshot's table; raise ValueError if the configuration is wrong."""
+    """Convert a snapshot's configuration to the kind of its table; raise ValueError if wrong."""
     config = node.config
     shared: dict[str, Any] = {
-        "unique_key": _unique_key(config, dialect),
-        "valid_from_name": _column(config, "dbt_valid_from"),
-        "valid_to_name": _column(config, "dbt_valid_to"),
-        "invalidate_hard_deletes": _deletes(config) != "ignore",
+        "unique_key": _read_unique_key(config, dialect),
+        "valid_from_name": _added_column_name(config, "dbt_valid_from"),
+        "valid_to_name": _added_column_name(config, "dbt_valid_to"),
+        "invalidate_hard_deletes": _read_hard_deletes(config) != "ignore",
         "as_dbt": True,
     }
-    if _deletes(config) == "new_record":
-        shared["deleted_name"] = _column(config, "dbt_is_deleted")
-    updated_at = _updated_at(config, dialect)
+    if _read_hard_deletes(config) == "new_record":
+        shared["deleted_name"] = _added_column_name(config, "dbt_is_deleted")
+    updated_at = _read_updated_at(config, dialect)
     if config.get("strategy") == "timestamp":
         if updated_at is None:
             raise ValueError("a snapshot of strategy timestamp needs an updated_at")
@@ -47,14 +47,14 @@ def snapshot_kind(node: Node, dialect: str) -> Kind:
     compared = config.get("check_cols")
     return Kind.named(
         "SCD_TYPE_2_BY_COLUMN",
-        columns=("*",) if compared in ("all", ["all"], None) else tuple(texts(compared)),
+        columns=("*",) if compared in ("all", ["all"], None) else tuple(list_texts(compared)),
         execution_time_as_valid_from=True,
         updated_at_name=updated_at,
         **shared,
     )
 
 
-def _updated_at(config: Mapping[str, Any], dialect: str) -> str | None:
+def _read_updated_at(config: Mapping[str, Any], dialect: str) -> str | None:
     given = config.get("updated_at")
     if not given:
         return None
@@ -64,7 +64,7 @@ def _updated_at(config: Mapping[str, Any], dialect: str) -> str | None:
     return columns[0]
 
 
-def table_and_view(model: Model, node: Node, dialect: str) -> tuple[Model, Model]:
+def split_snapshot(model: Model, node: Node, dialect: str) -> tuple[Model, Model]:
     """Divide a snapshot into a table of versions, and a view with the snapshot's name.
 
     Args:
@@ -98,18 +98,19 @@ def table_and_view(model: Model, node: Node, dialect: str) -> tuple[Model, Model
     return table, view
 
 
-def _unique_key(config: Mapping[str, Any], dialect: str) -> tuple[str, ...]:
-    columns, expressions = read_key(texts(config.get("unique_key")), dialect)
+def _read_unique_key(config: Mapping[str, Any], dialect: str) -> tuple[str, ...]:
+    columns, expressions = read_key(list_texts(config.get("unique_key")), dialect)
     if not (columns or expressions):
         raise ValueError("a snapshot needs a unique_key")
     return (*map(column_part, columns), *expressions)
 
 
 def _view_query(kind: Kind, config: Mapping[str, Any], table: ModelName, dialect: str) -> str:
-    """Write the view's query, with columns in dbt's order."""
-    unique_key = _unique_key(config, dialect)
+    unique_key = _read_unique_key(config, dialect)
     begin, end, *flags = (quote(column.name) for column in kind.added_columns)
-    id_, updated = (quote(_column(config, one)) for one in ("dbt_scd_id", "dbt_updated_at"))
+    id_, updated = (
+        quote(_added_column_name(config, one)) for one in ("dbt_scd_id", "dbt_updated_at")
+    )
     current = config.get("dbt_valid_to_current")
     ends = in_spark(str(current), dialect) if current else ""
     key = " || '|' || ".join(f"COALESCE(CAST({one} AS STRING), '')" for one in unique_key)
@@ -146,14 +147,13 @@ def _view_query(kind: Kind, config: Mapping[str, Any], table: ModelName, dialect
     )
 
 
-def _deletes(config: Mapping[str, Any]) -> str:
+def _read_hard_deletes(config: Mapping[str, Any]) -> str:
     value = str(config.get("hard_deletes") or "ignore")
     if value not in _DELETES:
         raise ValueError(f"hard_deletes must be one of {', '.join(_DELETES)}, not '{value}'")
     return "invalidate" if config.get("invalidate_hard_deletes") and value == "ignore" else value
 
 
-def _column(config: Mapping[str, Any], name: str) -> str:
-    """Return the configured name of a column that dbt adds, such as `dbt_valid_to`."""
+def _added_column_name(config: Mapping[str, Any], name: str) -> str:
     names: Mapping[str, Any] = config.get("snapshot_meta_column_names") or {}
     return str(names.get(name) or name)

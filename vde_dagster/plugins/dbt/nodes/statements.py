@@ -49,14 +49,14 @@ def with_statements(
     """
     # A table's hooks run before and after its query. For a view, statements for the session (as
     # SET) run before its query, and post-hooks run after its publication.
-    hooks, grants = _Hooks(node, rendered, context, model.location), context.grants
+    hooks, grants = _HookReader(node, rendered, context, model.location), context.grants
     before, after = hooks.statements("pre-hook"), hooks.statements("post-hook")
     given = [one for one in (*before, *after) if _first_word(one, "spark") in _RIGHTS]
     unread = hooks.unread
     if given and not grants:
         unread += [f"hooks that {_first_word(one, 'spark').lower()} rights" for one in given]
     before, after = ([one for one in all_ if one not in given] for all_ in (before, after))
-    published = [*given, *_grants(node)] if grants else []
+    published = [*given, *_grant_statements(node)] if grants else []
     if not model.kind.owns_table:
         unread += ["pre-hook of views" for one in before if not Model.is_for_session(one)]
         before = [one for one in before if Model.is_for_session(one)]
@@ -73,8 +73,7 @@ def with_statements(
     return model, tuple(unread)
 
 
-def _grants(node: Node) -> Iterator[str]:
-    """Yield GRANT statements for a node's `grants`."""
+def _grant_statements(node: Node) -> Iterator[str]:
     given: Mapping[str, Any] = node.config.get("grants") or {}
     for right, people in given.items():
         for one in [people] if isinstance(people, str) else people or ():
@@ -82,8 +81,8 @@ def _grants(node: Node) -> Iterator[str]:
 
 
 @dataclass(slots=True)
-class _Hooks:
-    """A node's hooks, and descriptions of hooks that are ignored."""
+class _HookReader:
+    """Converts hooks, and collects descriptions of hooks that are ignored."""
 
     node: Node
     rendered: Mapping[str, str]
@@ -96,39 +95,38 @@ class _Hooks:
         # In hooks that dbt did not render, only `{{ this }}` is replaced.
         found = []
         for index, hook in enumerate(self.node.config.get(key) or ()):
-            made, why = self._statements(key, index, hook_text(hook))
+            made, why = self._read_hook(key, index, hook_text(hook))
             found += made
             self.unread += [f"{key} {why}"] if why else []
         return found
 
-    def _statements(self, key: str, index: int, written: str) -> tuple[list[str], str | None]:
-        """Return a hook's statements, or the reason why it is ignored."""
+    def _read_hook(self, key: str, index: int, written: str) -> tuple[list[str], str | None]:
         text, dialect = self.rendered.get(f"{key} {index}"), self.context.dialect
         if text is None:
             text = _THIS.sub(lambda _: _relation(self.node), written)
         if "{{" in text or "{%" in text:
             return [], "with Jinja"
         try:
-            text = _over_this(text, self.node, dialect)
-            if _PART.search(written) and _names_alone(text, self.node, dialect):
+            text = _replace_table(text, self.node, dialect)
+            if _PART.search(written) and _has_bare_name(text, self.node, dialect):
                 return [], "that names its table without a schema"
         except ProjectError:
             return [], _NOT_SPARK
-        made, why = spark_statements(text, self.context, self.location)
+        made, why = read_statements(text, self.context, self.location)
         if any(map(_WRITES_ROWS.match, made)):
             return [], "that writes rows of its own table"
         return made, why
 
 
-def spark_statements(
+def read_statements(
     text: str, context: Context, location: SourceLocation
 ) -> tuple[list[str], str | None]:
-    """Return the statements of a text in Spark SQL, or the reason why it is ignored."""
+    """Translate the statements of a text to Spark SQL, or return why the text is ignored."""
     found: list[str] = []
     dialect = context.dialect
     source = SourceText(location.path, text)
     try:
-        for start, end in _divided(source, dialect):
+        for start, end in _split_statements(source, dialect):
             one = SourceText(location.path, text[start:end])
             if _first_word(one.text, dialect) not in _STATEMENTS | _RIGHTS:
                 return [], "with statements that Spark does not have"
@@ -138,8 +136,7 @@ def spark_statements(
     return found, None
 
 
-def _divided(source: SourceText, dialect: str) -> Iterator[tuple[int, int]]:
-    """Yield the start and the end of each statement."""
+def _split_statements(source: SourceText, dialect: str) -> Iterator[tuple[int, int]]:
     tokens = Token.split(source, dialect)
     own: list[Token] = []
     for token in tokens:
@@ -152,7 +149,7 @@ def _divided(source: SourceText, dialect: str) -> Iterator[tuple[int, int]]:
         yield own[0].start, own[-1].end
 
 
-def _over_this(text: str, node: Node, dialect: str) -> str:
+def _replace_table(text: str, node: Node, dialect: str) -> str:
     """Replace the name of the model's table in a hook with the table that is filled.
 
     Raises:
@@ -178,7 +175,7 @@ def _relation(node: Node) -> str:
     return node.relation_name or ".".join(node.relation)
 
 
-def _names_alone(text: str, node: Node, dialect: str) -> bool:
+def _has_bare_name(text: str, node: Node, dialect: str) -> bool:
     """Return whether a hook names its table without a schema, except in strings."""
     name, tokens = (
         node.relation[-1].lower(),

@@ -12,8 +12,8 @@ from vde_dagster.api.values import ModelName
 from vde_dagster.plugins.dbt.manifest import Rows, Unit
 from vde_dagster.plugins.dbt.manifest import UnitTest as DbtUnitTest
 
-Named = Callable[[Sequence[str]], ModelName]
-Written = Callable[[Path, str], TestTable]
+ResolveName = Callable[[Sequence[str]], ModelName]
+TranslateRows = Callable[[Path, str], TestTable]
 """Translates a query that provides a test's rows to Spark SQL."""
 
 
@@ -22,10 +22,10 @@ def read_unit_tests(
     model: Model,
     incremental: Model | None,
     file: Callable[[str, str], Path],
-    named: Named,
-    written: Written,
+    resolve_name: ResolveName,
+    translate_rows: TranslateRows,
 ) -> tuple[tuple[UnitTest, ...], tuple[str, ...]]:
-    """Return a model's unit tests, and descriptions of ignored parts.
+    """Convert a model's unit tests; return also descriptions of ignored parts.
 
     Args:
         incremental: The model as compiled when `is_incremental()` is true, if that is known.
@@ -45,18 +45,18 @@ def read_unit_tests(
             unread.append("unit tests of is_incremental()")
         else:
             place = SourceLocation(file(test.package_name, test.original_file_path))
-            made = _unit_test(test, unit, model.name, place, named, written)
+            made = _convert_test(test, unit, model.name, place, resolve_name, translate_rows)
             found.append(replace(made, tested=incremental) if later else made)
     return tuple(found), tuple(unread)
 
 
-def _unit_test(
+def _convert_test(
     test: DbtUnitTest,
     unit: Unit,
     model: ModelName,
     place: SourceLocation,
-    named: Named,
-    written: Written,
+    resolve_name: ResolveName,
+    translate_rows: TranslateRows,
 ) -> UnitTest:
     inputs = []
     for rows in test.given:
@@ -66,25 +66,29 @@ def _unit_test(
                 hint="name a model, seed, snapshot or source of the project",
                 location=place,
             )
-        inputs.append((named(unit.given[rows.input]), _table(rows, place.path, written)))
+        inputs.append(
+            (resolve_name(unit.given[rows.input]), _rows_table(rows, place.path, translate_rows))
+        )
     return UnitTest(
         name=test.name,
         model=model,
         location=place,
         inputs=tuple(inputs),
-        expected=_table(test.expect, place.path, written, partial=True),
+        expected=_rows_table(test.expect, place.path, translate_rows, partial=True),
         description=test.description or None,
     )
 
 
-def _table(rows: Rows, path: Path, written: Written, *, partial: bool = False) -> TestTable:
-    """Return a unit test's rows as a table.
+def _rows_table(
+    rows: Rows, path: Path, translate_rows: TranslateRows, *, partial: bool = False
+) -> TestTable:
+    """Return the rows of a unit test as a table.
 
     Args:
         partial: Whether a test compares only the columns of these rows.
     """
     if isinstance(rows.rows, str):
-        return replace(written(path, rows.rows), partial=partial)
+        return replace(translate_rows(path, rows.rows), partial=partial)
     given = rows.rows or []
     columns = tuple(dict.fromkeys(name for row in given for name in row))
     values = tuple(tuple(row.get(name) for name in columns) for row in given)

@@ -1,4 +1,4 @@
-"""Cron, interval unit and start of a dbt node, from its `meta.vde` or the project's settings."""
+"""Schedule of a dbt node: cron, interval unit and start, from its `meta.vde` or the settings."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _EXPORTED = frozenset({"kind", "version", "snapshot", "owner"})
 """Keys that the export of a project to dbt writes; they are ignored here."""
 
 
-def read_times(meta: Mapping[str, Any], filling: Filling, settings: Settings) -> dict[str, Any]:
-    """Return a node's schedule, as fields of `Model`.
+def read_schedule(meta: Mapping[str, Any], filling: Filling, settings: Settings) -> dict[str, Any]:
+    """Return the schedule of a node, as fields of `Model`.
 
     Args:
         meta: The node's whole `meta`; its key `vde` is read.

@@ -1,4 +1,4 @@
-"""Datasets: physical tables, named by location, with environments' view names as symlinks.
+"""OpenLineage datasets: physical tables, named by location, with view names as symlinks.
 
 A dataset's fields are the columns of its model, under their logical names. Naming of files and
 tables: https://openlineage.io/docs/spec/naming.
@@ -28,7 +28,7 @@ from vde_dagster.api.plans import PRODUCTION, Environment, Plan, Snapshot
 from vde_dagster.api.values import ModelName
 from vde_dagster.api.workspace import FillRecord, Workspace
 
-_KINDS = {
+_TRANSFORMATIONS = {
     "identity": ("DIRECT", "IDENTITY"),
     "transformation": ("DIRECT", "TRANSFORMATION"),
     "aggregation": ("DIRECT", "AGGREGATION"),
@@ -43,14 +43,14 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class DatasetName:
-    """A dataset's namespace and name, as OpenLineage splits them."""
+    """Name of an OpenLineage dataset in two parts: namespace and name."""
 
     namespace: str
     name: str
 
     @classmethod
     def from_location(cls, location: str) -> DatasetName:
-        """Return the name for a location: the namespace (`s3://bucket` or `file`) and the path."""
+        """Split a location into the namespace (`s3://bucket` or `file`) and the path."""
         parts = urlsplit(location)
         if parts.netloc:
             return cls(f"{parts.scheme}://{parts.netloc}", parts.path.strip("/"))
@@ -58,8 +58,8 @@ class DatasetName:
 
 
 @dataclass
-class Shown:
-    """Models of a plan or of a version of an environment, as datasets.
+class DatasetFactory:
+    """Converts the models of a plan, or of an environment's version, to datasets.
 
     Args:
         view: Returns the name of a model's view.
@@ -73,51 +73,58 @@ class Shown:
     _others: dict[str, list[tuple[str, ModelName]]] = field(default_factory=dict)
 
     def snapshot(self, name: ModelName) -> Snapshot | None:
-        """Return a model's snapshot, if the plan or version contains the model."""
+        """Return the snapshot of a model; None if the plan or version lacks the model."""
         entry = self.content.entries.get(name)
         return self.snapshots.get(entry.snapshot_id) if entry is not None else None
 
     def table(self, name: ModelName) -> Plan.Table | None:
-        """Return the table that serves a model, if one does."""
         entry = self.content.entries.get(name)
         return self.tables.get(entry.table_id) if entry is not None and entry.table_id else None
 
     @cached_property
     def catalog(self) -> str:
-        """The warehouse, which is the namespace of names in the catalog."""
+        """The location of the warehouse, the namespace of tables and views in the catalog."""
         return self.workspace.lakehouse.warehouse
 
     def name(self, model: ModelName) -> DatasetName:
-        """Return the name of a model's dataset: its table, its view, or an external table."""
+        """Return the name of a model's dataset: its physical table, view, or external table."""
         table, snapshot = self.table(model), self.snapshot(model)
         if table is not None:
-            return self.for_table(table)
+            return self.table_name(table)
         if snapshot is None or not snapshot.model.kind.is_shown:
             of = snapshot.model.table if snapshot is not None else ()
             return DatasetName(self.catalog, ".".join(of) or str(model))
         return DatasetName(self.catalog, str(self.view(model)))
 
-    def for_table(self, table: Plan.Table) -> DatasetName:
-        """Return the dataset's name of a physical table, by its location."""
+    def table_name(self, table: Plan.Table) -> DatasetName:
+        """Return the dataset name of a physical table, which is its location."""
         location = self.workspace.lakehouse.table_location(table.ref, table.id)
         return DatasetName.from_location(location)
 
     def output(self, snapshot: Snapshot, commit: int | None = None) -> OutputDataset:
-        """Return a model's dataset with all known facets."""
+        """Return a model's dataset as the output of a run, with all facets.
+
+        Args:
+            commit: The Iceberg snapshot that the run wrote.
+        """
         at = self.name(snapshot.name)
         return OutputDataset(
             namespace=at.namespace, name=at.name, facets=self.facets(snapshot, commit)
         )
 
     def static(self, snapshot: Snapshot, **more: DatasetFacet) -> StaticDataset:
-        """Return a model's dataset outside of a run."""
+        """Return a model's dataset for events outside of a run.
+
+        Args:
+            more: Further facets.
+        """
         at = self.name(snapshot.name)
         return StaticDataset(
             namespace=at.namespace, name=at.name, facets={**self.facets(snapshot), **more}
         )
 
     def inputs(self, snapshot: Snapshot, fill: FillRecord | None = None) -> list[InputDataset]:
-        """Return each dataset that a model reads, directly or through embedded models, once.
+        """Return the datasets that a model reads, directly or through embedded models.
 
         Args:
             fill: The fill that read the datasets, to report their versions.
@@ -126,14 +133,13 @@ class Shown:
         for parent in self._parents(snapshot, set()):
             at, own = self.name(parent), self.snapshot(parent)
             facets = self.static_facets(own) if own is not None else {}
-            commit = self._commit(parent, fill) if fill is not None else None
+            commit = self._commit_read(parent, fill) if fill is not None else None
             if commit is not None:
                 facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(str(commit))
             found.setdefault(at, InputDataset(namespace=at.namespace, name=at.name, facets=facets))
         return list(found.values())
 
-    def _commit(self, parent: ModelName, fill: FillRecord) -> int | None:
-        """Return the Iceberg snapshot of a parent's table that a fill read."""
+    def _commit_read(self, parent: ModelName, fill: FillRecord) -> int | None:
         read = fill.facts.inputs or {}
         table, own = self.table(parent), self.snapshot(parent)
         if table is not None:
@@ -159,7 +165,7 @@ class Shown:
         return not (kind.is_shown or kind.is_external or snapshot.has_table)
 
     def facets(self, snapshot: Snapshot, commit: int | None = None) -> dict[str, DatasetFacet]:
-        """Return the facets of a model's output dataset."""
+        """Return the facets of an output: its static facets, its lineage and its version."""
         found = self.static_facets(snapshot)
         lineage = self.lineage(snapshot)
         if lineage is not None:
@@ -169,7 +175,7 @@ class Shown:
         return found
 
     def static_facets(self, snapshot: Snapshot) -> dict[str, DatasetFacet]:
-        """Return the facets of a dataset, except its lineage."""
+        """Return the facets of a dataset except lineage and version, such as schema and owner."""
         model, table = snapshot.model, self.table(snapshot.name)
         found: dict[str, DatasetFacet] = {
             "schema": schema_dataset.SchemaDatasetFacet(
@@ -195,7 +201,7 @@ class Shown:
             tags = [tags_dataset.TagsDatasetFacetFields(one, "true", "vde") for one in model.tags]
             found["tags"] = tags_dataset.TagsDatasetFacet(tags)
         if table is not None:
-            names = [*self._names(snapshot.name, table)]
+            names = [*self._symlink_names(snapshot.name, table)]
             found["symlinks"] = symlinks_dataset.SymlinksDatasetFacet(
                 [
                     symlinks_dataset.Identifier(self.catalog, name, type_)
@@ -204,8 +210,11 @@ class Shown:
             )
         return found
 
-    def _names(self, own: ModelName, table: Plan.Table) -> Iterable[tuple[str, str]]:
-        """Yield the names of a table, beginning with production's view."""
+    def _symlink_names(self, own: ModelName, table: Plan.Table) -> Iterable[tuple[str, str]]:
+        """Yield (name, type) of all views of a table and of the table itself.
+
+        Receivers show the first name, so production's view comes first.
+        """
         # Receivers show the first name.
         if table.id not in self._others:
             entries = self.workspace.store.shown.entries_on_tables([table.id])
@@ -217,7 +226,6 @@ class Shown:
 
     @property
     def environment(self) -> str:
-        """The environment's name."""
         of = self.content
         return of.name if isinstance(of, Environment) else of.environment
 
@@ -229,47 +237,46 @@ class Shown:
     def lineage(
         self, snapshot: Snapshot
     ) -> column_lineage_dataset.ColumnLineageDatasetFacet | None:
-        """Return the sources of a model's columns and rows."""
+        """Return the source columns of each output column and of the rows; None if unknown."""
         by_output: dict[str | None, dict[tuple[DatasetName, str], list[str]]] = {}
-        for parent, column, output, how in self._reads(snapshot):
+        for parent, column, output, how in self._resolved_reads(snapshot):
             known = by_output.setdefault(output, {})
             hows = known.setdefault((self.name(ModelName(*parent.split(".", 1))), column), [])
             if how not in hows:
                 hows.append(how)
         if not by_output:
             return None
-        made = {one: _input_fields(found) for one, found in sorted(_named(by_output).items())}
+        made = {
+            one: _input_fields(found) for one, found in sorted(_output_reads(by_output).items())
+        }
         return column_lineage_dataset.ColumnLineageDatasetFacet(
             fields={one: column_lineage_dataset.Fields(found) for one, found in made.items()},
             dataset=_input_fields(by_output.get(None, {})),
         )
 
-    def _reads(self, snapshot: Snapshot) -> Iterable[tuple[str, str, str | None, str]]:
-        """Yield a model's reads, replacing each embedded parent by the parents that it reads.
-
-        Each read is a parent, its column, an output column, and the use, as in `Snapshot.reads`.
-        """
+    def _resolved_reads(self, snapshot: Snapshot) -> Iterable[tuple[str, str, str | None, str]]:
+        """Yield a model's reads, replacing each embedded parent by the parents that it reads."""
         for read in snapshot.reads:
             parent = self.snapshot(ModelName(*read.parent.split(".", 1)))
             if parent is None or not self._is_inlined(parent):
                 yield read
                 continue
-            for source, column, output, how in self._reads(parent):
+            for source, column, output, how in self._resolved_reads(parent):
                 if output is None:
                     yield source, column, output, how
                 elif output.lower() == read.column.lower():
-                    through = how if read.how == "identity" else _through(read.how, how)
+                    through = how if read.how == "identity" else _combine_uses(read.how, how)
                     yield source, column, read.output, through
 
 
-def _through(outer: str, inner: str) -> str:
-    """Return the kind of lineage through two queries: the outer reads a column of the inner."""
-    if _KINDS.get(inner, ("INDIRECT", ""))[0] == "INDIRECT":
+def _combine_uses(outer: str, inner: str) -> str:
+    """Return the use of a column that an outer query reads from an inner query."""
+    if _TRANSFORMATIONS.get(inner, ("INDIRECT", ""))[0] == "INDIRECT":
         return inner
     return outer
 
 
-def _named(
+def _output_reads(
     found: Mapping[str | None, dict[tuple[DatasetName, str], list[str]]],
 ) -> dict[str, dict[tuple[DatasetName, str], list[str]]]:
     return {output: reads for output, reads in found.items() if output is not None}
@@ -288,8 +295,8 @@ def _input_fields(
 
 
 def _transformation(how: str) -> column_lineage_dataset.Transformation:
-    if how in _KINDS:
-        return column_lineage_dataset.Transformation(*_KINDS[how], masking=False)
+    if how in _TRANSFORMATIONS:
+        return column_lineage_dataset.Transformation(*_TRANSFORMATIONS[how], masking=False)
     # Code, or SQL that cannot be analyzed: the column is read, and may affect anything.
     said = "read by code" if how == "python" else "not understood"
     return column_lineage_dataset.Transformation("INDIRECT", "UNKNOWN", said, masking=False)

@@ -1,4 +1,4 @@
-"""The exporter `openlineage`, which converts records to events and sends them in order."""
+"""The exporter `openlineage`, which converts outbox records to events and sends them in order."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
     Event = RunEvent | DatasetEvent | JobEvent
 
-_REFUSED = (400, 409, 413, 422)
+_REFUSED_STATUSES = (400, 409, 413, 422)
 """Status codes of a receiver that rejects a single event."""
 _ACKNOWLEDGING = ("http", "file", "console")
 """Transports that acknowledge each event; others fail or succeed with a batch."""
 
 
 def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
-    """Send the events of records.
+    """Convert outbox records to OpenLineage events, and send them.
 
     Events without an acknowledgment are sent again by the next call.
 
@@ -40,8 +40,8 @@ def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
             "OpenLineage's client is not installed",
             hint=how_to_install("openlineage"),
         ) from None
-    said = workspace.settings.plugins.get("openlineage") or {}
-    transport = expand_secrets(said.get("transport") or {})
+    settings = workspace.settings.plugins.get("openlineage") or {}
+    transport = expand_secrets(settings.get("transport") or {})
     client = OpenLineageClient(config={"transport": transport} if transport else {})
     if client.transport.kind == "console":
         raise UsageError(
@@ -49,11 +49,11 @@ def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
             hint="write openlineage.transport = { type = 'http', url = '…' } below [tool.vde], or "
             "set OPENLINEAGE_URL",
         )
-    refused, outbox = Refused(workspace), workspace.store.outbox
+    refused, outbox = RefusedEvents(workspace), workspace.store.outbox
     acknowledges = client.transport.kind in _ACKNOWLEDGING
-    sender = _Sender(lambda event: client.emit(_without_secrets(event)), refused)
+    sender = _Sender(lambda event: client.emit(_mask_secrets(event)), refused)
     try:
-        sender.send(_events(workspace, records, refused))
+        sender.send(_make_events(workspace, records, refused))
     except VdeError:
         raise
     except Exception as error:
@@ -72,10 +72,9 @@ def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
         raise refused.error()
 
 
-def _events(
-    workspace: Workspace, records: Sequence[OutboxRecord], refused: Refused
+def _make_events(
+    workspace: Workspace, records: Sequence[OutboxRecord], refused: RefusedEvents
 ) -> Iterator[tuple[int, Event]]:
-    """Yield the events of records in order, each with its record's number."""
     from openlineage.client.event_v2 import set_producer
 
     from vde_dagster.plugins.exports.openlineage.publications import Publications
@@ -88,7 +87,7 @@ def _events(
         try:
             made = [*runs.events(record), *published.events(record)]
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            refused.keep(f"record {record.number} ({record.kind})", "", error)
+            refused.append(f"record {record.number} ({record.kind})", "", error)
             continue
         for event in made:
             yield record.number, event
@@ -96,7 +95,7 @@ def _events(
 
 @dataclass
 class _Sender:
-    """Sends events in order.
+    """Sends events one by one.
 
     Args:
         emit: Returns once the receiver has acknowledged an event.
@@ -104,7 +103,7 @@ class _Sender:
     """
 
     emit: Callable[[Event], None]
-    refused: Refused
+    refused: RefusedEvents
     record: int = 0
 
     def send(self, events: Iterator[tuple[int, Event]]) -> None:
@@ -127,7 +126,7 @@ class _Sender:
                 raise failure
             failure = self._try(event)
             if failure is not None:
-                self.refused.keep(_title(event), _json(event), failure)
+                self.refused.append(_title(event), _json(event), failure)
 
     def _try(self, event: Event) -> Exception | None:
         """Send an event, and return the error if the receiver responds with a server error."""
@@ -140,8 +139,8 @@ class _Sender:
             return error
         except HTTPError as error:
             status = error.response.status_code if error.response is not None else 0
-            if status in _REFUSED:
-                self.refused.keep(_title(event), _json(event), error)
+            if status in _REFUSED_STATUSES:
+                self.refused.append(_title(event), _json(event), error)
             elif status >= 500:
                 return error
             else:
@@ -150,8 +149,8 @@ class _Sender:
 
 
 @dataclass
-class Refused:
-    """Events that a receiver refused.
+class RefusedEvents:
+    """Events that the receiver refused, written to a file of the project.
 
     Args:
         events: Title of each event, and the reason of its refusal.
@@ -162,11 +161,11 @@ class Refused:
 
     @property
     def path(self) -> Path:
-        """The file, with one JSON object per event."""
+        """The file of refused events, with one JSON object per line."""
         return self.workspace.settings.work_dir / "openlineage_refused.jsonl"
 
-    def keep(self, title: str, event: str, error: Exception) -> None:
-        """Append an event to the file."""
+    def append(self, title: str, event: str, error: Exception) -> None:
+        """Append an event and the reason of its refusal to the file."""
         why = f"{type(error).__name__}: {error}"
         self.events.append(f"{title} ({why[:200]})")
         database = self.workspace.store.database
@@ -180,13 +179,12 @@ class Refused:
             file.write(text + "\n")
 
     def note(self) -> str:
-        """Return a sentence about the refused events, to append to another message."""
+        """Return text about the refused events to append to a message; empty if there are none."""
         if not self.events:
             return ""
         return f"; before it, {count(len(self.events), 'event')} were refused, see {self.path}"
 
     def error(self) -> ExecutionError:
-        """Return the error that reports the refused events."""
         more = f", and {len(self.events) - 1} more" if len(self.events) > 1 else ""
         return ExecutionError(
             f"the receiver of OpenLineage refused {count(len(self.events), 'event')}: "
@@ -209,20 +207,19 @@ def _json(event: Event) -> str:
     return Serde.to_json(event)
 
 
-def _without_secrets(value: Any) -> Any:
-    """Replace the secrets in all texts of an event, and return it."""
+def _mask_secrets(value: Any) -> Any:
     import attr
 
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, dict):
-        return {key: _without_secrets(one) for key, one in value.items()}
+        return {key: _mask_secrets(one) for key, one in value.items()}
     if isinstance(value, list):
-        return [_without_secrets(one) for one in value]
+        return [_mask_secrets(one) for one in value]
     if attr.has(type(value)):
         for field in attr.fields(type(value)):
             part = getattr(value, field.name, None)
-            made = _without_secrets(part)
+            made = _mask_secrets(part)
             if made is not part and made != part:
                 object.__setattr__(value, field.name, made)
     return value

@@ -1,4 +1,4 @@
-"""Events of environments: publications, rollbacks, drops, audits, and deleted tables."""
+"""OpenLineage events of environments: publications, rollbacks, drops, audits, deleted tables."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from openlineage.client.facet_v2 import (
 from vde_dagster.api.plans import Environment, Snapshot
 from vde_dagster.api.values import ModelName
 from vde_dagster.api.workspace import AuditRecord, OutboxRecord
-from vde_dagster.plugins.exports.openlineage.datasets import DatasetName, Shown
+from vde_dagster.plugins.exports.openlineage.datasets import DatasetFactory, DatasetName
 from vde_dagster.plugins.exports.openlineage.runs import (
     Runs,
     audit_events,
     audit_job,
-    instant,
+    format_instant,
     job_facets,
 )
 
@@ -38,50 +38,52 @@ _Change = lifecycle_state_change_dataset.LifecycleStateChange
 
 @dataclass
 class Publications:
-    """Makes the events of versions of environments, and of their tables."""
+    """Makes events of the published versions of environments, and of their tables."""
 
     runs: Runs
 
     def events(self, record: OutboxRecord) -> Iterator[DatasetEvent | JobEvent | RunEvent]:
-        """Yield the events of a record about environments and tables."""
+        """Yield the events of a record about a publication, a drop, or audits."""
         if record.kind == "published":
-            yield from self._published(record)
+            yield from self._publication_events(record)
         elif record.kind == "audit":
-            yield from self._audited(record)
+            yield from self._audit_events(record)
         elif record.kind == "dropped" and record.subject["location"]:
             at = DatasetName.from_location(record.subject["location"])
-            yield _dropped(instant(record.at), at)
+            yield _drop_event(format_instant(record.at), at)
 
-    def _audited(self, record: OutboxRecord) -> Iterator[RunEvent]:
+    def _audit_events(self, record: OutboxRecord) -> Iterator[RunEvent]:
         """Yield a run for each model that was audited without a fill."""
         subject, store = record.subject, self.runs.workspace.store
         environment = store.versions.at(subject["environment"], subject["version"])
         if environment is None:
             return
-        shown = self._content(environment)
+        datasets = self._datasets(environment)
         found: dict[ModelName, list[AuditRecord]] = {}
         for one in store.audits.results(plan_id=subject["run"]):
             found.setdefault(one.model, []).append(one)
         for model, results in found.items():
-            snapshot = shown.snapshot(model)
+            snapshot = datasets.snapshot(model)
             if snapshot is not None:
-                run = Run(self.runs.id("audits", subject["run"], model), self.runs.around(record))
+                run = Run(
+                    self.runs.id("audits", subject["run"], model), self.runs.dagster_facets(record)
+                )
                 job = audit_job(self.runs.namespace, snapshot)
-                yield from audit_events(job, run, shown.output(snapshot), results)
+                yield from audit_events(job, run, datasets.output(snapshot), results)
 
-    def _published(self, record: OutboxRecord) -> Iterator[DatasetEvent | JobEvent]:
+    def _publication_events(self, record: OutboxRecord) -> Iterator[DatasetEvent | JobEvent]:
         name, version = record.subject["environment"], record.subject["version"]
         versions = self.runs.workspace.store.versions
         now, before = versions.at(name, version), versions.at(name, version - 1)
-        at = instant(record.at)
+        at = format_instant(record.at)
         if now is None:
             return
-        shown = self._content(now)
+        datasets = self._datasets(now)
         pins = self.runs.workspace.store.pins
         here, there = pins.at(name, version), pins.at(name, version - 1) if before else {}
-        made = partial(self._is_made, record, before)
+        made = partial(self._is_new_table, record, before)
         for model, entry in sorted(now.entries.items()):
-            snapshot = shown.snapshot(model)
+            snapshot = datasets.snapshot(model)
             old = before.entries.get(model) if before is not None else None
             if snapshot is None or not snapshot.model.kind.is_shown:
                 continue
@@ -98,41 +100,44 @@ class Publications:
             )
             if changed:
                 new = old is None if entry.table_id is None else made(entry.table_id)
-                more["lifecycleStateChange"] = _changed(_Change.CREATE if new else _Change.ALTER)
+                more["lifecycleStateChange"] = _lifecycle_facet(
+                    _Change.CREATE if new else _Change.ALTER
+                )
             if pin is not None and pin.snapshot_id is not None:
                 more["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(
                     str(pin.snapshot_id)
                 )
-            dataset = shown.static(snapshot, **more)
+            dataset = datasets.static(snapshot, **more)
             yield DatasetEvent(eventTime=at, dataset=dataset)
             if entry.table_id is not None:
-                yield from _view(at, shown, snapshot, before, changed=changed)
+                yield from _view_events(at, datasets, snapshot, before, changed=changed)
             if snapshot.is_virtual and old != entry:
                 # A view has no fill that would report its lineage.
-                output = shown.output(snapshot)
+                output = datasets.output(snapshot)
                 job = Job(self.runs.namespace, output.name, facets=job_facets(snapshot))
                 yield JobEvent(
-                    eventTime=at, job=job, inputs=shown.inputs(snapshot), outputs=[output]
+                    eventTime=at, job=job, inputs=datasets.inputs(snapshot), outputs=[output]
                 )
-        yield from self._ended(at, before, now, shown)
+        yield from self._drop_events(at, before, now, datasets)
 
-    def _ended(
-        self, at: str, before: Environment | None, now: Environment, shown: Shown
+    def _drop_events(
+        self, at: str, before: Environment | None, now: Environment, datasets: DatasetFactory
     ) -> Iterator[DatasetEvent]:
-        """Yield an event for each view that was dropped."""
         if before is None:
             return
-        earlier = self._content(before)
+        earlier = self._datasets(before)
         for model in sorted(before.entries):
             snapshot = earlier.snapshot(model)
             view = before.views.ref(model)
             if snapshot is None or not snapshot.model.kind.is_shown:
                 continue  # It has no view.
             if model not in now.entries or now.views.ref(model) != view:
-                yield _dropped(at, DatasetName(shown.catalog, str(view)))
+                yield _drop_event(at, DatasetName(datasets.catalog, str(view)))
 
-    def _is_made(self, record: OutboxRecord, before: Environment | None, table_id: str) -> bool:
-        """Return whether a table was never shown before a publication; false for a rollback."""
+    def _is_new_table(
+        self, record: OutboxRecord, before: Environment | None, table_id: str
+    ) -> bool:
+        """Return whether a publication shows a table for the first time; False for a rollback."""
         known = self.runs.plan(record.subject["plan"]) if record.subject.get("plan") else None
         if known is None:
             return False
@@ -143,44 +148,48 @@ class Publications:
         if before is not None and table_id in before.tables:
             return False
         name = record.subject["environment"]
-        shown = self.runs.workspace.store.shown.entries_on_tables([table_id])
-        return all(environment == name for environment, _ in shown)
+        entries = self.runs.workspace.store.shown.entries_on_tables([table_id])
+        return all(environment == name for environment, _ in entries)
 
-    def _content(self, environment: Environment) -> Shown:
+    def _datasets(self, environment: Environment) -> DatasetFactory:
         store = self.runs.workspace.store
         ids = sorted({entry.snapshot_id for entry in environment.entries.values()})
         snapshots = store.snapshots.load(ids, None, set())
         tables = store.tables.load(sorted(environment.tables))
         workspace = self.runs.workspace
-        return Shown(workspace, environment, environment.views.ref, snapshots, tables)
+        return DatasetFactory(workspace, environment, environment.views.ref, snapshots, tables)
 
 
-def _view(
-    at: str, shown: Shown, snapshot: Snapshot, before: Environment | None, *, changed: bool
+def _view_events(
+    at: str,
+    datasets: DatasetFactory,
+    snapshot: Snapshot,
+    before: Environment | None,
+    *,
+    changed: bool,
 ) -> Iterator[DatasetEvent]:
-    """Yield the creation or change of the view that shows a table."""
-    view = shown.view(snapshot.name)
+    view = datasets.view(snapshot.name)
     new = (
         before is None
         or snapshot.name not in before.entries
         or before.views.ref(snapshot.name) != view
     )
     if new or changed:
-        facets = shown.static_facets(snapshot)
+        facets = datasets.static_facets(snapshot)
         facets.pop("symlinks", None)
         facets["datasetType"] = dataset_type_dataset.DatasetTypeDatasetFacet("VIEW")
-        facets["lifecycleStateChange"] = _changed(_Change.CREATE if new else _Change.ALTER)
-        dataset = StaticDataset(namespace=shown.catalog, name=str(view), facets=facets)
+        facets["lifecycleStateChange"] = _lifecycle_facet(_Change.CREATE if new else _Change.ALTER)
+        dataset = StaticDataset(namespace=datasets.catalog, name=str(view), facets=facets)
         yield DatasetEvent(eventTime=at, dataset=dataset)
 
 
-def _dropped(at: str, name: DatasetName) -> DatasetEvent:
-    facets: dict[str, DatasetFacet] = {"lifecycleStateChange": _changed(_Change.DROP)}
+def _drop_event(at: str, name: DatasetName) -> DatasetEvent:
+    facets: dict[str, DatasetFacet] = {"lifecycleStateChange": _lifecycle_facet(_Change.DROP)}
     dataset = StaticDataset(namespace=name.namespace, name=name.name, facets=facets)
     return DatasetEvent(eventTime=at, dataset=dataset)
 
 
-def _changed(
+def _lifecycle_facet(
     change: lifecycle_state_change_dataset.LifecycleStateChange,
 ) -> lifecycle_state_change_dataset.LifecycleStateChangeDatasetFacet:
     return lifecycle_state_change_dataset.LifecycleStateChangeDatasetFacet(change)

@@ -1,4 +1,4 @@
-"""Runs: fills of ranges, their audits, and the plans that they belong to."""
+"""OpenLineage runs: applies of plans, fills of ranges, and audits."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ from vde_dagster.api.errors import VdeError
 from vde_dagster.api.plans import Interval, Plan, Snapshot
 from vde_dagster.api.values import ModelName
 from vde_dagster.api.workspace import AuditRecord, FillRecord, OutboxRecord, Workspace
-from vde_dagster.plugins.exports.openlineage.datasets import Shown
+from vde_dagster.plugins.exports.openlineage.datasets import DatasetFactory
 
 PRODUCER = f"https://pypi.org/project/vde-dagster/{__version__}"
 _ENDS = ("broken", "waiting", "fill")
 _INTEGRATION = "VDE"
 
 
-def instant(at: datetime) -> str:
-    """Return an instant (UTC) in OpenLineage's format."""
+def format_instant(at: datetime) -> str:
+    """Write an instant (UTC) in OpenLineage's format."""
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @dataclass
 class Runs:
-    """Makes the events of plans and fills."""
+    """Makes the run events of plans, fills and audits."""
 
     workspace: Workspace
-    _plans: dict[str, tuple[Plan, Shown] | None] = field(default_factory=dict)
+    _plans: dict[str, tuple[Plan, DatasetFactory] | None] = field(default_factory=dict)
     _records: dict[str, list[OutboxRecord]] = field(default_factory=dict)
     _firsts: dict[str, int] = field(default_factory=dict)
 
@@ -57,53 +57,52 @@ class Runs:
         outbox, settings = self.workspace.store.outbox, self.workspace.settings
         known = outbox.number()
         self.store_name, self.newest = known.store, known.newest
-        said = settings.plugins.get("openlineage") or {}
-        self.namespace = said.get("namespace") or settings.name
+        message = settings.plugins.get("openlineage") or {}
+        self.namespace = message.get("namespace") or settings.name
 
     def id(self, *parts: object) -> str:
-        """Return the run id (UUIDv5) for the given names in this state."""
+        """Return the run id (UUIDv5) that belongs to the given names in this state."""
         name = "\x1f".join(map(str, ("vde", self.store_name, *parts)))
         return str(uuid.uuid5(uuid.NAMESPACE_URL, name))
 
     def events(self, record: OutboxRecord) -> Iterator[RunEvent]:
-        """Yield the run events of a record."""
         subject = record.subject
         known = self.plan(subject["plan"]) if subject.get("plan") else None
         if known is None:
             return
         if record.kind in ("begun", "computed", *_ENDS):
-            found = list(self._fill(record, *known))
+            found = list(self._fill_events(record, *known))
             if found and self._is_first(record):
                 earliest = min(one.eventTime for one in found)
-                yield self._plan_started(record, known[0], earliest)
+                yield self._plan_start(record, known[0], earliest)
             yield from found
         elif record.kind in ("failed", "published"):
-            audited = list(self._audited(record, *known))
+            audited = list(self._audit_events(record, *known))
             if self._is_first(record):
-                earliest = min([instant(record.at), *(one.eventTime for one in audited)])
-                yield self._plan_started(record, known[0], earliest)
-            yield from self._abandoned(record, *known)
+                earliest = min([format_instant(record.at), *(one.eventTime for one in audited)])
+                yield self._plan_start(record, known[0], earliest)
+            yield from self._abort_events(record, *known)
             yield from audited
-            yield self._plan_ended(record, known[0])
+            yield self._plan_end(record, known[0])
 
-    def plan(self, plan_id: str) -> tuple[Plan, Shown] | None:
-        """Return a plan with its models; None if it was cleaned up."""
+    def plan(self, plan_id: str) -> tuple[Plan, DatasetFactory] | None:
+        """Return a plan and its datasets; None if the plan was cleaned up."""
         if plan_id not in self._plans:
             try:
                 plan = self.workspace.store.plans.load(plan_id)
             except VdeError:
                 self._plans[plan_id] = None
             else:
-                self._plans[plan_id] = plan, self._content(plan)
+                self._plans[plan_id] = plan, self._datasets(plan)
         return self._plans[plan_id]
 
-    def _content(self, plan: Plan) -> Shown:
+    def _datasets(self, plan: Plan) -> DatasetFactory:
         store = self.workspace.store
         views = self.workspace.environments.views(plan.environment)
         # The plan's new tables may have been replaced by existing ones.
         wanted = {entry.table_id for entry in plan.entries.values() if entry.table_id}
         tables = {**plan.tables, **store.tables.load(sorted(wanted))}
-        return Shown(self.workspace, plan, views.ref, plan.snapshots, tables)
+        return DatasetFactory(self.workspace, plan, views.ref, plan.snapshots, tables)
 
     def _plan_records(self, plan_id: str) -> list[OutboxRecord]:
         if plan_id not in self._records:
@@ -111,14 +110,16 @@ class Runs:
             self._records[plan_id] = found
         return self._records[plan_id]
 
-    def _fill(self, record: OutboxRecord, plan: Plan, shown: Shown) -> Iterator[RunEvent]:
+    def _fill_events(
+        self, record: OutboxRecord, plan: Plan, datasets: DatasetFactory
+    ) -> Iterator[RunEvent]:
         subject = record.subject
         if subject.get("waited"):
             return  # It was reported when it began to wait; its move is the publication's event.
         snapshot = self._snapshot(plan, subject["table"])
         if snapshot is None:
             return
-        one = _Fill(self, record, plan, shown, snapshot)
+        one = _Fill(self, record, plan, datasets, snapshot)
         if record.kind == "begun":
             yield one.event(RunState.START, record.at)
         elif record.kind == "computed":
@@ -126,17 +127,17 @@ class Runs:
                 RunState.RUNNING, record.at, rows=subject["rows"], size=subject["bytes"]
             )
         elif record.kind == "broken":
-            yield from one.audited(record.at)
+            yield from one.audit_run(record.at)
             state = RunState.ABORT if subject["stopped"] else RunState.FAIL
             yield one.event(state, record.at, error=subject["error"])
         else:
-            yield from self._complete(one, record)
+            yield from self._completion_events(one, record)
 
-    def _complete(self, one: _Fill, record: OutboxRecord) -> Iterator[RunEvent]:
-        fill = one.recorded()
+    def _completion_events(self, one: _Fill, record: OutboxRecord) -> Iterator[RunEvent]:
+        fill = one.load_record()
         if fill is not None and fill.facts.skipped is not None:
             return  # Nothing was computed.
-        audited = list(one.audited(record.at))
+        audited = list(one.audit_run(record.at))
         if not any(_begins_attempt(other, record) for other in self._plan_records(one.plan.id)):
             # Recorded by another version of this code, or taken over from a process that died.
             seconds = fill.seconds if fill is not None and fill.seconds is not None else 0.0
@@ -151,7 +152,6 @@ class Runs:
         yield one.event(RunState.COMPLETE, record.at, **figures)
 
     def _snapshot(self, plan: Plan, table_id: str) -> Snapshot | None:
-        """Return the model whose table a plan fills."""
         for model in plan.builds:
             if model.table is not None and model.table.id == table_id:
                 return plan.snapshot_of(model)
@@ -163,7 +163,9 @@ class Runs:
         same = (plan.snapshot_of(one) for one in plan.builds)
         return next((s for s in same if found and s.fill_version == found.fill_version), None)
 
-    def _abandoned(self, record: OutboxRecord, plan: Plan, shown: Shown) -> Iterator[RunEvent]:
+    def _abort_events(
+        self, record: OutboxRecord, plan: Plan, datasets: DatasetFactory
+    ) -> Iterator[RunEvent]:
         """Yield an end event for each fill whose process died, once the plan has ended."""
         own = [one for one in self._plan_records(plan.id) if one.number <= record.number]
         for begun in own:
@@ -174,10 +176,10 @@ class Runs:
                 continue
             snapshot = self._snapshot(plan, begun.subject["table"])
             if snapshot is not None:
-                one = _Fill(self, begun, plan, shown, snapshot)
+                one = _Fill(self, begun, plan, datasets, snapshot)
                 yield one.event(RunState.ABORT, record.at, error="its process died")
 
-    def _attempt(self, record: OutboxRecord) -> list[OutboxRecord]:
+    def _attempt_records(self, record: OutboxRecord) -> list[OutboxRecord]:
         """Return the records of an attempt to apply a plan, up to the given record."""
         own = [
             one
@@ -188,13 +190,12 @@ class Runs:
         return [one for one in own if one.number > max(ends, default=0)]
 
     def _is_first(self, record: OutboxRecord) -> bool:
-        """Return whether no earlier record of the same attempt made events."""
         key = self.plan_run(record.subject["plan"], record)
         if key not in self._firsts:
             kinds = ("begun", "computed", *_ENDS)
             earlier = (
                 one.number
-                for one in self._attempt(record)
+                for one in self._attempt_records(record)
                 if one.kind in kinds and one.number < record.number and self._makes_events(one)
             )
             self._firsts[key] = next(earlier, record.number)
@@ -202,11 +203,12 @@ class Runs:
 
     def _makes_events(self, record: OutboxRecord) -> bool:
         known = self.plan(record.subject["plan"])
-        return known is not None and any(self._fill(record, *known))
+        return known is not None and any(self._fill_events(record, *known))
 
-    def _audited(self, record: OutboxRecord, plan: Plan, shown: Shown) -> Iterator[RunEvent]:
-        """Yield a run for each model that an attempt audited without a fill."""
-        attempt = self._attempt(record)
+    def _audit_events(
+        self, record: OutboxRecord, plan: Plan, datasets: DatasetFactory
+    ) -> Iterator[RunEvent]:
+        attempt = self._attempt_records(record)
         filled = {
             (one.subject["table"], one.interval) for one in attempt if one.kind in ("begun", *_ENDS)
         }
@@ -221,63 +223,62 @@ class Runs:
             if not late and (result.table_id, result.interval) not in filled:
                 found.setdefault(result.model, []).append(result)
         for model, results in sorted(found.items()):
-            snapshot = shown.snapshot(model)
+            snapshot = datasets.snapshot(model)
             if snapshot is not None:
                 plan_run = self.plan_run(plan.id, record)
-                facets: dict[str, RunFacet] = {"parent": self.parent(plan, record)}
+                facets: dict[str, RunFacet] = {"parent": self.parent_facet(plan, record)}
                 run = Run(self.id("audits", plan_run, model), facets)
                 job = audit_job(self.namespace, snapshot)
-                yield from audit_events(job, run, shown.output(snapshot), results)
+                yield from audit_events(job, run, datasets.output(snapshot), results)
 
-    def _plan_started(self, record: OutboxRecord, plan: Plan, earliest: str) -> RunEvent:
-        """Return the start event of an attempt to apply a plan."""
+    def _plan_start(self, record: OutboxRecord, plan: Plan, earliest: str) -> RunEvent:
         known = self.workspace.store.plans.record(plan.id)
         again = any(
             one.kind == "failed" and one.number < record.number
             for one in self._plan_records(plan.id)
         )
         if known is not None and known.started_at is not None and not again:
-            earliest = min(earliest, instant(known.started_at))
-        run = Run(self.plan_run(plan.id, record), self.around(record))
+            earliest = min(earliest, format_instant(known.started_at))
+        run = Run(self.plan_run(plan.id, record), self.dagster_facets(record))
         return RunEvent(
             eventTime=earliest, run=run, job=self._plan_job(plan), eventType=RunState.START
         )
 
-    def _plan_ended(self, record: OutboxRecord, plan: Plan) -> RunEvent:
+    def _plan_end(self, record: OutboxRecord, plan: Plan) -> RunEvent:
         known = self.workspace.store.plans.record(plan.id)
-        facets, state = self.around(record), RunState.COMPLETE
+        facets, state = self.dagster_facets(record), RunState.COMPLETE
         if record.kind == "failed":
-            said = known.message if known and known.message else "the apply failed"
-            facets, state = {**facets, "errorMessage": _error(said)}, RunState.FAIL
+            message = known.message if known and known.message else "the apply failed"
+            facets, state = {**facets, "errorMessage": _error_facet(message)}, RunState.FAIL
         return RunEvent(
-            eventTime=instant(record.at),
+            eventTime=format_instant(record.at),
             run=Run(self.plan_run(plan.id, record), facets),
             job=self._plan_job(plan),
             eventType=state,
         )
 
     def _plan_job(self, plan: Plan) -> Job:
-        facets: dict[str, JobFacet] = {"jobType": _job_type("PLAN")}
+        facets: dict[str, JobFacet] = {"jobType": _job_type_facet("PLAN")}
         return Job(self.namespace, f"apply.{plan.environment}", facets=facets)
 
     def plan_run(self, plan_id: str, record: OutboxRecord) -> str:
-        """Return the run id of an attempt to apply a plan: the attempt that wrote a record."""
+        """Return the run id of the attempt to apply a plan that wrote a record."""
         own = self._plan_records(plan_id)
         failed = sum(one.kind == "failed" and one.number < record.number for one in own)
         return self.id("plan", plan_id, failed)
 
-    def around(self, record: OutboxRecord) -> dict[str, RunFacet]:
-        """Return the facets of the Dagster run that wrote a record, if one did."""
+    def dagster_facets(self, record: OutboxRecord) -> dict[str, RunFacet]:
+        """Return a facet for the Dagster run that wrote a record; empty if none did."""
         found = record.dagster_run
-        return {"parent": _parent(found, self.namespace, "dagster")} if found else {}
+        return {"parent": _parent_run_facet(found, self.namespace, "dagster")} if found else {}
 
-    def parent(self, plan: Plan, record: OutboxRecord) -> parent_run.ParentRunFacet:
-        """Return the Dagster run that wrote a record, otherwise the plan's run."""
+    def parent_facet(self, plan: Plan, record: OutboxRecord) -> parent_run.ParentRunFacet:
+        """Return a facet for the Dagster run that wrote a record, otherwise for the plan's run."""
         found = record.dagster_run
         if found is not None:
-            return _parent(found, self.namespace, "dagster")
+            return _parent_run_facet(found, self.namespace, "dagster")
         of_plan = self.plan_run(plan.id, record)
-        return _parent(of_plan, self.namespace, f"apply.{plan.environment}")
+        return _parent_run_facet(of_plan, self.namespace, f"apply.{plan.environment}")
 
 
 @dataclass
@@ -287,7 +288,7 @@ class _Fill:
     runs: Runs
     record: OutboxRecord
     plan: Plan
-    shown: Shown
+    datasets: DatasetFactory
     snapshot: Snapshot
 
     @property
@@ -313,15 +314,15 @@ class _Fill:
     ) -> RunEvent:
         facets: dict[str, RunFacet] = {
             "nominalTime": nominal_time_run.NominalTimeRunFacet(
-                instant(self.interval.start), instant(self.interval.end)
+                format_instant(self.interval.start), format_instant(self.interval.end)
             ),
-            "parent": self.runs.parent(self.plan, self.record),
+            "parent": self.runs.parent_facet(self.plan, self.record),
             "processing_engine": processing_engine_run.ProcessingEngineRunFacet(
                 version("pyspark"), "Spark", __version__
             ),
         }
         if error:
-            facets["errorMessage"] = _error(error)
+            facets["errorMessage"] = _error_facet(error)
         output = self.output(commit)
         if rows is not None or size is not None:
             counted = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
@@ -329,30 +330,29 @@ class _Fill:
             )
             output.outputFacets = {"outputStatistics": counted}
         return RunEvent(
-            eventTime=instant(at),
+            eventTime=format_instant(at),
             run=Run(self.run_id, facets),
             job=Job(self.runs.namespace, str(self.snapshot.name), job_facets(self.snapshot)),
             eventType=state,
-            inputs=self.shown.inputs(self.snapshot, fill),
+            inputs=self.datasets.inputs(self.snapshot, fill),
             outputs=[output],
         )
 
     def output(self, commit: int | None) -> OutputDataset:
-        output = self.shown.output(self.snapshot, commit)
+        output = self.datasets.output(self.snapshot, commit)
         found = self.runs.workspace.store.tables.load([self.record.subject["table"]])
         for table in found.values():
-            at = self.shown.for_table(table)
+            at = self.datasets.table_name(table)
             output.namespace, output.name = at.namespace, at.name
         return output
 
-    def recorded(self) -> FillRecord | None:
-        """Return the recorded fill, if there is one."""
+    def load_record(self) -> FillRecord | None:
         store, table_id = self.runs.workspace.store, self.record.subject["table"]
         waiting = store.pending.for_plan(self.plan.id, table_id=table_id)
         logged = store.fills.log(table_id, self.plan.id, self.interval)
         return next((one for one in (*waiting, *logged) if one.interval == self.interval), None)
 
-    def audited(self, at: datetime) -> Iterator[RunEvent]:
+    def audit_run(self, at: datetime) -> Iterator[RunEvent]:
         """Yield the events of the run that audits the filled range."""
         table_id = self.record.subject["table"]
         results = self.runs.workspace.store.audits.results(plan_id=self.plan.id, table_id=table_id)
@@ -361,12 +361,16 @@ class _Fill:
             return
         run = Run(
             self.runs.id("audits", self.run_id),
-            {"parent": _parent(self.run_id, self.runs.namespace, str(self.snapshot.name))},
+            {
+                "parent": _parent_run_facet(
+                    self.run_id, self.runs.namespace, str(self.snapshot.name)
+                )
+            },
         )
         job = audit_job(self.runs.namespace, self.snapshot)
-        yield from audit_events(job, run, self.output(None), own, self._began(at))
+        yield from audit_events(job, run, self.output(None), own, self._find_start(at))
 
-    def _began(self, at: datetime) -> datetime | None:
+    def _find_start(self, at: datetime) -> datetime | None:
         """Return the start of the fill that ended at an instant; None if it is not recorded."""
         keys = ("table", "start", "end", "branch")
         wanted = [self.record.subject.get(key) for key in keys]
@@ -381,46 +385,47 @@ class _Fill:
 
 
 def audit_job(namespace: str, snapshot: Snapshot) -> Job:
-    """Return the job that audits a model."""
-    return Job(namespace, f"{snapshot.name}.audits", facets={"jobType": _job_type("TEST")})
+    return Job(namespace, f"{snapshot.name}.audits", facets={"jobType": _job_type_facet("TEST")})
 
 
 def audit_events(
     job: Job,
     run: Run,
-    looked_at: OutputDataset,
+    audited: OutputDataset,
     results: Sequence[AuditRecord],
     not_before: datetime | None = None,
 ) -> Iterator[RunEvent]:
-    """Yield the start and the end of audits, with the assertions on their dataset.
+    """Yield the start and the end event of a run of audits, with their results.
 
     Args:
         results: At least one result, in order.
         not_before: The start of the run that the audits belong to (UTC).
     """
-    facets = {key: one for key, one in (looked_at.facets or {}).items() if key != "columnLineage"}
+    facets = {key: one for key, one in (audited.facets or {}).items() if key != "columnLineage"}
     facet = data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(
         [*map(_assertion, results)]
     )
     looked = InputDataset(
-        namespace=looked_at.namespace,
-        name=looked_at.name,
+        namespace=audited.namespace,
+        name=audited.name,
         facets=facets,
         inputFacets={"dataQualityAssertions": facet},
     )
     ended = results[-1].recorded_at
     began = ended - timedelta(seconds=sum(one.result.seconds for one in results))
-    start = instant(max(began, not_before or began))
+    start = format_instant(max(began, not_before or began))
     yield RunEvent(eventTime=start, run=run, job=job, eventType=RunState.START, inputs=[looked])
     stopped = any(one.blocking and one.result.failed_rows for one in results)
     state = RunState.FAIL if stopped else RunState.COMPLETE
-    yield RunEvent(eventTime=instant(ended), run=run, job=job, eventType=state, inputs=[looked])
+    yield RunEvent(
+        eventTime=format_instant(ended), run=run, job=job, eventType=state, inputs=[looked]
+    )
 
 
 def job_facets(snapshot: Snapshot) -> dict[str, JobFacet]:
-    """Return the facets of the job that computes a model."""
+    """Return the facets of the job that computes a model, such as its SQL and owner."""
     model = snapshot.model
-    found: dict[str, JobFacet] = {"jobType": _job_type("MODEL")}
+    found: dict[str, JobFacet] = {"jobType": _job_type_facet("MODEL")}
     if model.query is not None:
         found["sql"] = sql_job.SQLJobFacet(model.query, "spark")
     elif model.python is not None:
@@ -439,7 +444,6 @@ def job_facets(snapshot: Snapshot) -> dict[str, JobFacet]:
 
 
 def _begins_attempt(begun: OutboxRecord, end: OutboxRecord) -> bool:
-    """Return whether record `begun` began the attempt that record `end` belongs to."""
     keys = ("table", "start", "end", "branch")
     same = all(begun.subject.get(key) == end.subject.get(key) for key in keys)
     return begun.kind == "begun" and same
@@ -456,13 +460,13 @@ def _assertion(one: AuditRecord) -> data_quality_assertions_dataset.Assertion:
     )
 
 
-def _job_type(what: str) -> job_type_job.JobTypeJobFacet:
+def _job_type_facet(what: str) -> job_type_job.JobTypeJobFacet:
     return job_type_job.JobTypeJobFacet("BATCH", _INTEGRATION, what)
 
 
-def _error(said: str) -> error_message_run.ErrorMessageRunFacet:
-    return error_message_run.ErrorMessageRunFacet(said, "SQL")
+def _error_facet(message: str) -> error_message_run.ErrorMessageRunFacet:
+    return error_message_run.ErrorMessageRunFacet(message, "SQL")
 
 
-def _parent(run_id: str, namespace: str, name: str) -> parent_run.ParentRunFacet:
+def _parent_run_facet(run_id: str, namespace: str, name: str) -> parent_run.ParentRunFacet:
     return parent_run.ParentRunFacet(parent_run.Run(run_id), parent_run.Job(namespace, name))

@@ -27,7 +27,7 @@ from vde_dagster.programs.editor.words.in_yaml import is_yaml, mentions
 from vde_dagster.project.dag import children
 from vde_dagster.project.model import Model
 from vde_dagster.semantics._sqlglot import parse
-from vde_dagster.sql.edits import place_in
+from vde_dagster.sql.edits import find_place
 from vde_dagster.sql.scanner import SourceText, Token, scan
 
 WITH_COLUMNS = frozenset(
@@ -323,7 +323,7 @@ class _Query:
             self.found.whole = False
             return None
         start, end = known[0]["start"], known[-1]["end"] + 1
-        begin = place_in(origins, start)
+        begin = find_place(origins, start)
         stop = begin + end - start
         if begin < 0 or self.model.source[begin:stop] != query[start:end]:
             self.found.whole = False

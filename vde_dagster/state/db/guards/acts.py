@@ -25,7 +25,7 @@ _OWN = "SET search_path = {schema}, pg_temp"
 
 
 def put_guards(connection: Connection) -> None:
-    """Create the triggers of the state's tables, replacing older ones."""
+    """Create the triggers that protect the log and fill in its columns, replacing older ones."""
     if connection.dialect.name == "sqlite":
         for statement in _SQLITE:
             connection.exec_driver_sql(statement)
@@ -34,11 +34,12 @@ def put_guards(connection: Connection) -> None:
 
 
 def read_statements(name: str) -> list[str]:
-    """Return the statements of a file of this folder; blank lines separate them."""
+    """Read the SQL statements of a file of this folder. Blank lines separate them."""
     return Path(__file__).with_name(f"{name}.sql").read_text(encoding="utf-8").split("\n\n")
 
 
 def run_statements(connection: Connection, statements: Iterable[str]) -> None:
+    """Run SQL statements after replacing `{own}` and `{production}` in their texts."""
     place: str = connection.execute(text("SELECT quote_ident(current_schema())")).scalar_one()
     own = _OWN.format(schema=place)
     for statement in statements:

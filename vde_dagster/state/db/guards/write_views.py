@@ -58,26 +58,24 @@ class Writes:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Columns of a table in order, its primary key, and defaults by column."""
-
     columns: tuple[str, ...]
     key: tuple[str, ...]
     defaults: Mapping[str, str]
 
 
 def writes_by_views(connection: Connection) -> bool:
-    """Return whether a connection writes through write views, as members of roles do."""
+    """Check whether a connection writes through views, as logins do that do not own the tables."""
     return bool(connection.info.get(SEARCH_PATH))
 
 
 def write_schema(place: str) -> str:
-    """Return the name of the schema for the write views of the tables in schema `place`."""
+    """Return the name of the schema with write views: `vde_write_public` for tables in `public`."""
     return f"{PREFIX}{place}"[:63]
 
 
 @cache
 def with_conflict_column(table: Table) -> Table:
-    """Return a table with the column `ON_CONFLICT`, which its write view has in addition.
+    """Return a table with the additional column `ON_CONFLICT` of its write view.
 
     An INSERT sets this column to the list of columns to update if the key already exists, or to
     `NOTHING`.
@@ -89,7 +87,7 @@ def with_conflict_column(table: Table) -> Table:
 def view_statements(
     connection: Connection, place: str, roles: Mapping[str, str], writes: Mapping[str, Writes]
 ) -> list[str]:
-    """Return the SQL that recreates the write views of a schema for its current tables.
+    """Build the SQL that creates the write views of a schema's tables again.
 
     Args:
         roles: Quoted names of the roles, by right.
@@ -150,7 +148,6 @@ def _shape(connection: Connection, place: str, name: str) -> _Shape:
 
 
 def _body(name: str, shape: _Shape, rights: Writes) -> str:
-    """Return the code of a view's trigger, which applies the view's statement to the table."""
     table, quoted = _quoted(name), {one: _quoted(one) for one in shape.columns}
     changed = [one for one in rights.columns or shape.columns if one in quoted]
     values = ", ".join(f"NEW.{quoted[one]}" for one in shape.columns)
@@ -173,7 +170,6 @@ def _body(name: str, shape: _Shape, rights: Writes) -> str:
 
 
 def _on_conflict(shape: _Shape, rights: Writes, quoted: Mapping[str, str]) -> dict[str, str]:
-    """Return the parts of a trigger's code that handle an INSERT of an existing key."""
     rest = [one for one in shape.columns if one not in shape.key]
     keys = ", ".join(quoted[one] for one in shape.key)
     same = " AND ".join(
