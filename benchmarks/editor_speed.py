@@ -16,9 +16,9 @@ from pathlib import Path
 
 from benchmarks.planning_scale import publish_without_rows, write_project
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.programs.editor.desk import Desk
 from vde_dagster.programs.editor.lenses import lenses
-from vde_dagster.programs.editor.navigation import references
+from vde_dagster.programs.editor.navigation import find_references
+from vde_dagster.programs.editor.session import EditorSession
 from vde_dagster.programs.editor.words.completion import completions
 from vde_dagster.project.dag import descendants
 from vde_dagster.sql.trees import collect_rarely
@@ -39,35 +39,38 @@ def main() -> int:
             most = max(models, key=lambda name: len(descendants(models, [name])))
             file = root / models[most].location.path
         path, text = f"models/{file.name}", file.read_text()
-        desk = Desk(root)
+        session = EditorSession(root)
         print(f"{said.models:,} models; seconds of CPU (by the clock)")
 
         def typed(new: str) -> None:
-            desk.change(path, new)
-            desk.read()
+            session.set_text(path, new)
+            session.read()
 
         added = text.replace("\nFROM ", ",\n  7 AS added\nFROM ", 1)
-        _row("first look", desk.read)
-        _row("its plan", desk.outlook)
+        _row("first look", session.read)
+        _row("its plan", session.preview_plan)
         _row("a column more: mistakes of all files", lambda: typed(added))
-        _row("its plan, and the lens", lambda: lenses(desk.read(), desk.outlook(), path))
+        _row("its plan, and the lens", lambda: lenses(session.read(), session.preview_plan(), path))
         _row("a text that cannot be read", lambda: typed(text.replace("FROM ", "FRM (", 1)))
-        before = desk.read().snapshots
+        before = session.read().snapshots
         _row("other rows: all that follows anew", lambda: typed(f"{text.rstrip()}\nLIMIT 3\n"))
-        changed = sum(before[name].id != one.id for name, one in desk.read().snapshots.items())
+        changed = sum(before[name].id != one.id for name, one in session.read().snapshots.items())
         print(f"  {changed:,} models have another version")
-        _row("its plan, and the lens", lambda: lenses(desk.read(), desk.outlook(), path))
+        _row("its plan, and the lens", lambda: lenses(session.read(), session.preview_plan(), path))
         _row(
             "a column less: what that breaks", lambda: typed(text.replace("x.qty AS qty", "1 AS q"))
         )
         typed(text)
         at = text.index("AS amount") + 4
-        _row("first uses of a column", lambda: references(desk.symbols(), path, at))
-        _row("uses of it again", lambda: references(desk.symbols(), path, at))
-        _row("a completion", lambda: completions(desk.glance(), path, text.index("FROM ") + 5))
+        _row("first uses of a column", lambda: find_references(session.symbols(), path, at))
+        _row("uses of it again", lambda: find_references(session.symbols(), path, at))
+        _row(
+            "a completion",
+            lambda: completions(session.last_reading(), path, text.index("FROM ") + 5),
+        )
         size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"{'peak memory':40} {size:6.0f} MB")
-        desk.close()
+        session.close()
     return 0
 
 

@@ -19,7 +19,7 @@ from zlib import crc32
 import pytest
 
 from vde_dagster.base import secrets
-from vde_dagster.base.plugins import installed
+from vde_dagster.base.plugins import find_installed_plugins
 from vde_dagster_tests.processes import end_processes
 from vde_dagster_tests.projects import Prepared, ProjectFolder
 from vde_dagster_tests.suite_budget import SuiteBudget
@@ -336,7 +336,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Look for no garbage while what is made stays: modules, and thousands of tests."""
     if session.config.option.verbose <= 0 and session.config.option.durations is None:
         _send_less(session.config)
-    if not any(one.distribution == "vde-dagster" for one in installed()):
+    if not any(one.distribution == "vde-dagster" for one in find_installed_plugins()):
         pytest.exit(
             "plug-ins of this distribution are not installed: run make .venv/installed, or "
             "python -m pip install --no-deps --no-build-isolation -e .",

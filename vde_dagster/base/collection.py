@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def collection_paused() -> Iterator[None]:
-    """Pause the garbage collector while the block creates objects that are kept."""
+def paused_garbage_collection() -> Iterator[None]:
+    """Pause Python's garbage collector while the block creates many lasting objects."""
     if not gc.isenabled():
         yield
         return
@@ -22,6 +22,6 @@ def collection_paused() -> Iterator[None]:
         gc.enable()
 
 
-def keep_forever() -> None:
-    """Exclude all existing objects from later garbage collections."""
+def exclude_from_garbage_collection() -> None:
+    """Exclude all existing objects from later garbage collections (`gc.freeze`)."""
     gc.freeze()

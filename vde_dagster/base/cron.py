@@ -69,7 +69,6 @@ def last_tick(cron: str, now: datetime, zone: str | None = None) -> datetime:
 
 @functools.lru_cache(maxsize=4096)
 def _last_tick(cron: str, now: datetime) -> datetime:
-    """Return the latest tick of a cron expression at or before an instant."""
     from croniter import croniter  # Not every command needs ticks.
 
     tick: datetime = croniter(cron, now + timedelta(minutes=1)).get_prev(datetime)
@@ -84,15 +83,15 @@ def _last_local_tick(cron: str, now: datetime, zone: str) -> datetime:
     local = now.astimezone(there)
     clock = local.replace(tzinfo=None, fold=0)
     if local.fold:  # The first pass of the repeated hour is over: begin after it.
-        clock += _offset(clock, there, 0) - _offset(clock, there, 1)
+        clock += _utc_offset(clock, there, 0) - _utc_offset(clock, there, 1)
     every_hour = cron.split()[1] == "*"
     ticks = croniter(cron, clock + timedelta(minutes=1))
     first_pass: datetime | None = None
     while True:
         tick: datetime = ticks.get_prev(datetime)
-        instant = _instant(tick, there)
+        instant = _first_instant_of_local_time(tick, there)
         # For a skipped time the order of the offsets is reversed.
-        twice = every_hour and _offset(tick, there, 0) > _offset(tick, there, 1)
+        twice = every_hour and _utc_offset(tick, there, 0) > _utc_offset(tick, there, 1)
         again = tick.replace(tzinfo=there, fold=1).astimezone(timezone.utc) if twice else instant
         if again <= now:
             return again if first_pass is None else max(again, first_pass)
@@ -100,9 +99,8 @@ def _last_local_tick(cron: str, now: datetime, zone: str) -> datetime:
             first_pass = instant  # A tick before it may have occurred again since.
 
 
-def _instant(clock: datetime, zone: ZoneInfo) -> datetime:
-    """Return the first instant of a local time; for a skipped time, the end of the gap."""
-    before, after = _offset(clock, zone, 0), _offset(clock, zone, 1)
+def _first_instant_of_local_time(clock: datetime, zone: ZoneInfo) -> datetime:
+    before, after = _utc_offset(clock, zone, 0), _utc_offset(clock, zone, 1)
     instant = clock.replace(tzinfo=zone).astimezone(timezone.utc)
     if before >= after:
         return instant
@@ -117,13 +115,13 @@ def _instant(clock: datetime, zone: ZoneInfo) -> datetime:
     return early + timedelta(minutes=first)
 
 
-def _offset(clock: datetime, zone: ZoneInfo, fold: int) -> timedelta:
+def _utc_offset(clock: datetime, zone: ZoneInfo, fold: int) -> timedelta:
     return clock.replace(tzinfo=zone, fold=fold).utcoffset() or timedelta()
 
 
 @functools.cache
-def shortest_gap(cron: str) -> float:
-    """Return the shortest time between two ticks of a cron expression, in seconds."""
+def shortest_gap_seconds(cron: str) -> float:
+    """Return the shortest time between two ticks, in seconds: 86400.0 for `@daily`."""
     # The first ticks of 2024 stand for all ticks.
     from croniter import croniter  # Not every command needs ticks.
 

@@ -35,27 +35,27 @@ PROJECT_CODE = "<vde_project_"
 _PROJECT_FILE = re.compile(PROJECT_CODE + r"[0-9a-f]+/([^>]+)>")
 
 
-def project_file(frame_name: str) -> str | None:
+def path_of_project_frame(frame_name: str) -> str | None:
     """Return the path of a project file from the file name of its stack frame; None for other code.
 
-    >>> project_file("<vde_project_c0ffee/models/sales.py>")
+    >>> path_of_project_frame("<vde_project_c0ffee/models/sales.py>")
     'models/sales.py'
     """
     match = _PROJECT_FILE.fullmatch(frame_name)
     return match[1] if match else None
 
 
-def where_raised(error: BaseException, path: Path) -> SourceLocation:
-    """Return the project's line that raised an error, or `path` without a line if none is known."""
+def find_project_line(error: BaseException, path: Path) -> SourceLocation:
+    """Return the line of the project's code that raised an error, or `path` without a line."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        found = project_file(frame.filename)
+        found = path_of_project_frame(frame.filename)
         if found is not None:
             return SourceLocation(Path(found), frame.lineno)
     return SourceLocation(path)
 
 
 def is_no_space(error: BaseException) -> bool:
-    """Return whether an error of the database, Python or Spark means a full disk."""
+    """Return whether an error of the database, Python or Spark was caused by a full disk."""
     seen: list[BaseException] = []
     current: BaseException | None = error
     while current is not None and current not in seen:

@@ -21,7 +21,7 @@ from functools import lru_cache
 from hashlib import blake2b
 
 DIGEST_BYTES = 16
-_OF_A_DIGEST = b"b%d:" % DIGEST_BYTES
+_DIGEST_PREFIX = b"b%d:" % DIGEST_BYTES
 
 Part = bytes | str | int | None
 
@@ -44,23 +44,23 @@ def digest_values(*parts: Part) -> bytes:
     """Hash a sequence of values: 128 bits of BLAKE2b over their length-prefixed encodings."""
     # Nearly every part is another digest, or one of few texts.
     out = [
-        _OF_A_DIGEST + part
+        _DIGEST_PREFIX + part
         if type(part) is bytes and len(part) == DIGEST_BYTES
-        else _text(part)
+        else _encode_text(part)
         if type(part) is str
-        else _encoded(part)
+        else _encode_part(part)
         for part in parts
     ]
     return blake2b(b"".join(out), digest_size=DIGEST_BYTES).digest()
 
 
 @lru_cache(maxsize=4096)
-def _text(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     raw = text.encode("utf-8", "surrogatepass")
     return b"s%d:%b" % (len(raw), raw)
 
 
-def _encoded(part: Part) -> bytes:
+def _encode_part(part: Part) -> bytes:
     if type(part) is bytes:
         return b"b%d:%b" % (len(part), part)
     if part is None:
@@ -71,16 +71,13 @@ def _encoded(part: Part) -> bytes:
     return b"i%d:" % part
 
 
-def digest_all(tag: str, parts: Iterable[Part]) -> bytes:
-    """Hash a tagged sequence of values.
-
-    The tag separates different kinds of objects.
-    """
+def digest_tagged(tag: str, parts: Iterable[Part]) -> bytes:
+    """Hash values together with a tag, which separates the hashes of different kinds of objects."""
     return digest_values(tag, *parts)
 
 
-def from_hex(version: str) -> bytes:
-    """Return the bytes of a hexadecimal text; if the text is not hexadecimal, return its digest."""
+def hex_or_text_bytes(version: str) -> bytes:
+    """Return the bytes of a hexadecimal text; for any other text, return its digest."""
     try:
         raw = bytes.fromhex(version)
     except ValueError:

@@ -32,11 +32,11 @@ def how_to_install(extra: str = "") -> str:
     Without an extra, the command adds required packages that are missing. The command names the
     package as it was installed: from an index, a local path or a Git URL.
     """
-    name, origin = _origin()
+    name, origin = _read_origin()
     home = Path(sys.prefix)
     extras = {extra} - {""}
     if not extra and name == SLIM:
-        return f"{SLIM} leaves out Spark and Dagster; run {_installer()}{PACKAGE}"
+        return f"{SLIM} leaves out Spark and Dagster; run {_install_command()}{PACKAGE}"
     if home.parent.name == _UVX:
         return f"run uvx --from {extra_requirement(extra, origin, name)} vde …"
     if (home / _UV_TOOL).exists():
@@ -45,7 +45,7 @@ def how_to_install(extra: str = "") -> str:
             rf'name = "{name}"[^}}]*extras = \[([^\]]*)\]', (home / _UV_TOOL).read_text()
         )
         extras |= set(re.findall(r'"([\w-]+)"', had[1])) if had else set()
-    return f"run {_installer()}{extra_requirement(','.join(sorted(extras)), origin, name)}"
+    return f"run {_install_command()}{extra_requirement(','.join(sorted(extras)), origin, name)}"
 
 
 def extra_requirement(extra: str, origin: dict[str, Any] | None, name: str = PACKAGE) -> str:
@@ -75,8 +75,7 @@ def extra_requirement(extra: str, origin: dict[str, Any] | None, name: str = PAC
     return shlex.quote(f"{name}{extra} @ {url}")
 
 
-def _installer() -> str:
-    """Return the beginning of a command that installs into the running Python's environment."""
+def _install_command() -> str:
     home = Path(sys.prefix)
     if (home / _UV_TOOL).exists():
         return "uv tool install "
@@ -96,8 +95,7 @@ def _local_path(url: str) -> str:
     return url2pathname(urlsplit(url).path)
 
 
-def _origin() -> tuple[str, dict[str, Any] | None]:
-    """Return this distribution's name and its `direct_url.json`."""
+def _read_origin() -> tuple[str, dict[str, Any] | None]:
     from importlib.metadata import Distribution, PackageNotFoundError
 
     for name in (PACKAGE, SLIM):

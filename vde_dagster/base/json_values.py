@@ -14,13 +14,13 @@ from typing import Any
 
 
 def json_value(value: Any) -> Any:
-    """Return a value of a row in the documented JSON form."""
+    """Convert a value of a row to JSON types: a `Decimal` to "1.50", NaN to "NaN"."""
     if isinstance(value, float):
-        return value if math.isfinite(value) else _not_finite(value)
+        return value if math.isfinite(value) else _non_finite_text(value)
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, Decimal):
-        return format(value, "f") if value.is_finite() else _not_finite(float(value))
+        return format(value, "f") if value.is_finite() else _non_finite_text(float(value))
     if isinstance(value, datetime):
         if value.tzinfo is not None:
             value = value.astimezone(timezone.utc)
@@ -28,11 +28,11 @@ def json_value(value: Any) -> Any:
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, timedelta):
-        return _interval(value)
+        return _interval_literal(value)
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, dict):
-        return {_key(key): json_value(item) for key, item in value.items()}
+        return {_json_key(key): json_value(item) for key, item in value.items()}
     if hasattr(value, "asDict"):
         return json_value(value.asDict())
     if isinstance(value, list | tuple):
@@ -41,7 +41,7 @@ def json_value(value: Any) -> Any:
 
 
 def text_value(value: Any) -> str:
-    """Format a value for a table on a terminal."""
+    """Format a value of a row for a table on a terminal; None becomes `NULL`."""
     if value is None:
         return "NULL"
     if isinstance(value, float):
@@ -55,19 +55,18 @@ def canonical_json(value: Any) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _not_finite(value: float) -> str:
+def _non_finite_text(value: float) -> str:
     if math.isnan(value):
         return "NaN"
     return "Infinity" if value > 0 else "-Infinity"
 
 
-def _key(key: Any) -> str:
+def _json_key(key: Any) -> str:
     found = json_value(key)
     return found if isinstance(found, str) else json.dumps(found)
 
 
-def _interval(value: timedelta) -> str:
-    """Write a `timedelta` as Spark writes a DAY TO SECOND interval."""
+def _interval_literal(value: timedelta) -> str:
     sign = "-" if value < timedelta(0) else ""
     value = abs(value)
     hours, rest = divmod(value.seconds, 3600)

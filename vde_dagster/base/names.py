@@ -68,10 +68,10 @@ class ModelName(NamedTuple):
         return f"{self.namespace}.{self.name}"
 
 
-def place_flaw(part: str) -> str | None:
+def find_name_flaw(part: str) -> str | None:
     """Return the reason why a part of a name cannot be the name of a file or folder, or None.
 
-    >>> place_flaw("daily sales"), place_flaw("../escaped")
+    >>> find_name_flaw("daily sales"), find_name_flaw("../escaped")
     (None, "contains '/'")
     """
     for sign in part:
@@ -119,6 +119,6 @@ def current_user() -> str:
         return "unknown"
 
 
-def unverified(name: str) -> str:
-    """Mark a user's name as not verified, for histories."""
+def mark_unverified(name: str) -> str:
+    """Return `anna (not verified)`, for histories that record a user's name without a login."""
     return f"{name} (not verified)"

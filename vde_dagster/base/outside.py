@@ -23,8 +23,8 @@ _MOST_FOLDERS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
-    """The files and environment variables that code may read.
+class OutsideInputs:
+    """Files and environment variables that a project's Python code may read.
 
     Args:
         hashes: Hashes of existing files and variables, by `file PATH` and `variable NAME`.
@@ -35,9 +35,11 @@ class Outside:
     variables: tuple[str, ...] = ()
 
 
-def read_outside(root: Path, files: Mapping[str, str], hash_of: Callable[[str], str]) -> Outside:
-    """Return the files and variables that strings of Python files may name."""
-    texts = {text for content in files.values() for text in _strings(content)}
+def find_outside_inputs(
+    root: Path, files: Mapping[str, str], hash_file: Callable[[str], str]
+) -> OutsideInputs:
+    """Return the files and environment variables named by string constants of Python files."""
+    texts = {text for content in files.values() for text in _string_constants(content)}
     names = [text for text in texts if 0 < len(text) <= _LONGEST and text.isprintable()]
     folders = ["", *sorted({f for path in files for f in _folders_above(path, files[path])})]
     for name in sorted(names):
@@ -54,28 +56,27 @@ def read_outside(root: Path, files: Mapping[str, str], hash_of: Callable[[str], 
         path for path in looked if not path.startswith(_OWN_FOLDER) and not _is_folder(root, path)
     )
     hashes = {
-        _FILE + path: hash_of(path) for path in paths if os.path.isfile(os.path.join(root, path))
+        _FILE + path: hash_file(path) for path in paths if os.path.isfile(os.path.join(root, path))
     }
     variables: list[str] = []
     if any(_READS_VARIABLES.search(content) for content in files.values()):
         variables = sorted({word for text in texts for word in _WORD.findall(text)})
         set_ = (name for name in variables if name in os.environ)
         hashes |= {_VARIABLE + name: hash_variables([name], os.environ) for name in set_}
-    return Outside(hashes, tuple(paths), tuple(variables))
+    return OutsideInputs(hashes, tuple(paths), tuple(variables))
 
 
 def _folders_above(path: str, content: str) -> list[str]:
-    """Return the folders above a file whose code uses `__file__`, otherwise nothing."""
     if "__file__" not in content:
         return []
     # The code may read files next to its own file.
     return [f"{folder.as_posix()}/" for folder in PurePosixPath(path).parents[:-1]]
 
 
-def mentioned(names: Iterable[str], texts: Iterable[str]) -> list[str]:
-    """Return the names of files and variables that texts may refer to, sorted.
+def find_mentioned_inputs(names: Iterable[str], texts: Iterable[str]) -> list[str]:
+    """Return the names in `names` that occur in any of the texts, sorted.
 
-    Names have the form of the keys of `Outside.hashes`.
+    A name has the form `file PATH` or `variable NAME`, as the keys of `OutsideInputs.hashes`.
     """
     texts = set(texts)
     words = {word for text in texts for word in _WORD.findall(text)}
@@ -91,10 +92,7 @@ def mentioned(names: Iterable[str], texts: Iterable[str]) -> list[str]:
 
 
 def hash_variables(names: Iterable[str], environment: Mapping[str, str]) -> str:
-    """Hash the values of environment variables, including unset ones.
-
-    The name `*` means all variables.
-    """
+    """Hash the values of environment variables, including unset ones; the name `*` means all."""
     asked = set(names)
     if "*" in asked:
         asked |= set(environment)
@@ -106,7 +104,7 @@ def hash_variables(names: Iterable[str], environment: Mapping[str, str]) -> str:
     return state.hexdigest()
 
 
-def _strings(content: str) -> set[str]:
+def _string_constants(content: str) -> set[str]:
     nodes = list(ast.walk(ast.parse(content)))
     documents = {node.value for node in nodes if isinstance(node, ast.Expr)}
     constants = (node for node in nodes if isinstance(node, ast.Constant))

@@ -57,7 +57,7 @@ _imported: list[Plugin] = []
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """Part that an installed distribution adds, such as a kind of models.
+    """An entry point of an installed distribution that adds a part, such as a kind of models.
 
     Args:
         seam: The seam's name, one of `SEAMS`.
@@ -72,7 +72,7 @@ class Plugin:
     metadata: str = ""
 
     def load(self) -> Any:
-        """Import the part.
+        """Import the object that the entry point names.
 
         Raises:
             UsageError: The part cannot be imported, or its seam is unknown.
@@ -92,7 +92,7 @@ class Plugin:
             ) from error
 
     def problem(self) -> str | None:
-        """Return why the part cannot be imported, or None if it can."""
+        """Try to import the part; return the error message, or None on success."""
         try:
             self.load()
         except UsageError as error:
@@ -160,7 +160,7 @@ class Seam(Generic[Part]):
         return [part for _, part in self._loaded.values()]
 
     def working(self) -> dict[str, Part]:
-        """Return all installed parts that can be imported, by name."""
+        """Return all installed parts by name, without parts that cannot be imported."""
         parts = {}
         for plugin in self._plugins():
             try:
@@ -170,23 +170,23 @@ class Seam(Generic[Part]):
         return parts
 
     def _plugins(self) -> Sequence[Plugin]:
-        return [plugin for plugin in installed() if plugin.seam == self.name]
+        return [plugin for plugin in find_installed_plugins() if plugin.seam == self.name]
 
 
-def plugin_files() -> frozenset[str]:
-    """Return the files that determine how other distributions' plug-ins behave in this process."""
+def loaded_plugin_files() -> frozenset[str]:
+    """Return the source files of plug-ins that this process has loaded, for keys of caches."""
     others = [plugin for plugin in _imported if plugin.distribution not in (PACKAGE, SLIM)]
     if not others:
         return frozenset()
     packages = frozenset(plugin.entry.module.partition(".")[0] for plugin in others)
-    found = _files_of_modules(packages, len(sys.modules), next(reversed(sys.modules)))
+    found = _module_files(packages, len(sys.modules), next(reversed(sys.modules)))
     # The files are the imported modules of a plug-in's package, and the distribution's metadata,
     # which contains its version.
     return found.union(plugin.metadata for plugin in others if plugin.metadata)
 
 
 @lru_cache(maxsize=1)
-def _files_of_modules(packages: frozenset[str], count: int, last: str) -> frozenset[str]:
+def _module_files(packages: frozenset[str], count: int, last: str) -> frozenset[str]:
     """Return the files of all imported modules of the given packages.
 
     Args:
@@ -199,13 +199,13 @@ def _files_of_modules(packages: frozenset[str], count: int, last: str) -> frozen
     return frozenset(str(file) for module in modules if (file := getattr(module, "__file__", None)))
 
 
-def installed() -> tuple[Plugin, ...]:
+def find_installed_plugins() -> tuple[Plugin, ...]:
     """Return every installed plug-in by seam and name, without importing any."""
-    return _installed(tuple(sys.path))
+    return _read_installed_plugins(tuple(sys.path))
 
 
 @cache
-def _installed(path: tuple[str, ...]) -> tuple[Plugin, ...]:
+def _read_installed_plugins(path: tuple[str, ...]) -> tuple[Plugin, ...]:
     from importlib.metadata import distributions
 
     found: dict[str, list[Plugin]] = {}

@@ -98,7 +98,7 @@ def forget_secrets() -> None:
 
 
 def remember_url(url: str) -> None:
-    """Record the password of a URL, and the values of its query that may be secrets."""
+    """Record a URL's password, and query values such as `sslpassword`, for masking."""
     found = _URL.match(url)
     if found is None:
         return
@@ -118,7 +118,7 @@ def mask(value: T) -> T:
     """
     found: Any = value
     if isinstance(value, str):
-        found = _masked(value)
+        found = _mask_text(value)
     elif isinstance(value, Mapping):
         found = {key: mask(one) for key, one in value.items()}
     elif isinstance(value, list | tuple):
@@ -126,11 +126,11 @@ def mask(value: T) -> T:
     return cast("T", found)
 
 
-def _masked(text: str) -> str:
+def _mask_text(text: str) -> str:
     for pattern in _patterns:
         text = pattern.sub(MASK, text)
     if "://" in text:
-        text = _URL.sub(lambda found: f"{found[1]}{_masked_rest(*found.groups())}", text)
+        text = _URL.sub(lambda found: f"{found[1]}{_mask_url_rest(*found.groups())}", text)
     return _DSN.sub(rf"\1={MASK}", text) if "=" in text else text
 
 
@@ -138,29 +138,25 @@ def _login_pattern(scheme: str) -> re.Pattern[str]:
     return _LOGIN if scheme.lower().startswith(("http", "file")) else _DATABASE_LOGIN
 
 
-def _masked_rest(scheme: str, rest: str) -> str:
+def _mask_url_rest(scheme: str, rest: str) -> str:
     rest = _login_pattern(scheme).sub(rf"\1:{MASK}@", rest)
-    return _PARAMETER.sub(_masked_parameter, rest) if "=" in rest else rest
+    return _PARAMETER.sub(_mask_parameter, rest) if "=" in rest else rest
 
 
-def _masked_parameter(found: re.Match[str]) -> str:
+def _mask_parameter(found: re.Match[str]) -> str:
     is_safe = found[2].lower() in _SAFE_QUERY or not found[3]
     return found[0] if is_safe else f"{found[1]}{found[2]}={MASK}"
 
 
 class _MaskedStream:
-    """A text stream that masks secrets in written text."""
-
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write a text without secrets; return the length of the original text."""
         self._stream.write(mask(text))
         return len(text)
 
     def writelines(self, lines: Any) -> None:
-        """Write several texts."""
         for line in lines:
             self.write(line)
 
@@ -170,7 +166,7 @@ class _MaskedStream:
 
 @contextmanager
 def masking_output() -> Iterator[None]:
-    """Remove secrets from the process's own output, and from its logs, while the block runs."""
+    """Replace secrets by `***` in standard output, standard error and logs while the block runs."""
     import sys
 
     mask_logs()
@@ -183,13 +179,15 @@ def masking_output() -> Iterator[None]:
 
 
 def mask_logs() -> None:
-    """Remove secrets from everything that this process logs from now on."""
+    """Replace secrets by `***` in all later log records of this process."""
     make = logging.getLogRecordFactory()
     if not getattr(make, "vde_masks", False):
-        logging.setLogRecordFactory(_masking(make))
+        logging.setLogRecordFactory(_wrap_record_factory(make))
 
 
-def _masking(make: Callable[..., logging.LogRecord]) -> Callable[..., logging.LogRecord]:
+def _wrap_record_factory(
+    make: Callable[..., logging.LogRecord],
+) -> Callable[..., logging.LogRecord]:
     @wraps(make)
     def masked_record(*arguments: Any, **named: Any) -> logging.LogRecord:
         record = make(*arguments, **named)

@@ -28,7 +28,7 @@ def size(number: int | None) -> str:
 
 
 def and_more(total: int, most: int) -> str:
-    """Return ` and 3 more` for a list that shows only its first `most` items, else ""."""
+    """Return ` and 3 more` if a list of `total` items shows only the first `most`, else ""."""
     return f" and {total - most} more" if total > most else ""
 
 
@@ -54,9 +54,9 @@ def closest_by_one_letter(name: str, known: Iterable[str]) -> str | None:
     ('prod', None)
     """
     for option in sorted(known):
-        start = _alike(name, option)
+        start = _common_prefix_length(name, option)
         ours, theirs = name[start:], option[start:]
-        end = _alike(ours[::-1], theirs[::-1])
+        end = _common_prefix_length(ours[::-1], theirs[::-1])
         ours, theirs = ours[: len(ours) - end], theirs[: len(theirs) - end]
         moved = len(ours) == 2 and ours == theirs[::-1]
         near = moved or (len(ours) <= 1 and len(theirs) <= 1)
@@ -65,7 +65,7 @@ def closest_by_one_letter(name: str, known: Iterable[str]) -> str | None:
     return None
 
 
-def _alike(one: str, other: str) -> int:
+def _common_prefix_length(one: str, other: str) -> int:
     pairs = zip(one, other, strict=False)
     return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
@@ -77,7 +77,7 @@ def did_you_mean(name: str, match: str, more: str = "", ask: str = "did you mean
 
 
 def suggest(name: str, known: Iterable[str], what: str = "known names", otherwise: str = "") -> str:
-    """Return a hint with the closest known name; if none is close, `otherwise` or all names."""
+    """Return `did you mean 'match'?` for a similar known name, else `otherwise` or all names."""
     options = sorted(set(known))
     match = closest(name, options)
     if match is not None or otherwise:
@@ -86,7 +86,7 @@ def suggest(name: str, known: Iterable[str], what: str = "known names", otherwis
 
 
 def find_column(model: object, column: str, columns: Iterable[str]) -> str:
-    """Return a column's name in the model's spelling.
+    """Return the spelling of a column in the table: `Amount` for `amount`.
 
     Raises:
         UsageError: The model has no column of that name.

@@ -35,7 +35,7 @@ def instant_text(value: datetime) -> str:
 
 
 def end_text(value: datetime) -> str:
-    """Return the text of an exclusive end; for whole days it is the last included day.
+    """Return the text of an exclusive end; an end at midnight is written as the day before it.
 
     >>> end_text(datetime(2024, 1, 4))
     '2024-01-03'
@@ -148,15 +148,17 @@ def parse_range(
         names: The names of `start` and `end` in the command or file, for messages.
     """
     since = None if start is None else parse_time(start, names[0], now)
-    return since, None if end is None else _read(end, names[1], now, parse_end)
+    return since, None if end is None else _parse_written_time(end, names[1], now, parse_end)
 
 
 def parse_time(text: str, name: str, now: datetime) -> datetime:
     """Read one instant as a user wrote it (UTC), with the rules for the start in `parse_range`."""
-    return _read(text, name, now, parse_instant)
+    return _parse_written_time(text, name, now, parse_instant)
 
 
-def _read(text: str, name: str, now: datetime, parse: Callable[[str], datetime]) -> datetime:
+def _parse_written_time(
+    text: str, name: str, now: datetime, parse: Callable[[str], datetime]
+) -> datetime:
     try:
         if not is_relative(text):
             return parse(text)
@@ -199,20 +201,20 @@ _AGO = re.compile(
 
 
 def is_relative(text: str) -> bool:
-    """Return whether a text is relative to an instant."""
-    words = _words(text)
+    """Return whether a text is a time relative to now, such as `yesterday` or `3 days ago`."""
+    words = _normalize_words(text)
     return words == "now" or words in _DAYS or _AGO.fullmatch(words) is not None
 
 
 def names_a_day(text: str) -> bool:
-    """Return whether a relative text names a day, not an instant within one."""
-    words = _words(text)
+    """Return whether a relative time means a whole day (`2 days ago`), not a point in time."""
+    words = _normalize_words(text)
     found = _AGO.fullmatch(words)
     return words in _DAYS or (found is not None and found["unit"] not in _FINE)
 
 
 def relative_instant(text: str, now: datetime) -> datetime:
-    """Return the instant that a text names.
+    """Return the instant that a relative time means; units of a day or longer start at midnight.
 
     Days and longer units are counted from midnight.
 
@@ -227,7 +229,7 @@ def relative_instant(text: str, now: datetime) -> datetime:
     >>> str(relative_instant("1 week ago", datetime(2024, 3, 10, 12, tzinfo=timezone.utc)))
     '2024-03-03 00:00:00+00:00'
     """
-    words = _words(text)
+    words = _normalize_words(text)
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     if words == "now":
         return now
@@ -240,12 +242,11 @@ def relative_instant(text: str, now: datetime) -> datetime:
     steps = -number if found["direction"] == "ago" else number
     unit = found["unit"]
     if unit in _MONTHS:
-        return _by_months(midnight, steps * _MONTHS[unit])
+        return _add_months(midnight, steps * _MONTHS[unit])
     return (now if unit in _FINE else midnight) + _UNITS[unit] * steps
 
 
-def _by_months(day: datetime, steps: int) -> datetime:
-    """Move a date by months."""
+def _add_months(day: datetime, steps: int) -> datetime:
     # The 31st becomes the last day of a shorter month.
     year, month = divmod(day.year * 12 + day.month - 1 + steps, 12)
     if not 1 <= year <= 9999:
@@ -254,7 +255,7 @@ def _by_months(day: datetime, steps: int) -> datetime:
     return day.replace(year=year, month=month + 1, day=min(day.day, last))
 
 
-def _words(text: str) -> str:
+def _normalize_words(text: str) -> str:
     return " ".join(text.lower().split())
 
 
@@ -279,7 +280,7 @@ def parse_duration(text: str, name: str) -> timedelta:
 
 
 def zone_name(text: str) -> str:
-    """Return the IANA name of a time zone.
+    """Return the IANA name of a time zone, such as `Europe/Berlin`.
 
     Raises:
         LookupError: The name is unknown; the message suggests a similar one.

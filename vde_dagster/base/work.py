@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Cost of a computation.
+    """Cost of a computation: time, and bytes read and written.
 
     Args:
         seconds: Elapsed time.
@@ -32,7 +32,7 @@ class Work:
         written: float | None,
         read: float | None,
     ) -> Work:
-        """Create the cost from the known figures of one fill."""
+        """Create the cost of one fill; missing figures (None) count as 0."""
         clock = seconds or 0.0
         untold = clock if task_seconds is None else 0.0
         return cls(clock, task_seconds or 0.0, untold, float(written or 0), float(read or 0))

@@ -35,7 +35,7 @@ Function = Callable[[Any], "list[bytes | None]"]
 
 
 class Results(NamedTuple):
-    """One worker's results for one request. If the worker failed, all `values` are None."""
+    """A worker's results for one request; all None if the worker failed."""
 
     worker: int
     items: Sequence[Any]
@@ -43,7 +43,7 @@ class Results(NamedTuple):
 
 
 class Workers:
-    """Worker processes, which the first request starts.
+    """A pool of processes that run functions on other cores.
 
     A worker ends with the context, after 30 idle seconds, or with this process.
 
@@ -75,12 +75,12 @@ class Workers:
 
     @property
     def free(self) -> list[int]:
-        """Workers that can get another request."""
+        """Numbers of workers that can get another request."""
         return [one.number for one in self._workers if one.alive and one.requests < 2]
 
     @property
     def busy(self) -> bool:
-        """Whether results are outstanding."""
+        """Whether a worker still owes results."""
         return any(one.requests for one in self._workers)
 
     def send(self, worker: int, function: Function, argument: Any, items: Sequence[Any]) -> None:
@@ -89,16 +89,16 @@ class Workers:
             f"{function.__module__}:{function.__qualname__}", argument, items
         )
 
-    def received(self, *, wait: bool) -> list[Results]:
+    def receive(self, *, wait: bool) -> list[Results]:
         """Return the results that have arrived; with `wait`, wait until there is at least one."""
-        found = [self._taken(self._results.get())] if wait and self.busy else []
+        found = [self._finish_request(self._results.get())] if wait and self.busy else []
         while True:
             try:
-                found.append(self._taken(self._results.get_nowait()))
+                found.append(self._finish_request(self._results.get_nowait()))
             except Empty:
                 return found
 
-    def _taken(self, results: Results) -> Results:
+    def _finish_request(self, results: Results) -> Results:
         self._workers[results.worker].requests -= 1
         return results
 
@@ -137,12 +137,10 @@ def usable_memory() -> int:
 
 
 class _Worker:
-    """One process, and the thread that reads its results."""
-
     def __init__(self, number: int, results: SimpleQueue[Results]) -> None:
         import subprocess  # Most commands start no workers.
 
-        start = f"from {__name__} import serve; serve({sys.getrecursionlimit()})"
+        start = f"from {__name__} import run_worker; run_worker({sys.getrecursionlimit()})"
         code = f"import sys; sys.path[:] = {sys.path!r}; {start}"
         self.number = number
         self.requests = 0
@@ -166,7 +164,7 @@ class _Worker:
             if alive:
                 self._sent.append(items)
         if not alive:
-            self._results.put(_nothing(self.number, items))
+            self._results.put(_failed_results(self.number, items))
             return
         # Where the process has ended, the thread that reads its results returns the items.
         with suppress(OSError):
@@ -186,7 +184,7 @@ class _Worker:
                 self.alive = False
                 left, self._sent = self._sent, []
             for items in left:
-                self._results.put(_nothing(self.number, items))
+                self._results.put(_failed_results(self.number, items))
             self._process.wait()
 
     def close(self) -> None:
@@ -199,16 +197,14 @@ class _Worker:
         self._process.wait()
 
 
-def _nothing(worker: int, items: Sequence[Any]) -> Results:
+def _failed_results(worker: int, items: Sequence[Any]) -> Results:
     return Results(worker, items, [None] * len(items))
 
 
 # -- in the worker -----------------------------------------------------------------------------
 
 
-class _Noted(logging.Handler):
-    """Log handler of a worker, which counts warnings and errors for `quietly`."""
-
+class _WarningCounter(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.count = 0
@@ -217,42 +213,42 @@ class _Noted(logging.Handler):
         self.count += 1
 
 
-_NOTED = _Noted()
+_WARNING_COUNTER = _WarningCounter()
 
 
-def quietly(function: Callable[[T], bytes | None], item: T) -> bytes | None:
+def call_quietly(function: Callable[[T], bytes | None], item: T) -> bytes | None:
     """Return a function's result for an item, or None if it raises an error or logs a warning."""
-    before = _NOTED.count
+    before = _WARNING_COUNTER.count
     try:
         result = function(item)
     except Exception:
         # The caller then calls the function again in its own process, so that errors and warnings
         # appear as usual.
         return None
-    return result if _NOTED.count == before else None
+    return result if _WARNING_COUNTER.count == before else None
 
 
-def serve(recursion_limit: int) -> None:
-    """Answer requests until the standard input ends."""
+def run_worker(recursion_limit: int) -> None:
+    """Handle the requests on standard input, in a worker process, until the input ends."""
     import signal
     import warnings
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # The caller ends its workers.
     sys.setrecursionlimit(recursion_limit)
-    logging.getLogger().addHandler(_NOTED)
+    logging.getLogger().addHandler(_WARNING_COUNTER)
     warnings.simplefilter("ignore")  # The caller's own part of the work raises the same.
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)  # The project's code may print.
-    watch = _Watch()
+    watch = _IdleWatch()
     threading.Thread(target=watch.run, daemon=True).start()
     try:
-        _answer(requests, answers, watch)
+        _handle_requests(requests, answers, watch)
     finally:
         os._exit(0)  # Without the time to release all objects.
 
 
-def _answer(requests: BinaryIO, answers: BinaryIO, watch: _Watch) -> None:
+def _handle_requests(requests: BinaryIO, answers: BinaryIO, watch: _IdleWatch) -> None:
     while True:
         watch.since = time.monotonic()
         name, argument = marshal.load(requests)
@@ -263,9 +259,7 @@ def _answer(requests: BinaryIO, answers: BinaryIO, watch: _Watch) -> None:
         answers.flush()
 
 
-class _Watch:
-    """Ends an idle process."""
-
+class _IdleWatch:
     since: float | None = None
 
     def run(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from vde_dagster.base.installing import __version__
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.plugins import installed
+from vde_dagster.base.plugins import find_installed_plugins
 from vde_dagster.cli.shapes import environment_json
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.dag import Models, children, parents
@@ -53,7 +53,7 @@ def project_info(workspace: Workspace) -> dict[str, Any]:
                 "version": plugin.version,
                 "error": plugin.problem(),
             }
-            for plugin in installed()
+            for plugin in find_installed_plugins()
         ],
     }
 

@@ -19,7 +19,7 @@ from vde_dagster.execution.memo import SnapshotMemo
 from vde_dagster.planning.build_snapshots import CatalogColumns, MoreMistakes, build_snapshots
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.project.files import decoded, file_of_project, git_changes
+from vde_dagster.project.files import decode_text, git_changes, project_file_path
 from vde_dagster.project.settings import Settings, expand_secrets
 from vde_dagster.sql.trees import ParsedQueries
 
@@ -149,7 +149,7 @@ class Handles:
         Raises:
             UsageError: The path, or a symbolic link in it, leads out of the folder.
         """
-        return file_of_project(self.root, path)
+        return project_file_path(self.root, path)
 
     def changed_files(self, branch: str) -> frozenset[str]:
         """Return the project's files that differ from a git branch."""
@@ -170,7 +170,7 @@ class Handles:
         Raises:
             ProjectError: The file is too large, or not UTF-8.
         """
-        return decoded(Path(path), (self.root / path).read_bytes())
+        return decode_text(Path(path), (self.root / path).read_bytes())
 
     @property
     def has_state(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.names import current_user, unverified
+from vde_dagster.base.names import current_user, mark_unverified
 from vde_dagster.execution.handles import Handles
 from vde_dagster.planning.plan.plan_options import NOTHING_SAID, PlanOptions
 
@@ -92,7 +92,7 @@ class Workspace(Handles):
                     self,
                     tell,
                     most,
-                    who if verified or not approved else unverified(who),
+                    who if verified or not approved else mark_unverified(who),
                     stop,
                     lease_wait_seconds,
                     tests,

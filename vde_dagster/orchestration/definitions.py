@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from vde_dagster.base.collection import collection_paused, keep_forever
+from vde_dagster.base.collection import exclude_from_garbage_collection, paused_garbage_collection
 from vde_dagster.base.plugins import Seam
 from vde_dagster.base.secrets import mask_logs
 from vde_dagster.execution.workspace import Workspace
@@ -81,12 +81,13 @@ def vde_definitions(
         ProjectError: The project's settings are invalid. Errors in model files do not raise.
     """
     mask_logs()
-    with collection_paused():
+    with paused_garbage_collection():
         found = _definitions(
             Path(project_root).resolve(), translator, assets, spark, notify, executor
         )
         if len(list(found.assets or ())) > _LARGE:
-            keep_forever()  # Dagster now builds its repository from the same number of objects.
+            # Dagster now builds its repository from the same number of objects.
+            exclude_from_garbage_collection()
     return found
 
 

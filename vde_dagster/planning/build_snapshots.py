@@ -188,7 +188,7 @@ class _Building:
             if task is not None:
                 self._build(task)
                 finish(task.model.name)
-            for done, built in exchange.received(wait=task is None):
+            for done, built in exchange.receive(wait=task is None):
                 if built is None:
                     self._build(done)
                 else:

@@ -13,10 +13,10 @@ from functools import cache
 from typing import NamedTuple
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.workers import Workers, quietly
+from vde_dagster.base.workers import Workers, call_quietly
 from vde_dagster.planning.snapshots.built import BuildRules, BuildTask, BuiltSnapshot, pack, unpack
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.project.loading.load import worker_trees
+from vde_dagster.project.loading.load import trees_in_worker
 from vde_dagster.project.model import Model
 from vde_dagster.project.serialise import from_bytes, to_bytes
 from vde_dagster.sql.grammar.compiled import grammar_warnings
@@ -74,13 +74,13 @@ class TaskExchange:
             if tasks:
                 self._workers.send(number, build_in_worker, self._request(number, tasks), tasks)
 
-    def received(self, *, wait: bool) -> list[tuple[BuildTask, BuiltSnapshot | None]]:
+    def receive(self, *, wait: bool) -> list[tuple[BuildTask, BuiltSnapshot | None]]:
         """Return the tasks that workers finished, with their results.
 
         The results of models with mistakes are None.
         """
         found: list[tuple[BuildTask, BuiltSnapshot | None]] = []
-        for number, tasks, values in self._workers.received(wait=wait):
+        for number, tasks, values in self._workers.receive(wait=wait):
             for task, data in zip(tasks, values, strict=True):
                 built = None
                 if data is not None:
@@ -139,14 +139,14 @@ def build_in_worker(request: bytes) -> list[bytes | None]:
         parents, audited = (
             {name: there[name] for name in names} for names in (order.parents, order.audited)
         )
-        tree = worker_trees().take(model.query) if model.query else None
+        tree = trees_in_worker().take(model.query) if model.query else None
         snapshot, problems = build_and_check_snapshot(model, parents, *rules, tree, audited)
         if grammar_warnings():
             return None  # Without Spark's grammar this process finds other mistakes.
         there[model.name] = snapshot
         return pack(BuiltSnapshot(snapshot, hash_for_children(snapshot), problems))
 
-    return [quietly(build, order) for order in orders]
+    return [call_quietly(build, order) for order in orders]
 
 
 @cache

@@ -22,12 +22,12 @@ Node = TypeVar("Node", bound=Hashable)
 
 
 def parents(models: Models, name: ModelName) -> tuple[ModelName, ...]:
-    """Return the tables that a model reads and that are models themselves."""
+    """Return the models that a model reads, without tables that are not models."""
     return tuple(parent for parent in models[name].depends_on if parent in models)
 
 
 def children(models: Models) -> dict[ModelName, list[ModelName]]:
-    """Return, for every model, the models that read it, sorted."""
+    """Return, for every model, the sorted names of the models that read it."""
     found: dict[ModelName, list[ModelName]] = {name: [] for name in models}
     for name in sorted(models):
         for parent in parents(models, name):
@@ -76,17 +76,17 @@ def topological_order(models: Models) -> tuple[ModelName, ...]:
 
 
 def ancestors(models: Models, names: Iterable[ModelName]) -> set[ModelName]:
-    """Return the other models that the given models read, directly or indirectly."""
+    """Return all models that the given models read, directly or through other models."""
     return _reach(names, {name: parents(models, name) for name in models})
 
 
 def descendants(models: Models, names: Iterable[ModelName]) -> set[ModelName]:
-    """Return the other models that read the given models, directly or indirectly."""
+    """Return all models that read the given models, directly or through other models."""
     return _reach(names, children(models))
 
 
 def needed_models(models: Models, names: Iterable[ModelName]) -> set[ModelName]:
-    """Return the given models, and all models that they and their audits read, at any depth."""
+    """Return the given models and all models that they or their audits read, at any depth."""
     edges = {
         name: [one for one in (*model.depends_on, *model.audited_against) if one in models]
         for name, model in models.items()
@@ -104,7 +104,7 @@ def _reach(
 
 @dataclass(frozen=True, slots=True)
 class AuditOrder:
-    """The order of audits relative to fills.
+    """For each audit, whether it runs before or after all tables are filled.
 
     Args:
         before: For each model, tables that only its audits read. They are filled before the model.
@@ -121,7 +121,7 @@ class AuditOrder:
 
 
 def audit_order(models: Models) -> AuditOrder:
-    """Return the order of audits relative to fills.
+    """Determine which tables audits need before their model is filled, and which audits run late.
 
     The models must have no cycles.
     """
@@ -135,7 +135,7 @@ def audit_order(models: Models) -> AuditOrder:
     if not read:
         return order
     graph = {name: [*parents(models, name), *read.get(name, ())] for name in models}
-    circle = circles(graph)
+    circle = strong_components(graph)
     for name, others in read.items():
         late = frozenset(other for other in others if circle[other] == circle[name])
         if late:
@@ -144,12 +144,13 @@ def audit_order(models: Models) -> AuditOrder:
     return order
 
 
-def circles(graph: Mapping[Node, Sequence[Node]]) -> dict[Node, int]:
-    """Number the strongly connected components of a graph (Kosaraju's algorithm).
+def strong_components(graph: Mapping[Node, Sequence[Node]]) -> dict[Node, int]:
+    """Number the strongly connected components of a graph (Kosaraju's algorithm); nodes in a cycle
+    share a number.
 
     `graph` has edges by node.
 
-    >>> circles({"a": ["b"], "b": ["a"], "c": ["a"]})
+    >>> strong_components({"a": ["b"], "b": ["a"], "c": ["a"]})
     {'c': 0, 'b': 1, 'a': 1}
     """
     back: dict[Node, list[Node]] = {node: [] for node in graph}
@@ -167,7 +168,6 @@ def circles(graph: Mapping[Node, Sequence[Node]]) -> dict[Node, int]:
 
 
 def _walk(start: Node, graph: Mapping[Node, Sequence[Node]], begun: set[Node]) -> Iterator[Node]:
-    """Yield the nodes that are reachable from `start` and not yet in `begun`, in postorder."""
     waiting: list[tuple[Node, bool]] = [(start, False)]
     while waiting:
         node, done = waiting.pop()

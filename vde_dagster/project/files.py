@@ -45,7 +45,7 @@ LINTER = "linter"
 
 @dataclass(frozen=True, slots=True)
 class FoundFiles:
-    """Paths of a project's files by purpose.
+    """Paths of a project's files, grouped by purpose.
 
     Paths are relative to the root, with forward slashes, and sorted.
 
@@ -69,61 +69,61 @@ class FoundFiles:
     metrics: tuple[str, ...] = ()
     notebooks: tuple[str, ...] = ()
     docs: tuple[str, ...] = ()
-    flawed: tuple[str, ...] = ()
+    bad_links: tuple[str, ...] = ()
 
 
 def find_files(settings: Settings) -> FoundFiles:
     """Find a project's files, and group them by purpose."""
     groups: dict[str, list[str]] = defaultdict(list)
-    flawed: list[str] = []
+    bad_links: list[str] = []
     root, models = os.path.realpath(settings.root), settings.models_dir.strip("/")
-    groups[LINTER] = [path for path in _walk(root, LINTER, flawed) if path.endswith(".py")]
-    for path in _walk(root, models, flawed):
+    groups[LINTER] = [path for path in _list_files(root, LINTER, bad_links) if path.endswith(".py")]
+    for path in _list_files(root, models, bad_links):
         top, slash, _ = path[len(models) + 1 :].partition("/")
-        groups[_group(path, top if slash else "", settings)].append(path)
+        groups[_purpose(path, top if slash else "", settings)].append(path)
     shared = (settings.audits_dir, settings.macros_dir, settings.tests_dir, settings.seeds_dir)
     for folder in (*shared, SIGNALS, MATERIALIZATIONS):
         if not folder.startswith(models + "/"):
-            for path in _walk(root, folder.strip("/"), flawed):
-                groups[_group(path, folder, settings)].append(path)
-    declared = _walk(root, _EXTERNALS, flawed)
+            for path in _list_files(root, folder.strip("/"), bad_links):
+                groups[_purpose(path, folder, settings)].append(path)
+    declared = _list_files(root, _EXTERNALS, bad_links)
     groups["externals"] += [path for path in declared if path.endswith((".yaml", ".yml"))]
     names = (f"{_EXTERNALS}.yaml", f"{_EXTERNALS}.yml")
     for group, own in (("externals", names), ("exposures", _EXPOSURES), ("syncs", _SYNCS)):
-        refused = [one for one in own if link_flaw(root, one) is not None]
+        refused = [one for one in own if find_link_error(root, one) is not None]
         there = [one for one in own if os.path.isfile(os.path.join(root, one))]
         groups[group] += [one for one in there if one not in refused]
-        flawed += refused
-    metrics = _walk(root, METRICS, flawed)
+        bad_links += refused
+    metrics = _list_files(root, METRICS, bad_links)
     groups["metrics"] = [path for path in metrics if path.endswith((".yaml", ".yml"))]
     groups.pop("", None)
     if settings.ignore_patterns:
-        ignored = _ignored(root, settings.ignore_patterns)
+        ignored = _ignore_test(root, settings.ignore_patterns)
         groups = {name: [p for p in paths if not ignored(p)] for name, paths in groups.items()}
     found = {name: tuple(sorted(paths)) for name, paths in groups.items()}
-    return FoundFiles(**found, flawed=tuple(flawed))
+    return FoundFiles(**found, bad_links=tuple(bad_links))
 
 
 def linter_files(settings: Settings) -> list[str]:
-    """Find the files of the project's linter rules, sorted."""
-    found = _walk(os.path.realpath(settings.root), LINTER)
+    """List the Python files of the project's linter rules, sorted."""
+    found = _list_files(os.path.realpath(settings.root), LINTER)
     return sorted(path for path in found if path.endswith(".py"))
 
 
 def files_in(settings: Settings, folder: str, *endings: str) -> list[str]:
-    """Find the files of a folder that are not ignored, sorted.
+    """List the files of a folder that no ignore pattern matches, sorted.
 
     Args:
         folder: The folder; it and the returned paths are relative to the root.
         endings: Endings of the files' names, such as `.yaml`.
     """
-    found = _walk(os.path.realpath(settings.root), folder)
+    found = _list_files(os.path.realpath(settings.root), folder)
     paths = sorted(path for path in found if path.endswith(endings))
-    ignored = _ignored(str(settings.root), settings.ignore_patterns) if paths else None
+    ignored = _ignore_test(str(settings.root), settings.ignore_patterns) if paths else None
     return [path for path in paths if ignored is None or not ignored(path)]
 
 
-def _ignored(root: str, patterns: Sequence[str]) -> Callable[[str], bool]:
+def _ignore_test(root: str, patterns: Sequence[str]) -> Callable[[str], bool]:
     from glob import glob
 
     found = {path for pattern in patterns for path in glob(pattern, root_dir=root, recursive=True)}
@@ -135,8 +135,7 @@ def _ignored(root: str, patterns: Sequence[str]) -> Callable[[str], bool]:
     return ignored
 
 
-def _group(path: str, folder: str, settings: Settings) -> str:
-    """Return the field of `FoundFiles` for a file; empty if no field fits."""
+def _purpose(path: str, folder: str, settings: Settings) -> str:
     ending = path.rpartition(".")[2].lower()
     if ending in ("yaml", "yml"):
         if folder == settings.tests_dir:
@@ -157,11 +156,10 @@ def _group(path: str, folder: str, settings: Settings) -> str:
     return "data" if ending == "csv" else ""
 
 
-def _walk(root: str, folder: str, flawed: list[str] | None = None) -> Iterator[str]:
-    """Yield the files below a folder; append the paths of refused links to `flawed`."""
-    refused = [] if flawed is None else flawed
+def _list_files(root: str, folder: str, bad_links: list[str] | None = None) -> Iterator[str]:
+    refused = [] if bad_links is None else bad_links
     waiting = [folder]
-    if link_flaw(root, folder) is not None:
+    if find_link_error(root, folder) is not None:
         refused.append(waiting.pop())
     while waiting:
         current = waiting.pop()
@@ -173,7 +171,7 @@ def _walk(root: str, folder: str, flawed: list[str] | None = None) -> Iterator[s
             if entry.name.startswith(".") or entry.name in _SKIPPED:
                 continue
             path = f"{current}/{entry.name}"
-            if entry.is_symlink() and link_flaw(root, path) is not None:
+            if entry.is_symlink() and find_link_error(root, path) is not None:
                 refused.append(path)
             elif entry.is_dir():
                 waiting.append(path)
@@ -181,7 +179,7 @@ def _walk(root: str, folder: str, flawed: list[str] | None = None) -> Iterator[s
                 yield path
 
 
-def link_flaw(root: str, path: str) -> ProjectError | None:
+def find_link_error(root: str, path: str) -> ProjectError | None:
     """Return an error if a path's symbolic links are broken, circular or leave the project.
 
     Args:
@@ -211,8 +209,8 @@ def link_flaw(root: str, path: str) -> ProjectError | None:
     )
 
 
-def file_of_project(root: Path, path: str | Path) -> Path:
-    """Return the path of a file in a project's folder.
+def project_file_path(root: Path, path: str | Path) -> Path:
+    """Join the project's folder and a path, and check that the result is inside the folder.
 
     Raises:
         UsageError: The path, or a symbolic link in it, leads out of the folder.
@@ -231,7 +229,7 @@ _RACY_NS = 2_000_000_000
 
 @dataclass(slots=True)
 class Hasher:
-    """Computes hashes of files' contents, cached by `stat`.
+    """Hashes the contents of files; an unchanged size, time and inode means an unchanged file.
 
     A folder's hash is the hash of the names in it.
 
@@ -259,14 +257,14 @@ class Hasher:
         return found
 
     def content(self, path: str) -> bytes:
-        """Return a file's bytes, and keep them until `forget`.
+        """Read a file, and keep its bytes until `forget`.
 
         Raises:
-            ProjectError: A symbolic link in its path is refused, see `link_flaw`.
+            ProjectError: A symbolic link in its path is refused, see `find_link_error`.
         """
         found = self.instead.get(path, self._contents.get(path))
         if found is None:
-            flaw = link_flaw(str(self.root), path)
+            flaw = find_link_error(str(self.root), path)
             if flaw is not None:
                 raise flaw
             full = os.path.join(self.root, path)
@@ -276,15 +274,15 @@ class Hasher:
                 found = self._contents[path] = file.read()
             # `hash` returns the hash of the bytes that are kept.
             self.hashes[path] = content_digest(found)
-            self._remember(path, identity, self.hashes[path], now)
+            self._cache_hash(path, identity, self.hashes[path], now)
         return found
 
     def forget(self, path: str) -> None:
         """Release a file's bytes."""
         self._contents.pop(path, None)
 
-    def combined(self, paths: Iterable[str]) -> str:
-        """Return one hash of several files with their paths."""
+    def combined_hash(self, paths: Iterable[str]) -> str:
+        """Return one hash of several files, from their paths and contents."""
         state = hashlib.blake2b(digest_size=DIGEST_BYTES)
         for path in sorted(set(paths)):
             state.update(f"{len(path)}:{path}{self.hash(path)};".encode())
@@ -292,7 +290,7 @@ class Hasher:
 
     @property
     def changed(self) -> bool:
-        """Whether there are new hashes to cache."""
+        """Whether hashes were computed that the cache does not have."""
         return self.stats != self.known
 
     def _hash(self, path: str) -> str:
@@ -323,10 +321,10 @@ class Hasher:
             while block := file.read(1 << 20):
                 state.update(block)
         content = state.hexdigest()
-        self._remember(path, identity, content, now)
+        self._cache_hash(path, identity, content, now)
         return content
 
-    def _remember(self, path: str, identity: list[int], content: str, now: int) -> None:
+    def _cache_hash(self, path: str, identity: list[int], content: str, now: int) -> None:
         _, modified, changed, _ = identity
         if max(modified, changed) < now - _RACY_NS:
             self.stats[path] = [*identity, content]
@@ -342,7 +340,7 @@ MOST_BYTES = 2_000_000
 """Maximum size of a text file, far above what people write."""
 
 
-def decoded(path: Path, content: bytes) -> str:
+def decode_text(path: Path, content: bytes) -> str:
     r"""Return the text of UTF-8 bytes, without a byte order mark and with `\n` as line ending.
 
     `path` is the file's path relative to the project's root, for errors.
@@ -366,7 +364,7 @@ def decoded(path: Path, content: bytes) -> str:
 
 
 def git_changes(root: Path, branch: str) -> frozenset[str]:
-    """Return the files that differ from the merge base with a branch, committed or not.
+    """Return the files that differ from the commit where a branch was forked, committed or not.
 
     Args:
         root: The project's folder, in a git repository.
@@ -392,8 +390,8 @@ def _git(root: Path, branch: str, *arguments: str) -> frozenset[str]:
             ["git", "-C", str(root), *arguments, "--"], capture_output=True, check=True, timeout=60
         )
     except (OSError, subprocess.SubprocessError) as error:
-        told = getattr(error, "stderr", None) or str(error).encode()
-        why = told.decode(errors="replace").strip().splitlines()[:1]
+        output = getattr(error, "stderr", None) or str(error).encode()
+        why = output.decode(errors="replace").strip().splitlines()[:1]
         raise UsageError(
             f"git cannot compare the project with '{branch}': {''.join(why)}",
             hint="use the name of a branch in the project's repository",

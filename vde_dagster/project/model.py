@@ -18,7 +18,7 @@ from vde_dagster.sql.scanner import SourceText
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """Check on a model's rows: a query that finds invalid rows.
+    """A check of a model's rows: a query that returns the invalid rows.
 
     Args:
         name: Name in the model's call.
@@ -49,7 +49,7 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class PythonSource:
-    """Code of a Python model, complete enough to run it from the state store.
+    """The code of a Python model, complete enough to run without the project's folder.
 
     Args:
         entrypoint: `module/path.py:function` in `files`; `…:function#2` for the second function
@@ -73,7 +73,9 @@ class PythonSource:
 
     @property
     def place(self) -> tuple[str, str, int]:
-        """File, function, and its number among functions of equal name (0 if unique)."""
+        """The file, the function's name, and its number if the name occurs several times, else
+        0.
+        """
         path, _, function = self.entrypoint.rpartition(":")
         name, _, number = function.partition("#")
         return path, name, int(number or 0)
@@ -81,7 +83,7 @@ class PythonSource:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Call of a signal, which determines which intervals may be filled.
+    """A call of a signal function, which decides which intervals may be filled.
 
     Args:
         arguments: Plain values by name.
@@ -95,7 +97,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Declared output column; `type` is a Spark SQL type, or None to infer it."""
+    """A declared column; `type` is a Spark SQL type, or None to infer the type."""
 
     name: str
     type: str | None = None
@@ -104,7 +106,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """Names of a model in Dagster, if another tool defines them.
+    """The names of a model in Dagster that another tool, such as dbt, determines.
 
     Args:
         key: Parts of the asset's key; empty to use the model's schema and name.
@@ -156,7 +158,7 @@ _SESSION_STATEMENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One model: its query or code, its kind, and its properties.
+    """A model: its query or code, its kind, and the properties in its header.
 
     Args:
         query: SQL query with all macros expanded, in one line of canonical text that still contains
@@ -267,7 +269,7 @@ class Model:
         return _SESSION_STATEMENT.match(statement) is not None
 
     def place(self, offset: int | None) -> SourceLocation:
-        """Convert an offset in the query to its place in the model's file."""
+        """Return the place in the model's file for an offset in its query."""
         if offset is None or not self.origins:
             return self.location
         place = find_place(self.origins, offset)
@@ -276,7 +278,7 @@ class Model:
 
     @property
     def audited_against(self) -> tuple[ModelName, ...]:
-        """Tables that the model's audits read but the model does not, sorted."""
+        """Tables that only the audits read, not the query; sorted."""
         found = {name for audit in self.audits for name in audit.reads}
         return tuple(sorted(found.difference(self.depends_on, (self.name,)))) if found else ()
 
@@ -304,7 +306,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class TestTable:
-    """Rows of a parent, or expected rows of a query.
+    """Rows of a unit test: given rows of a table, or expected rows of a query.
 
     Args:
         columns: Column names in the order of first mention.
@@ -329,7 +331,7 @@ class TestTable:
 
 @dataclass(frozen=True, slots=True)
 class UnitTest:
-    """Unit test: the rows that a model returns for given rows.
+    """A unit test: given rows of tables, and the rows that the model must return.
 
     Args:
         inputs: Rows by parent.
@@ -339,7 +341,7 @@ class UnitTest:
         end: End of the time variables' range (UTC, exclusive), or None.
         execution_time: Value of `@execution_ts` and similar variables (UTC), or None.
         variables: Values that override the settings' variables.
-        tested: The model as read with these variables, or None; see `loading.with_variables`.
+        tested: The model as read with these variables, or None; by `read_with_test_variables`.
     """
 
     name: str
@@ -358,7 +360,7 @@ class UnitTest:
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """Model with the places where it and its audits name other tables.
+    """A model, and the places in its file that name other tables.
 
     Args:
         reads: Place of the first mention, by table.
@@ -374,7 +376,7 @@ class LoadedModel:
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """Dashboard or another reader of models outside of the project.
+    """A reader of models outside the project, such as a dashboard.
 
     Args:
         what: `exposure`, `sync` for a system that copies a model's changes, or `metric`.
@@ -403,7 +405,7 @@ class Exposure:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """Description of one model from a file of descriptions.
+    """The description of one model in a file `docs.yml`.
 
     Args:
         columns: Descriptions by column name as written; an unfinished description is empty.
@@ -419,7 +421,7 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class LoadedFile:
-    """Models, unit tests, exposures and descriptions of one file.
+    """The models, unit tests, exposures and descriptions that one file defines.
 
     Args:
         path: Path relative to the project's root, or the name of a unit.

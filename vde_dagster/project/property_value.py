@@ -27,7 +27,7 @@ _AFTER_COLUMNS = ("=", ".", ":=")
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Value of a property, as tokens with their offsets.
+    """The value of a property in a header, kept as tokens until a method reads it.
 
     Args:
         tokens: Tokens without comments.
@@ -45,7 +45,7 @@ class Value:
 
     @property
     def offset(self) -> int:
-        """Offset of the value. If the value is empty, the offset of its property."""
+        """The offset of the value in the file; for an empty value, of its property."""
         return self.tokens[0].start if self.tokens else self.start
 
     @property
@@ -54,21 +54,21 @@ class Value:
         return join_text(self.source, list(self.tokens))
 
     def error(self, message: str, hint: str | None = None) -> ProjectError:
-        """Return an error with the place of the value and the name of its property."""
+        """Create an error at the place of the value."""
         if self.name not in f"{message} {hint or ''}":
             message = f"property '{self.name}': {message}"
         return self.source.error(message, self.offset, hint)
 
     def location(self) -> SourceLocation:
-        """Return the place of the value."""
+        """Return the place of the value in the file."""
         return self.source.location(self.offset)
 
     def text(self) -> str:
-        """Read a name, number or string."""
+        """Read a single name, number or string as text."""
         return unquote(self.tokens[0]) if len(self.tokens) == 1 else self.single_word()
 
     def single_word(self) -> str:
-        """Read a value without whitespace, such as a dotted name, as written."""
+        """Read a value without whitespace, such as `schema.name`, as written."""
         if not self.tokens:
             raise self.error(f"property '{self.name}' has no value", f"write {self.name} <value>")
         if self.tokens[0].text in ("(", "["):
@@ -110,11 +110,11 @@ class Value:
         return self.source.error(f"a comma is missing before {name}", token.start, hint)
 
     def sql_dialect(self) -> str:
-        """Read a SQLGlot dialect, without its normalization strategy."""
+        """Read the name of a SQL dialect, such as `duckdb`."""
         return self.text().partition(",")[0].strip().lower()
 
     def supported_dialect(self) -> str:
-        """Read a dialect that SQLGlot supports."""
+        """Read the name of a SQL dialect, and check that SQLGlot has it."""
         dialect = self.sql_dialect()
         if dialect == "spark":
             return dialect
@@ -127,7 +127,7 @@ class Value:
         return dialect
 
     def identifier(self) -> str:
-        """Read a dotted name, as written or in strings."""
+        """Read a dotted name; its parts may be strings: `'my schema'.name`."""
         if len(self.tokens) == 1 and self.tokens[0].text[0] == "'":
             text = unquote(self.tokens[0])
             if not text.strip():
@@ -157,7 +157,7 @@ class Value:
             del tokens[0]
         text = self.part(tokens).raw.strip("'\"")
         if len(tokens) > 1:  # A condition that macros have expanded.
-            text = _condition(text, self.dialect)
+            text = _evaluate_condition(text, self.dialect)
         text = text.lower()
         if text not in ("true", "false"):
             message = f"property '{self.name}' must be true or false, not '{text}'"
@@ -165,7 +165,7 @@ class Value:
         return text == "true"
 
     def cron(self) -> str:
-        """Return the five fields of a cron expression."""
+        """Read a cron expression; return its five fields."""
         try:
             return normalise_cron(self.raw.strip("'\""))
         except ValueError as error:
@@ -173,7 +173,7 @@ class Value:
             raise self.error(f"{error}", hint) from None
 
     def items(self, *, angles: bool = False) -> list[Value]:
-        """Return the items of a list in (), [] or without brackets.
+        """Split a list in (), [] or without brackets into its items.
 
         With `angles`, the items are types: a comma inside `<…>` does not separate items.
         """
@@ -184,11 +184,11 @@ class Value:
         return tuple(item.text() for item in self.items())
 
     def raws(self) -> tuple[str, ...]:
-        """Read a list of SQL expressions as text."""
+        """Read a list of SQL expressions as texts."""
         return tuple(item.raw for item in self.items())
 
     def pairs(self, separator: str = "=") -> list[tuple[str, Value]]:
-        """Read `(key = value, …)`."""
+        """Read `(key = value, …)` as pairs."""
         pairs: list[tuple[str, Value]] = []
         for item in self.items():
             sides = split_top_level(list(item.tokens), separator)
@@ -204,7 +204,7 @@ class Value:
         return pairs
 
     def properties(self, after: int) -> dict[str, Value]:
-        """Read `(name value, …)` after the first `after` tokens."""
+        """Read `(name value, …)` after the first `after` tokens, such as a kind's properties."""
         rest = list(self.tokens[after:])
         if not rest:
             return {}
@@ -222,7 +222,7 @@ class Value:
         }
 
     def call(self) -> tuple[str, list[Value]]:
-        """Read `name` or `name(argument, …)`."""
+        """Read `name` or `name(argument, …)` as the name and its arguments."""
         if not self.tokens or self.tokens[0].kind not in ("word", "quoted"):
             message = f"'{self.raw}' in '{self.name}' is not a name or a call"
             raise self.error(message, f"write {self.name} (name, name(argument := value))")
@@ -242,7 +242,7 @@ class Value:
         return [self.part(part) for part in split_top_level(list(self.tokens), separator)]
 
     def inner(self) -> list[Token]:
-        """Return the tokens without enclosing brackets or `ARRAY[…]`."""
+        """Return the value's tokens without the brackets around them."""
         tokens = list(self.tokens)
         if not tokens:
             raise self.error(f"property '{self.name}' has no value", f"write {self.name} (…)")
@@ -259,7 +259,7 @@ class Value:
         )
 
     def part(self, tokens: list[Token], name: str | None = None) -> Value:
-        """Return a value that consists of some of the tokens."""
+        """Return a value for some of the tokens."""
         start = tokens[0].start if tokens else self.offset
         return replace(self, name=name or self.name, tokens=tuple(tokens), start=start)
 
@@ -267,7 +267,7 @@ class Value:
 def read_properties(
     source: SourceText, tokens: list[Token], *, last_counts: bool = False
 ) -> dict[str, Value]:
-    """Read `name value, name value …`.
+    """Read `name value, name value …` as a dictionary.
 
     With `last_counts`, a name may be given twice, and the last value counts.
     """
@@ -297,15 +297,14 @@ def read_properties(
     return properties
 
 
-def _condition(text: str, dialect: str) -> str:
-    """Return `true` or `false` for a condition of constants, and other texts unchanged."""
+def _evaluate_condition(text: str, dialect: str) -> str:
     from sqlglot.errors import SqlglotError
 
-    from vde_dagster.project.macros.conditions import NotConstantError, constant
+    from vde_dagster.project.macros.conditions import NotConstantError, evaluate_constant
     from vde_dagster.sql.reading import parse_plain
 
     try:
-        value = constant(parse_plain(text, dialect))
+        value = evaluate_constant(parse_plain(text, dialect))
     except (SqlglotError, NotConstantError):
         return text
     return str(value).lower()

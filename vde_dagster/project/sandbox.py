@@ -33,30 +33,27 @@ _MOST_BITS = 4_096
 _DEEPEST = 100
 _WIDEST = 10_000
 """Maximum width in a format specification."""
-_CHECKED_EVERY = 256
+_CALLS_PER_TIME_CHECK = 256
 _UNITS_PER_CALL = 20
 OWN_FILTERS = (_STEPS, _CONCATENATED, _MEASURED) = ("vde steps", "vde concat", "vde measured")
 """Internal filters that wrap loops, `~` and comparisons; templates cannot name them."""
-_LEFT_OUT_FILTERS = ("urlize",)
-_LEFT_OUT_GLOBALS = ("lipsum",)
+_REMOVED_FILTERS = ("urlize",)
+_REMOVED_GLOBALS = ("lipsum",)
 _DIGITS = re.compile(r"\d+")
 _FIELD = re.compile(r"%(?:\((?P<key>[^)]*)\))?(?P<flags>[#0\- +]*)(?P<size>[\d.*]*)")
 
 
 class LimitExceededError(TemplateRuntimeError):
-    """A template exceeds its limits on time or memory."""
+    """A template used too much time or memory."""
 
 
 class _Budget:
-    """Limits on the remaining work and time of a template."""
-
     __slots__ = ("_calls", "_ends", "_left")
 
     def __init__(self) -> None:
         self.renew()
 
     def renew(self) -> None:
-        """Reset the budget."""
         self._left = MOST_UNITS
         self._calls = 0
         self._ends = time.thread_time() + MOST_SECONDS
@@ -73,13 +70,12 @@ class _Budget:
                 f"the template takes more than {MOST_UNITS:,} steps and characters"
             )
         self._calls += 1
-        if self._calls % _CHECKED_EVERY == 0 and time.thread_time() > self._ends:
+        if self._calls % _CALLS_PER_TIME_CHECK == 0 and time.thread_time() > self._ends:
             raise LimitExceededError(
                 f"the template takes more than {MOST_SECONDS:.0f} s of processor time"
             )
 
     def charge_size(self, size: int) -> None:
-        """Subtract the size of a text or list; raise an error if the size exceeds the maximum."""
         if size > MOST_SIZE:
             raise LimitExceededError(
                 f"the template creates a text or list of more than {MOST_SIZE:,} characters "
@@ -109,7 +105,7 @@ class _Budget:
                     f"more than {_DEEPEST} levels deep"
                 )
             if isinstance(part, _NESTED):
-                waiting.append(_parts(part))
+                waiting.append(_iterate_parts(part))
         self.charge(size)
         return size
 
@@ -127,7 +123,7 @@ _NESTED: tuple[type[Any], ...] = (
 )
 
 
-def _parts(value: Any) -> Iterator[Any]:
+def _iterate_parts(value: Any) -> Iterator[Any]:
     if isinstance(value, Namespace):
         value = object.__getattribute__(value, "_Namespace__attrs")
     if isinstance(value, Mapping):
@@ -179,7 +175,7 @@ _ALLOWED: tuple[tuple[type[Any], frozenset[str]], ...] = (
 
 
 class Sandbox(SandboxedEnvironment):
-    """Environment for untrusted templates.
+    """Jinja environment for templates that may be hostile.
 
     Pass only copies of lists and dictionaries (`copied`), because a template may change them.
     """
@@ -188,23 +184,23 @@ class Sandbox(SandboxedEnvironment):
 
     def __init__(self, *, finalize: Callable[[Any], Any] | None = None, **options: Any) -> None:
         self.budget = _Budget()
-        super().__init__(finalize=self._finalizing(finalize), optimized=False, **options)
-        for name in _LEFT_OUT_GLOBALS:
+        super().__init__(finalize=self._wrap_finalize(finalize), optimized=False, **options)
+        for name in _REMOVED_GLOBALS:
             self.globals.pop(name, None)
         filters: dict[str, Any] = dict(self.filters)
         self.filters = {
-            name: self._bounded(name, function)
+            name: self._wrap_function(name, function)
             for name, function in filters.items()
-            if name not in _LEFT_OUT_FILTERS
+            if name not in _REMOVED_FILTERS
         }
         tests: dict[str, Any] = dict(self.tests)
-        self.tests = {name: self._bounded("", test) for name, test in tests.items()}
-        self.filters[_STEPS] = self._steps
-        self.filters[_CONCATENATED] = self._concatenated
+        self.tests = {name: self._wrap_function("", test) for name, test in tests.items()}
+        self.filters[_STEPS] = self._count_steps
+        self.filters[_CONCATENATED] = self._concatenate
         self.filters[_MEASURED] = self._measured
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        """Return whether an attribute is on the allow-list."""
+        """Return whether the allow-list for a value's type has an attribute."""
         if attr.startswith("_"):
             return False
         if isinstance(obj, Namespace | TemplateReference):
@@ -215,10 +211,10 @@ class Sandbox(SandboxedEnvironment):
         return _is_expression(obj) and attr in _EXPRESSION
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Compute `+`, `*`, `**` or `%`, unless the result would be too large."""
+        """Compute `+`, `*`, `**` or `%`; a result that would be too large is an error."""
         budget = self.budget
         if operator == "%" and isinstance(left, str):
-            return self._percent(left, right)
+            return self._format_percent(left, right)
         if operator == "+" and _is_sequence(left) and _is_sequence(right):
             budget.charge_size(len(left) + len(right))
         elif operator == "*":
@@ -233,13 +229,13 @@ class Sandbox(SandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        """Return an item, or an attribute on the allow-list."""
+        """Return an item of a value, or an attribute that the allow-list contains."""
         if isinstance(argument, tuple):
             self.budget.measure(argument)
         return super().getitem(obj, argument)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
-        """Return a replacement of `str.format` with the sandbox's attributes and limits."""
+        """Return a bounded replacement for `str.format` and `str.format_map`."""
         if super().wrap_str_format(value) is None:
             return None
         text, is_map = str(value.__self__), value.__name__ == "format_map"
@@ -253,7 +249,7 @@ class Sandbox(SandboxedEnvironment):
         return formatted
 
     def call(__self, __context: Context, __obj: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Call a value; methods of texts, lists and dictionaries are charged to the budget."""
+        """Call a value, and charge the cost of the call to the template's budget."""
         budget = __self.budget
         budget.charge(_UNITS_PER_CALL)
         owner = getattr(__obj, "__self__", None)
@@ -275,7 +271,7 @@ class Sandbox(SandboxedEnvironment):
         _bound_nodes(tree)
         return tree
 
-    def _finalizing(self, finalize: Callable[[Any], Any] | None) -> Callable[..., Any]:
+    def _wrap_finalize(self, finalize: Callable[[Any], Any] | None) -> Callable[..., Any]:
         @pass_context  # Prevents the compiler from inlining constants, which would not be charged.
         def measured(_: Context, value: Any) -> Any:
             made = value if finalize is None else finalize(value)
@@ -303,7 +299,7 @@ class Sandbox(SandboxedEnvironment):
         if isinstance(owner, dict) and args and name in ("get", "pop", "setdefault"):
             budget.measure(args[0])
 
-    def _bounded(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap_function(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """Charge the arguments and the result of a filter or a test to the budget."""
         skips = 1 if hasattr(function, "jinja_pass_arg") else 0
 
@@ -315,7 +311,7 @@ class Sandbox(SandboxedEnvironment):
             for value in (*given, *named.values()):
                 budget.measure(value)
             if name == "format" and given:
-                return self._percent(str(given[0]), named or tuple(given[1:]))
+                return self._format_percent(str(given[0]), named or tuple(given[1:]))
             if name and given:
                 budget.charge_size(_size_of_filter(name, given, named, budget))
             found = function(*arguments, **named)
@@ -325,8 +321,7 @@ class Sandbox(SandboxedEnvironment):
 
         return bounded
 
-    def _percent(self, text: str, values: Any) -> str:
-        """Compute `text % values`, unless the result would be too large."""
+    def _format_percent(self, text: str, values: Any) -> str:
         largest = self.budget.measure(values)
         total = len(text)
         for field in _FIELD.finditer(text):
@@ -341,13 +336,13 @@ class Sandbox(SandboxedEnvironment):
         return made
 
     @pass_context
-    def _steps(self, _: Context, items: Any, units: int) -> Iterator[Any]:
+    def _count_steps(self, _: Context, items: Any, units: int) -> Iterator[Any]:
         for item in items:
             self.budget.charge(units)
             yield item
 
     @pass_context
-    def _concatenated(self, _: Context, parts: Sequence[Any]) -> str:
+    def _concatenate(self, _: Context, parts: Sequence[Any]) -> str:
         texts = []
         for part in parts:
             self.budget.measure(part)
@@ -362,7 +357,7 @@ class Sandbox(SandboxedEnvironment):
 
 
 def copied(value: Any) -> Any:
-    """Copy a value for use in a template."""
+    """Copy a list, dictionary or set, so that a template cannot change the original."""
     return deepcopy(value) if isinstance(value, list | dict | set) else value
 
 
@@ -374,7 +369,6 @@ def _is_sequence(value: Any) -> bool:
 
 
 def _is_expression(value: Any) -> bool:
-    """Return whether a value is a SQLGlot expression."""
     return any(
         base.__module__.startswith("sqlglot") and base.__name__ in ("Expr", "Expression")
         for base in type(value).__mro__
@@ -390,9 +384,9 @@ def _size_of_method(
     if name == "expandtabs":
         return len(text) + text.count("\t") * max(8, *_numbers(args, named))
     if name == "replace" and len(args) >= 2:
-        return _size_replaced(text, args[0], args[1])
+        return _replaced_size(text, args[0], args[1])
     if name == "join" and args:
-        return _size_joined(args[0], len(text), budget)
+        return _joined_size(args[0], len(text), budget)
     for value in args:  # Methods that search and split.
         budget.measure(value)
     return len(text)
@@ -416,7 +410,7 @@ def _size_of_filter(
         lines = value.count("\n") + 1 if isinstance(value, str) else size
         return size + lines * max(width, 4)
     if name == "replace" and len(given) >= 3:
-        return _size_replaced(str(value), given[1], given[2])
+        return _replaced_size(str(value), given[1], given[2])
     if name == "join":
         between = given[1] if len(given) > 1 else named.get("d", "")
         return size + size * len(str(between))
@@ -432,30 +426,26 @@ def _numbers(given: Iterable[Any], named: Mapping[str, Any]) -> list[int]:
     return found or [0]
 
 
-def _size_replaced(text: str, old: Any, new: Any) -> int:
+def _replaced_size(text: str, old: Any, new: Any) -> int:
     old, new = str(old), str(new)
     return len(text) + (text.count(old) if old else len(text) + 1) * len(new)
 
 
-def _size_joined(items: Any, between: int, budget: _Budget) -> int:
+def _joined_size(items: Any, between: int, budget: _Budget) -> int:
     size = budget.measure(items)
     return size + (len(items) * between if isinstance(items, _SIZED) else 0)
 
 
 class _BoundedFormatter(SandboxedFormatter):
-    """Formatter of `str.format` with limited widths and results."""
-
     def __init__(self, sandbox: Sandbox) -> None:
         super().__init__(sandbox)
         self._budget = sandbox.budget
 
     def convert_field(self, value: Any, conversion: Any) -> Any:
-        """Convert a value by `!s`, `!r` or `!a`."""
         self._budget.measure(value)
         return Formatter.convert_field(self, value, conversion)
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        """Format a value, unless its width is too large."""
         if any(len(n) > 9 or int(n) > _WIDEST for n in _DIGITS.findall(format_spec)):
             raise LimitExceededError(f"a format is wider than {_WIDEST:,} characters")
         self._budget.measure(value)
@@ -471,9 +461,11 @@ def _bound_nodes(node: nodes.Node) -> None:
     for field in node.fields:
         value = getattr(node, field)
         if isinstance(value, nodes.Concat):
-            setattr(node, field, _concatenation(value))
+            setattr(node, field, _concatenation_filter(value))
         elif isinstance(value, list):
-            value[:] = [_concatenation(v) if isinstance(v, nodes.Concat) else v for v in value]
+            value[:] = [
+                _concatenation_filter(v) if isinstance(v, nodes.Concat) else v for v in value
+            ]
     if isinstance(node, nodes.For):
         data = sum(len(one.data) for one in node.find_all(nodes.TemplateData))
         units = nodes.Const(1 + data, lineno=node.lineno)
@@ -486,7 +478,7 @@ def _bound_nodes(node: nodes.Node) -> None:
         node.key = _measured(node.key)
 
 
-def _concatenation(node: nodes.Concat) -> nodes.Filter:
+def _concatenation_filter(node: nodes.Concat) -> nodes.Filter:
     parts = nodes.List(node.nodes, lineno=node.lineno)
     return nodes.Filter(parts, _CONCATENATED, [], [], None, None, lineno=node.lineno)
 

@@ -23,7 +23,7 @@ _TOKEN = re.compile(r"\s*([&|^()]|[^\s&|^()]+)")
 def select(
     models: Models, patterns: Sequence[str], changed: Changed | None = None
 ) -> set[ModelName]:
-    """Return the models that match any of the patterns; without patterns, all models.
+    """Return the models that match a pattern such as `marts.*`; without patterns, all models.
 
     A pattern is a name or a glob (`marts.*`), `tag:finance`, or `git:main` for differences from a
     branch; a `+` before it adds ancestors, a `+` after it descendants. `&`, `|`, `^` (all except)
@@ -43,13 +43,13 @@ def select(
     for pattern in patterns:
         negative = pattern[:1] in "-!"
         only_negative &= negative
-        found = _Expression(models, changed, pattern, pattern[negative:]).read()
+        found = _SelectionParser(models, changed, pattern, pattern[negative:]).read()
         (dropped if negative else chosen).update(found)
     return (set(models) if only_negative else chosen) - dropped
 
 
 def select_by_name(names: Iterable[ModelName], patterns: Sequence[str]) -> set[ModelName] | None:
-    """Select models by names and globs only; None if `select` is needed.
+    """Select models by names and globs only; return None if a pattern needs `select`.
 
     `select` is needed if a pattern has `+`, `tag:` or `git:`, combines sets, or matches nothing.
 
@@ -69,7 +69,7 @@ def select_by_name(names: Iterable[ModelName], patterns: Sequence[str]) -> set[M
 
 
 @dataclass(slots=True)
-class _Expression:
+class _SelectionParser:
     """Parser of one expression.
 
     `&` binds stronger than `|`; `^` and `+` bind to the next term.
@@ -85,10 +85,9 @@ class _Expression:
         self.tokens = _TOKEN.findall(self.text)[::-1]
 
     def read(self) -> set[ModelName]:
-        """Parse the expression; return at least one model."""
-        found = self._either()
+        found = self._parse_union()
         if self.tokens:
-            raise self._wrong(f"'{self.tokens[-1]}' is unexpected")
+            raise self._syntax_error(f"'{self.tokens[-1]}' is unexpected")
         if not found:
             raise UsageError(
                 f"no model matches '{self.written}'",
@@ -96,36 +95,38 @@ class _Expression:
             )
         return found
 
-    def _either(self) -> set[ModelName]:
-        found = self._both()
+    def _parse_union(self) -> set[ModelName]:
+        found = self._parse_intersection()
         while self._take("|"):
-            found = found | self._both()
+            found = found | self._parse_intersection()
         return found
 
-    def _both(self) -> set[ModelName]:
-        found = self._term()
+    def _parse_intersection(self) -> set[ModelName]:
+        found = self._parse_term()
         while self._take("&"):
-            found = found & self._term()
+            found = found & self._parse_term()
         return found
 
-    def _term(self) -> set[ModelName]:
+    def _parse_term(self) -> set[ModelName]:
         if self._take("^"):
-            return set(self.models) - self._term()
+            return set(self.models) - self._parse_term()
         up = self._next() == "+" and len(self.tokens) > 1 and self.tokens[-2] == "("
         if up:
             self.tokens.pop()
         if self._take("("):
-            found = self._either()
+            found = self._parse_union()
             if not self._take(")"):
-                raise self._wrong("a bracket is not closed")
-            return self._widened(found, up, self._take("+"))
+                raise self._syntax_error("a bracket is not closed")
+            return self._add_relatives(found, up, self._take("+"))
         word = self._next()
         if word is None or word in "&|)+":
-            raise self._wrong("a name is missing" if word is None else f"'{word}' has no name")
+            raise self._syntax_error(
+                "a name is missing" if word is None else f"'{word}' has no name"
+            )
         self.tokens.pop()
-        return self._widened(self._match(word.strip("+")), word[0] == "+", word[-1] == "+")
+        return self._add_relatives(self._match(word.strip("+")), word[0] == "+", word[-1] == "+")
 
-    def _widened(self, found: set[ModelName], up: bool, down: bool) -> set[ModelName]:
+    def _add_relatives(self, found: set[ModelName], up: bool, down: bool) -> set[ModelName]:
         above = ancestors(self.models, found) if up else set()
         below = descendants(self.models, found) if down else set()
         return found | above | below
@@ -133,7 +134,7 @@ class _Expression:
     def _match(self, text: str) -> set[ModelName]:
         what, colon, value = text.partition(":")
         if colon and what == "git":
-            return self._differing(value)
+            return self._changed_models(value)
         if colon and what == "tag":
             tag = value.lower()
             return {
@@ -144,9 +145,9 @@ class _Expression:
         pattern = text.lower()
         return {name for name in self.models if fnmatch.fnmatchcase(str(name), pattern)}
 
-    def _differing(self, branch: str) -> set[ModelName]:
+    def _changed_models(self, branch: str) -> set[ModelName]:
         if self.changed is None:
-            raise self._wrong("git: is not supported here")
+            raise self._syntax_error("git: is not supported here")
         files = set(self.changed(branch))
         return {
             name
@@ -163,7 +164,7 @@ class _Expression:
         self.tokens.pop()
         return True
 
-    def _wrong(self, why: str) -> UsageError:
+    def _syntax_error(self, why: str) -> UsageError:
         return UsageError(
             f"invalid selection '{self.written}': {why}",
             hint="combine names, globs, tag:x or git:branch, optionally with +, by &, |, ^ and ( )",
@@ -174,7 +175,7 @@ T = TypeVar("T")
 
 
 def find_model(models: Mapping[ModelName, T], text: str, default_namespace: str) -> ModelName:
-    """Return the name of a model that exists, else raise the error for an unknown model."""
+    """Parse a model's name, and check that the model exists."""
     name = ModelName.parse(text, default_namespace)
     if name not in models:
         raise no_model(name, models)
@@ -184,7 +185,7 @@ def find_model(models: Mapping[ModelName, T], text: str, default_namespace: str)
 def model_and_column(
     models: Container[ModelName], text: str, default_namespace: str
 ) -> tuple[ModelName, str | None]:
-    """Read `schema.model`, or `schema.model.column`; a model takes precedence over a column.
+    """Parse `schema.model` or `schema.model.column`; a model of that name takes precedence.
 
     >>> model_and_column({ModelName("a", "b")}, "a.b.c", "default")
     (ModelName(namespace='a', name='b'), 'c')
@@ -203,7 +204,7 @@ def model_and_column(
 
 
 def no_model(name: ModelName, models: Iterable[ModelName]) -> UsageError:
-    """Return the error for an unknown model."""
+    """Create the error for a model that does not exist, with the most similar name as hint."""
     close = closest(str(name), map(str, models))
     hint = f"did you mean '{close}'?" if close else "to list models, run: vde info"
     return UsageError(f"model '{name}' does not exist", hint=hint)

@@ -28,77 +28,79 @@ def to_bytes(value: object) -> bytes:
     try:
         return _ENCODER.encode(value)
     except OverflowError:
-        plain = msgspec.to_builtins(value, builtin_types=_TIMES, str_keys=False, enc_hook=_encoded)
-        return _ENCODER.encode(_marked(plain, (int,)))
+        plain = msgspec.to_builtins(
+            value, builtin_types=_TIMES, str_keys=False, enc_hook=_encode_hook
+        )
+        return _ENCODER.encode(_mark_values(plain, (int,)))
 
 
 def from_bytes(form: type[T], data: bytes) -> T:
-    """Read a value of a type from the output of `to_bytes`; ValueError if the data is damaged."""
+    """Read a value of type `form` that `to_bytes` wrote; damaged data raises a ValueError."""
     return cast(T, _decoder(cast(Any, form)).decode(data))
 
 
 def to_text(value: object) -> str:
     """Write a value as JSON."""
-    return msgspec.json.encode(value, enc_hook=_encoded).decode()
+    return msgspec.json.encode(value, enc_hook=_encode_hook).decode()
 
 
 def from_text(form: type[T], text: str) -> T:
-    """Read a value of a type from the output of `to_text`; ValueError if the data is damaged."""
+    """Read a value of type `form` that `to_text` wrote; damaged data raises a ValueError."""
     return cast(T, _text_decoder(cast(Any, form)).decode(text))
 
 
 def to_plain(value: object) -> Any:
-    """Convert a value to JSON's types."""
-    return msgspec.to_builtins(value, enc_hook=_encoded)
+    """Convert a value to JSON types: dictionaries, lists, texts, numbers."""
+    return msgspec.to_builtins(value, enc_hook=_encode_hook)
 
 
 def from_plain(form: type[T], data: object) -> T:
-    """Read a value of a type from the output of `to_plain`; ValueError for another form."""
+    """Read a value of type `form` from JSON types; other data raises a ValueError."""
     with _BUILDING:
-        return msgspec.convert(data, form, dec_hook=_decoded)
+        return msgspec.convert(data, form, dec_hook=_decode_hook)
 
 
 def field_types(form: type, *, without: str) -> dict[str, Any]:
-    """Return the types of a dataclass's fields by name, except the field `without`."""
+    """Return the types of a dataclass's fields by name, except for the field `without`."""
     return {name: kind for name, kind in get_type_hints(form).items() if name != without}
 
 
 def dump_tests(tests: Iterable[UnitTest]) -> bytes:
-    """Serialize unit tests."""
+    """Write unit tests as MessagePack."""
     plain = msgspec.to_builtins(
-        tuple(tests), builtin_types=_TIMES, str_keys=False, enc_hook=_encoded
+        tuple(tests), builtin_types=_TIMES, str_keys=False, enc_hook=_encode_hook
     )
     # Rows have values of any type, so the types of their times are marked.
-    return _ENCODER.encode(_marked(plain, _MARKED))
+    return _ENCODER.encode(_mark_values(plain, _MARKED_TYPES))
 
 
 def load_tests(data: bytes) -> tuple[UnitTest, ...]:
-    """Read the output of `dump_tests`."""
-    plain = msgspec.msgpack.decode(data, ext_hook=_unmarked)
-    return msgspec.convert(plain, tuple[UnitTest, ...], builtin_types=_TIMES, dec_hook=_decoded)
+    """Read unit tests that `dump_tests` wrote."""
+    plain = msgspec.msgpack.decode(data, ext_hook=_unmark_value)
+    return msgspec.convert(plain, tuple[UnitTest, ...], builtin_types=_TIMES, dec_hook=_decode_hook)
 
 
 _TIMES = (bytes, datetime, date)
-_MARKED = (int, datetime, date)
+_MARKED_TYPES = (int, datetime, date)
 """Types of values in rows that MessagePack does not support, or only in some sizes."""
 
 
-def _marked(value: Any, types: tuple[type, ...]) -> Any:
+def _mark_values(value: Any, types: tuple[type, ...]) -> Any:
     if isinstance(value, list | tuple):
-        return [_marked(item, types) for item in value]
+        return [_mark_values(item, types) for item in value]
     if isinstance(value, dict):
-        return {_marked(key, types): _marked(item, types) for key, item in value.items()}
+        return {_mark_values(key, types): _mark_values(item, types) for key, item in value.items()}
     if type(value) not in types or (type(value) is int and value.bit_length() < 64):
         return value
-    return msgspec.msgpack.Ext(_MARKED.index(type(value)), str(value).encode())
+    return msgspec.msgpack.Ext(_MARKED_TYPES.index(type(value)), str(value).encode())
 
 
-def _unmarked(code: int, text: memoryview) -> Any:
-    form: Any = _MARKED[code]
+def _unmark_value(code: int, text: memoryview) -> Any:
+    form: Any = _MARKED_TYPES[code]
     return getattr(form, "fromisoformat", form)(str(text, "ascii"))
 
 
-def _encoded(value: Any) -> str:
+def _encode_hook(value: Any) -> str:
     if isinstance(value, PurePath):
         return value.as_posix()
     if isinstance(value, str):  # a Hint is stored as its text
@@ -106,7 +108,7 @@ def _encoded(value: Any) -> str:
     raise NotImplementedError(f"{type(value).__name__} has no stored form")
 
 
-def _decoded(form: type, data: Any) -> Any:
+def _decode_hook(form: type, data: Any) -> Any:
     if form is Path:
         return _path(data)
     if form is object:
@@ -120,7 +122,7 @@ def _decoded(form: type, data: Any) -> Any:
 
 
 _path = lru_cache(4096)(Path)
-_ENCODER = msgspec.msgpack.Encoder(enc_hook=_encoded)
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=_encode_hook)
 
 
 _BUILDING = threading.RLock()
@@ -132,10 +134,10 @@ complete: another thread that uses the incomplete entry crashes the process.
 @cache
 def _text_decoder(form: Any) -> msgspec.json.Decoder[Any]:
     with _BUILDING:
-        return msgspec.json.Decoder(form, dec_hook=_decoded)
+        return msgspec.json.Decoder(form, dec_hook=_decode_hook)
 
 
 @cache
 def _decoder(form: Any) -> msgspec.msgpack.Decoder[Any]:
     with _BUILDING:
-        return msgspec.msgpack.Decoder(form, dec_hook=_decoded, ext_hook=_unmarked)
+        return msgspec.msgpack.Decoder(form, dec_hook=_decode_hook, ext_hook=_unmark_value)

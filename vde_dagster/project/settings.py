@@ -64,7 +64,7 @@ class SparkSettings:
     warm_up: bool = True
 
     def meaning(self) -> tuple[tuple[str, str], ...]:
-        """Return the settings that may affect the meaning of a query, sorted."""
+        """Return the settings that can change a query's result, such as the time zone; sorted."""
         return tuple(
             (key, expand_secrets(value))
             for key, value in sorted(self.config.items())
@@ -143,17 +143,17 @@ class CostSettings:
 
     @property
     def known(self) -> bool:
-        """Whether any price is not zero."""
+        """Whether any price is set."""
         return bool(self.core_hour or self.terabyte)
 
     def price(self, work: Work) -> float:
-        """Return the price of work, from its task time and the bytes that it read and wrote."""
+        """Return the price of some work: core-hours, and terabytes read and written."""
         core_seconds = work.task_seconds + work.untold_seconds * self.cores
         moved = work.bytes + work.bytes_read
         return core_seconds / 3600 * self.core_hour + moved / 1e12 * self.terabyte
 
     def text(self, amount: float) -> str:
-        """Format an amount of money with its currency."""
+        """Write an amount with its currency: `0.12 EUR`."""
         return f"{amount:,.{2 if amount >= 0.1 or not amount else 4}f} {self.currency}"
 
 
@@ -181,7 +181,7 @@ class LayoutOptions:
 
 @dataclass(frozen=True, slots=True)
 class PluginSettings:
-    """Settings of a plug-in: a subclass has the keys of its table, `[tool.vde.<name>]`, as fields.
+    """Base class of a plug-in's settings; a subclass has the keys of `[tool.vde.<name>]` as fields.
 
     A field without `repr` is a secret: messages do not contain its value.
     """
@@ -189,11 +189,11 @@ class PluginSettings:
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
 
     def mistakes(self) -> Iterable[tuple[str, str, str]]:
-        """Return errors that types do not cover, as (key, error, hint)."""
+        """Return errors in the values that types do not express, as (key, error, hint)."""
         return ()
 
     def catalog_key(self) -> str | None:
-        """Return the key that selects the plug-in's catalog, or None if that key is not set."""
+        """Return the key that selects the plug-in's catalog; None if it is not set."""
         return None
 
 
@@ -223,7 +223,7 @@ class RestSettings:
     properties: dict[str, str] = field(default_factory=dict, repr=False)
 
     def resolved(self) -> RestSettings:
-        """Return the settings with secrets filled in."""
+        """Return the settings with `${NAME}` replaced by environment variables."""
         return replace(
             self,
             token=expand_secrets(self.token, "token"),
@@ -385,17 +385,17 @@ class Settings:
 
     @property
     def identity(self) -> ProjectIdentity:
-        """Identity of the project in a state store."""
+        """The project's id and name, which the state store compares with its owner."""
         return ProjectIdentity(self.id, self.name, self.named)
 
     @property
     def work_dir(self) -> Path:
-        """Folder for all files that the package writes by default, `<root>/.vde`."""
+        """The folder `.vde` of the project, for the cache and other generated files."""
         return self.root / ".vde"
 
     @property
     def resolved_state_url(self) -> str:
-        """URL of the state database, with environment variables replaced."""
+        """URL of the state database, with `${NAME}` replaced; by default SQLite in `.vde`."""
         if self.state_url is None:
             return f"sqlite:///{self.work_dir / 'vde.db'}"
         return expand_secrets(self.state_url)
@@ -417,25 +417,25 @@ class Settings:
         return {**self.view_catalogs, **trino}
 
     def time_to_live(self, environment: str) -> timedelta | None:
-        """Return the lifetime of an environment after its last change; None for unlimited."""
+        """Return the time after which an unchanged environment expires; None for never."""
         if self.environment_ttl_days == 0 or environment in self.pinned_environments:
             return None
         return timedelta(days=self.environment_ttl_days)
 
     def is_protected(self, environment: str) -> bool:
-        """Return whether an environment matches `protected`."""
+        """Return whether an environment matches the setting `protected`."""
         return any(fnmatchcase(environment, pattern) for pattern in self.protected)
 
     @property
     def start_time(self) -> datetime | None:
-        """First instant (UTC) of `start`."""
+        """Midnight (UTC) of the setting `start`."""
         start = self.start
         return None if start is None else datetime.combine(start, time(), tzinfo=timezone.utc)
 
     def schedule(
         self, cron: str = "", zone: str = "", *, at_least: str = ""
     ) -> tuple[str, str | None]:
-        """Return a model's cron (five fields) and its IANA time zone, by default the project's.
+        """Return a cron (five fields) and its IANA time zone; empty arguments mean the project's.
 
         Args:
             at_least: Cron to use instead of the default cron if the default ticks less often.
@@ -444,12 +444,12 @@ class Settings:
             ValueError: The text is not a cron expression; the message has the reason.
             LookupError: The time zone is unknown; the message suggests a similar one.
         """
-        from vde_dagster.base.cron import normalise_cron, shortest_gap
+        from vde_dagster.base.cron import normalise_cron, shortest_gap_seconds
         from vde_dagster.base.times import zone_name
 
         found = normalise_cron(cron or self.cron)
         if at_least and not cron:
-            found = min(found, at_least, key=shortest_gap)
+            found = min(found, at_least, key=shortest_gap_seconds)
         zone = zone or self.cron_tz or ""
         return found, zone_name(zone) if zone else None
 
@@ -459,12 +459,12 @@ NOT_SET = ("root", "plugins", "config_file", "config_warnings", "named")
 
 
 def set_in_environment() -> bool:
-    """Return whether any setting comes from an environment variable."""
+    """Return whether an environment variable `VDE_…` sets any setting."""
     return any(name.upper().startswith(ENV_PREFIX) for name in os.environ)
 
 
 def expand_secrets(value: T, name: str = "") -> T:
-    """Replace `${NAME}` in texts, also within tables and lists, with environment variables.
+    """Replace `${NAME}` in texts, lists and tables by the values of environment variables.
 
     `name` is the value's key.
 
@@ -474,7 +474,7 @@ def expand_secrets(value: T, name: str = "") -> T:
     # Messages omit values of secret keys, both parts of credentials, and passwords of URLs.
     found: Any = value
     if isinstance(value, str):
-        found = re.sub(r"\$\{(\w+)\}", _variable, value)
+        found = re.sub(r"\$\{(\w+)\}", _read_variable, value)
         if names_secret(name):
             parts = found.split(":") if "credential" in name else ()
             for part in (found, *parts):
@@ -488,7 +488,7 @@ def expand_secrets(value: T, name: str = "") -> T:
     return cast("T", found)
 
 
-def _variable(match: re.Match[str]) -> str:
+def _read_variable(match: re.Match[str]) -> str:
     name = match.group(1)
     if name not in os.environ:
         raise ProjectError(
@@ -500,7 +500,7 @@ def _variable(match: re.Match[str]) -> str:
 
 
 def remember_secrets(value: Any, name: str = "") -> None:
-    """Register the secrets in settings, so that messages mask them.
+    """Record the secrets in settings, so that messages show `***` instead.
 
     Secrets are the values of `${NAME}`, values whose key suggests a secret, and passwords in URLs.
     `value` is the settings or a part of them, and `name` is the key of this part.
@@ -526,7 +526,7 @@ def remember_secrets(value: Any, name: str = "") -> None:
 
 @dataclass(frozen=True, slots=True)
 class ProjectIdentity:
-    """Identity of a project in a state store.
+    """The id and the name by which a state store recognizes its project.
 
     Args:
         id: The setting `id`, which `vde init` writes; empty if not set.
@@ -539,11 +539,11 @@ class ProjectIdentity:
 
     @property
     def certain(self) -> bool:
-        """Whether the identity is the same in every checkout."""
+        """Whether every checkout of the project has the same id or name."""
         return bool(self.id) or self.named
 
     def is_other(self, owner: ProjectIdentity) -> bool:
-        """Return whether this is certainly another project than the owner of a state store."""
+        """Return whether a state store certainly belongs to another project."""
         # A project may get its id later, so a missing id proves nothing.
         # The name of a folder proves nothing, either.
         if self.id and owner.id:
@@ -551,7 +551,7 @@ class ProjectIdentity:
         return owner.certain and self.name != owner.name
 
     def may_be_other(self, owner: ProjectIdentity) -> bool:
-        """Return whether this may be another project than the owner of a state store.
+        """Return whether a state store may belong to another project.
 
         This is true if the names differ, and equal ids do not prove that the project is the same.
         """
@@ -559,7 +559,7 @@ class ProjectIdentity:
         return not same and self.name != owner.name
 
     def or_known(self, owner: ProjectIdentity) -> ProjectIdentity:
-        """Return this identity, with missing parts taken from the identity of the state's owner."""
+        """Return this identity; parts that are not set come from the state store's owner."""
         name = self.name if self.named else owner.name
         return ProjectIdentity(self.id or owner.id, name, self.named or owner.named)
 
@@ -573,7 +573,7 @@ PYPROJECT = Path("pyproject.toml")
 
 @dataclass(frozen=True, slots=True)
 class SettingPlaces:
-    """Finds the places of settings.
+    """Finds the line of a setting in its file, for errors.
 
     Args:
         text: Text of `pyproject.toml`.
@@ -584,11 +584,11 @@ class SettingPlaces:
     taken: Mapping[str, SourceLocation] = field(default_factory=dict)
 
     def problem(self, key: str, message: str, hint: str) -> ProjectError:
-        """Return an error with the place of a setting, given by its dotted name."""
+        """Create an error at the line of a setting, such as `spark.master`."""
         return ProjectError(message, hint=hint, location=self.find(key))
 
     def find(self, key: str) -> SourceLocation:
-        """Return the place of a setting, found by a text search."""
+        """Return the line of a setting, found by a search in the text of `pyproject.toml`."""
         if key in self.taken:
             return self.taken[key]
         section = ""

@@ -12,7 +12,7 @@ from vde_dagster.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class TableNames:
-    """Mapping of table names in files to model names, and back for tables of other catalogs.
+    """Resolves names of tables in a project's files to names of models.
 
     A model's name has two parts. For another catalog, the namespace joins catalog and schema:
     `crm__sales.orders` is `crm.sales.orders`. Such a name may be a model or an external table.
@@ -33,14 +33,14 @@ class TableNames:
     used: set[str] = field(default_factory=set, compare=False, repr=False)
 
     def read(self, text: str) -> ModelName:
-        """Read a name as written: `name`, `schema.name` or `catalog.schema.name`."""
+        """Parse a name as written in a file: `name`, `schema.name` or `catalog.schema.name`."""
         parts = ModelName.split(text)
         if len(parts) == 3:
             return self.model_name(parts)
         return ModelName.parse(text, self.default_namespace)
 
     def model_name(self, parts: Sequence[str]) -> ModelName:
-        """Return the model name for a table's name.
+        """Return the model's name for the parts of a table's name.
 
         Raises:
             UsageError: The name is invalid, or in an unknown catalog.
@@ -65,17 +65,17 @@ class TableNames:
             )
         if not catalog or catalog.lower() == self.catalog.lower():
             return name
-        return ModelName(_prefix(catalog) + name.namespace, name.name)
+        return ModelName(_namespace_prefix(catalog) + name.namespace, name.name)
 
     def model_name_or_none(self, parts: Sequence[str]) -> ModelName | None:
-        """Return the model name for a table's name, or None if it is invalid."""
+        """Return the model's name for the parts of a table's name, or None if they are invalid."""
         try:
             return self.model_name(parts)
         except UsageError:
             return None
 
     def in_own_catalog(self, parts: Sequence[str]) -> str | None:
-        """Return a table's quoted name in Spark if the table is in the project's own catalog.
+        """Return a quoted name for Spark, if a three-part name is in the project's own catalog.
 
         Return None for a table in another catalog, and for a name that has not three parts.
         """
@@ -87,14 +87,14 @@ class TableNames:
         return quote(self.catalog, *parts[1:])
 
     def foreign_table(self, name: ModelName) -> tuple[str, str, str] | None:
-        """Return catalog, schema and name of a table of another catalog; None for other tables."""
+        """Return (catalog, schema, name) of a table in another catalog; None for other tables."""
         for catalog in self.catalogs.values():
-            prefix = _prefix(catalog)
+            prefix = _namespace_prefix(catalog)
             own = not catalog or catalog.lower() == self.catalog.lower()
             if not own and name.namespace.startswith(prefix):
                 return catalog, name.namespace.removeprefix(prefix), name.name
         return None
 
 
-def _prefix(catalog: str) -> str:
+def _namespace_prefix(catalog: str) -> str:
     return re.sub(r"\W", "_", catalog.lower()) + "__"

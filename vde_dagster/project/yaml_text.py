@@ -31,24 +31,24 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True)
 class YamlDocument:
-    """A parsed YAML file; `lines` has the line (1-based) of every value, by key path."""
+    """A parsed YAML file, with the line (from 1) of every value by its path of keys."""
 
     path: Path
     value: Any
     lines: dict[KeyPath, int]
 
     def location(self, keys: KeyPath) -> SourceLocation:
-        """Return the place of a value, or of the nearest enclosing value."""
+        """Return the line of a value, or of the nearest value around it that has a line."""
         while keys and keys not in self.lines:
             keys = keys[:-1]
         return SourceLocation(self.path, self.lines.get(keys, 1))
 
     def error(self, keys: KeyPath, message: str, hint: str | None = None) -> ProjectError:
-        """Return an error with the place of a value."""
+        """Create an error at the line of a value."""
         return ProjectError(message, hint=hint, location=self.location(keys))
 
     def read(self, keys: KeyPath, value: Any, as_: type[Read], what: str, see: str) -> Read:
-        """Return a value as a `msgspec.Struct`.
+        """Convert a value to a `msgspec.Struct`, and report invalid parts at their lines.
 
         Args:
             keys: Key path of the value.
@@ -73,14 +73,14 @@ class YamlDocument:
 
 
 def load_yaml(path: Path, text: str) -> YamlDocument:
-    """Parse a YAML file."""
+    """Parse a YAML file, and record the line of every value."""
     try:
         loader = _Loader(text)
         try:
             node = loader.get_single_node()
             lines: dict[KeyPath, int] = {}
             if node is not None:
-                _note_lines(node, (), lines, path)
+                _collect_lines(node, (), lines, path)
             value = None if node is None else loader.construct_document(node)
         finally:
             loader.dispose()
@@ -104,7 +104,7 @@ def load_yaml(path: Path, text: str) -> YamlDocument:
     return YamlDocument(path, value, lines)
 
 
-def _note_lines(node: Any, keys: KeyPath, lines: dict[KeyPath, int], path: Path) -> None:
+def _collect_lines(node: Any, keys: KeyPath, lines: dict[KeyPath, int], path: Path) -> None:
     lines.setdefault(keys, node.start_mark.line + 1)
     if len(lines) > _MOST_VALUES:
         # A few lines of nested aliases can expand to a billion values.
@@ -123,10 +123,10 @@ def _note_lines(node: Any, keys: KeyPath, lines: dict[KeyPath, int], path: Path)
                     location=SourceLocation(path, key.start_mark.line + 1),
                 )
             lines[below] = key.start_mark.line + 1
-            _note_lines(child, below, lines, path)
+            _collect_lines(child, below, lines, path)
     elif isinstance(node, yaml.SequenceNode):
         for index, child in enumerate(node.value):
-            _note_lines(child, (*keys, index), lines, path)
+            _collect_lines(child, (*keys, index), lines, path)
 
 
 _SIGNS = ("{{", "{%", "{#")

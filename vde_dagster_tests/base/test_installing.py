@@ -47,7 +47,7 @@ def test_an_extra_is_named_as_the_package_was_installed(
 def test_the_command_installs_into_the_running_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(installing, "_origin", lambda: ("vde-dagster", None))
+    monkeypatch.setattr(installing, "_read_origin", lambda: ("vde-dagster", None))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     python, found = sys.executable, "'vde-dagster[sign]'"
@@ -73,7 +73,7 @@ def test_the_command_installs_into_the_running_environment(
 def test_environments_of_uvx_and_pipx_have_commands_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(installing, "_origin", lambda: ("vde-dagster", None))
+    monkeypatch.setattr(installing, "_read_origin", lambda: ("vde-dagster", None))
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "archive-v0" / "Xy12"))
     assert how_to_install("serve") == "run uvx --from 'vde-dagster[serve]' vde …"
     pipx = tmp_path / "venvs" / "vde-dagster"
@@ -87,7 +87,7 @@ def test_environments_of_uvx_and_pipx_have_commands_of_their_own(
 def test_the_slim_distribution_names_itself_and_the_one_with_spark(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(installing, "_origin", lambda: ("vde-dagster-slim", None))
+    monkeypatch.setattr(installing, "_read_origin", lambda: ("vde-dagster-slim", None))
     assert how_to_install("editor").endswith(" install 'vde-dagster-slim[editor]'")
     hint = how_to_install()
     assert hint.startswith("vde-dagster-slim leaves out Spark and Dagster; run ")

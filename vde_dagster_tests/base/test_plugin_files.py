@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.base import plugins
-from vde_dagster.base.plugins import Plugin, plugin_files
+from vde_dagster.base.plugins import Plugin, loaded_plugin_files
 
 PACKAGE = "vde_plugin_of_this_test"
 
@@ -26,11 +26,11 @@ def test_a_module_that_a_plug_in_imports_later_is_among_its_files(
     plugin = Plugin("macros", "first", "toy", "1.0", entry, "METADATA")
 
     entry.load()
-    assert str(folder / "first.py") not in plugin_files(), "no seam imported the plug-in yet"
+    assert str(folder / "first.py") not in loaded_plugin_files(), "no seam imported the plug-in yet"
     monkeypatch.setattr(plugins, "_imported", [plugin])
     first = {str(folder / "__init__.py"), str(folder / "first.py"), "METADATA"}
-    assert plugin_files() == first
+    assert loaded_plugin_files() == first
     importlib.import_module("colorsys")
-    assert plugin_files() == first
+    assert loaded_plugin_files() == first
     importlib.import_module(f"{PACKAGE}.later")
-    assert plugin_files() == {*first, str(folder / "later.py")}
+    assert loaded_plugin_files() == {*first, str(folder / "later.py")}

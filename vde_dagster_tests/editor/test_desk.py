@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vde_dagster.programs.editor.desk import Desk
 from vde_dagster.programs.editor.lenses import lenses
+from vde_dagster.programs.editor.session import EditorSession
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder, copied_project
 
@@ -32,54 +32,54 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def desk(published: Path) -> Iterator[Desk]:
-    desk = Desk(published)
-    yield desk
-    desk.close()
+def session(published: Path) -> Iterator[EditorSession]:
+    session = EditorSession(published)
+    yield session
+    session.close()
 
 
-def edited(desk: Desk, path: str, old: str, new: str) -> None:
-    text = (desk.root / path).read_text()
+def edited(session: EditorSession, path: str, old: str, new: str) -> None:
+    text = (session.root / path).read_text()
     assert old in text
-    desk.change(path, text.replace(old, new))
+    session.set_text(path, text.replace(old, new))
 
 
-def lens(desk: Desk, path: str) -> str:
-    (found,) = lenses(desk.read(), desk.outlook(), path)
+def lens(session: EditorSession, path: str) -> str:
+    (found,) = lenses(session.read(), session.preview_plan(), path)
     return found.text
 
 
-def test_a_model_that_production_shows_as_it_is(desk: Desk) -> None:
-    assert lens(desk, CUSTOMERS) == "as in prod"
+def test_a_model_that_production_shows_as_it_is(session: EditorSession) -> None:
+    assert lens(session, CUSTOMERS) == "as in prod"
 
 
-def test_a_remark_changes_nothing(desk: Desk) -> None:
-    edited(desk, CUSTOMERS, "SELECT customer", "/* who */ SELECT customer")
-    assert lens(desk, CUSTOMERS) == "as in prod"
+def test_a_remark_changes_nothing(session: EditorSession) -> None:
+    edited(session, CUSTOMERS, "SELECT customer", "/* who */ SELECT customer")
+    assert lens(session, CUSTOMERS) == "as in prod"
 
 
-def test_a_description_is_metadata(desk: Desk) -> None:
-    edited(desk, CUSTOMERS, "One row per customer", "A row per customer")
-    assert lens(desk, CUSTOMERS).startswith("metadata only: nothing is computed")
+def test_a_description_is_metadata(session: EditorSession) -> None:
+    edited(session, CUSTOMERS, "One row per customer", "A row per customer")
+    assert lens(session, CUSTOMERS).startswith("metadata only: nothing is computed")
 
 
-def test_a_column_more_computes_its_own_table_alone(desk: Desk) -> None:
-    edited(desk, CUSTOMERS, "AS revenue", "AS revenue, count(*) AS orders")
-    said = lens(desk, CUSTOMERS)
+def test_a_column_more_computes_its_own_table_alone(session: EditorSession) -> None:
+    edited(session, CUSTOMERS, "AS revenue", "AS revenue, count(*) AS orders")
+    said = lens(session, CUSTOMERS)
     assert "orders" in said
     assert "whole table" in said
     assert "1 downstream model unchanged" in said
 
 
-def test_another_value_computes_what_reads_it(desk: Desk) -> None:
-    edited(desk, CUSTOMERS, "sum(amount)", "max(amount)")
-    said = lens(desk, CUSTOMERS)
+def test_another_value_computes_what_reads_it(session: EditorSession) -> None:
+    edited(session, CUSTOMERS, "sum(amount)", "max(amount)")
+    said = lens(session, CUSTOMERS)
     assert "1 downstream model computed: marts.top" in said
 
 
-def test_a_column_that_goes_breaks_its_readers(desk: Desk) -> None:
-    edited(desk, TOP, ", rank() OVER (ORDER BY revenue DESC) AS place", "")
-    (found,) = lenses(desk.read(), desk.outlook(), TOP)
+def test_a_column_that_goes_breaks_its_readers(session: EditorSession) -> None:
+    edited(session, TOP, ", rank() OVER (ORDER BY revenue DESC) AS place", "")
+    (found,) = lenses(session.read(), session.preview_plan(), TOP)
     assert found.breaks
     assert found.text.startswith("breaks marts.top.place is removed")
 
@@ -94,28 +94,28 @@ def test_a_column_that_goes_breaks_its_readers(desk: Desk) -> None:
         ("SELECT customer FROM marts.customers", "nothing is computed"),  # Its table is there.
     ],
 )
-def test_a_new_model_says_so(desk: Desk, query: str, said: str) -> None:
+def test_a_new_model_says_so(session: EditorSession, query: str, said: str) -> None:
     path = "models/marts/new.sql"
-    (desk.root / path).write_text("")
+    (session.root / path).write_text("")
     try:
-        desk.change(path, f"MODEL (name marts.new, kind FULL); {query}")
-        assert lens(desk, path) == f"new: {said}"
+        session.set_text(path, f"MODEL (name marts.new, kind FULL); {query}")
+        assert lens(session, path) == f"new: {said}"
     finally:
-        (desk.root / path).unlink()
+        (session.root / path).unlink()
 
 
-def test_there_is_no_plan_of_mistakes(desk: Desk) -> None:
-    edited(desk, CUSTOMERS, "sum(amount)", "sum(amont)")
-    assert lens(desk, TOP) == "no plan: the project has mistakes"
+def test_there_is_no_plan_of_mistakes(session: EditorSession) -> None:
+    edited(session, CUSTOMERS, "sum(amount)", "sum(amont)")
+    assert lens(session, TOP) == "no plan: the project has mistakes"
 
 
 def test_while_a_text_cannot_be_read_its_models_are_those_of_the_last_that_could(
-    desk: Desk,
+    session: EditorSession,
 ) -> None:
-    edited(desk, STAGING, "customer, amount", "customer, amount, status")
-    before = desk.read()
-    edited(desk, STAGING, "customer, amount", "customer, (amount, status")
-    reading = desk.read()
+    edited(session, STAGING, "customer, amount", "customer, amount, status")
+    before = session.read()
+    edited(session, STAGING, "customer, amount", "customer, (amount, status")
+    reading = session.read()
     assert reading.broken == {STAGING}
     (mistake,) = reading.mistakes
     assert mistake.location is not None
@@ -155,24 +155,24 @@ def test_after_any_edits_mistakes_are_those_of_a_fresh_load_of_the_same_texts(
 ) -> None:
     root = tmp_path_factory.mktemp("edits")
     ProjectFolder(root, SHOP)
-    desk = Desk(root)
+    session = EditorSession(root)
     texts = {path: (root / path).read_text() for path in (STAGING, CUSTOMERS, TOP, DAILY)}
     for path, (old, new), how in edits:
         if how == "close":
-            desk.change(path, None)
+            session.set_text(path, None)
             texts[path] = (root / path).read_text()
         else:
             texts[path] = texts[path].replace(old, new, 1)
-            desk.change(path, texts[path])
+            session.set_text(path, texts[path])
         if how == "save":
             (root / path).write_text(texts[path])
-        desk.read()
-    reading = desk.read()
+        session.read()
+    reading = session.read()
     fresh_root = tmp_path_factory.mktemp("fresh")
     shutil.copytree(root, fresh_root, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".vde"))
     for path, text in texts.items():
         (fresh_root / path).write_text(text)
-    fresh = Desk(fresh_root).read()
+    fresh = EditorSession(fresh_root).read()
     said = {str(mistake) for mistake in reading.mistakes}
     assert said >= {str(m) for m in fresh.project.problems}
     if not reading.broken:
@@ -189,12 +189,12 @@ def test_dashboards_that_read_what_breaks_are_named(published: Path, tmp_path: P
         "- {name: Everything, url: 'https://example.com', reads: [marts.customers]}\n"
         "- {name: Other, reads: [marts.customers.customer]}\n"
     )
-    desk = Desk(root)
+    session = EditorSession(root)
     ranked = "customer, revenue, rank() OVER (ORDER BY revenue DESC)"
-    edited(desk, TOP, ranked, "customer, rank() OVER (ORDER BY customer)")
-    edited(desk, CUSTOMERS, "sum(amount) AS revenue", "sum(amount) + 1 AS takings")
-    told = lens(desk, CUSTOMERS)
+    edited(session, TOP, ranked, "customer, rank() OVER (ORDER BY customer)")
+    edited(session, CUSTOMERS, "sum(amount) AS revenue", "sum(amount) + 1 AS takings")
+    told = lens(session, CUSTOMERS)
     assert "breaks marts.customers.revenue is removed; read by" in told
     assert "the dashboard Sales, the dashboard Everything" in told
     assert "Other" not in told
-    desk.close()
+    session.close()

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import UsageError
-from vde_dagster.programs.editor.desk import Desk
 from vde_dagster.programs.editor.lenses import lenses
-from vde_dagster.programs.editor.navigation import references, rename
+from vde_dagster.programs.editor.navigation import find_references, rename_symbol
+from vde_dagster.programs.editor.session import EditorSession
 from vde_dagster.sql.edits import apply_edits
 from vde_dagster_tests.cli.conftest import Vde, vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
@@ -118,23 +118,23 @@ READERS: dict[str, dict[str, str]] = {
 }
 
 
-def place_of(desk: Desk, path: str, text: str) -> tuple[str, int]:
+def place_of(session: EditorSession, path: str, text: str) -> tuple[str, int]:
     """The offset of the last letter of a text that stands once in a file."""
-    written = desk.read().text(path)
+    written = session.read().text(path)
     assert written.count(text) == 1, path
     return path, written.index(text) + len(text) - 1
 
 
 def renamed(root: Path, path: str, text: str, new: str) -> dict[str, str]:
     """Rename what stands at a text; write and return the files as they are then."""
-    desk = Desk(root)
-    place = place_of(desk, path, text)
-    symbols = desk.symbols()
-    edits = rename(desk, symbols, *place, new)
+    session = EditorSession(root)
+    place = place_of(session, path, text)
+    symbols = session.symbols()
+    edits = rename_symbol(session, symbols, *place, new)
     after = {file: apply_edits(symbols.reading.text(file), edits[file]) for file in edits}
     for file, changed in after.items():
         (root / file).write_text(changed)
-    desk.close()
+    session.close()
     return after
 
 
@@ -144,17 +144,17 @@ def test_a_column_is_renamed_in_every_file_that_reads_it(tmp_path: Path, reader:
         pytest.importorskip("metricflow")
     root = tmp_path / "shop"
     ProjectFolder(root, {**SHOP, **READERS[reader]})
-    before = [str(one) for one in Desk(root).read().problems]
+    before = [str(one) for one in EditorSession(root).read().problems]
     assert before == []
     after = renamed(root, CUSTOMERS, "AS revenue", "takings")
     assert set(READERS[reader]) - {"audits/positive.sql"} <= set(after)
     for file in READERS[reader]:
         assert "takings" in after.get(file, "takings")
-    assert [str(one) for one in Desk(root).read().problems] == before
+    assert [str(one) for one in EditorSession(root).read().problems] == before
     # From the reader's own word the way back is the same.
     file, text = next((f, t) for f, t in after.items() if f in READERS[reader])
-    desk = Desk(root)
-    back = rename(desk, desk.symbols(), file, text.index("takings") + 1, "revenue")
+    session = EditorSession(root)
+    back = rename_symbol(session, session.symbols(), file, text.index("takings") + 1, "revenue")
     assert set(back) == set(after)
 
 
@@ -180,9 +180,9 @@ def test_a_model_is_renamed_in_the_files_that_read_it(tmp_path: Path) -> None:
     files = {path: text for name, each in READERS.items() for path, text in each.items()}
     files[CUSTOMERS] = READERS["audits"][CUSTOMERS]
     ProjectFolder(root, {**SHOP, **files})
-    assert [str(one) for one in Desk(root).read().problems] == []
+    assert [str(one) for one in EditorSession(root).read().problems] == []
     renamed(root, CUSTOMERS, "marts.customers", "clients")
-    assert [str(one) for one in Desk(root).read().problems] == []
+    assert [str(one) for one in EditorSession(root).read().problems] == []
 
 
 REFUSED = {
@@ -267,7 +267,7 @@ def test_a_rename_that_cannot_be_proved_names_the_place(tmp_path: Path, case: st
         pytest.importorskip("metricflow")
     root = tmp_path / "shop"
     ProjectFolder(root, {**SHOP, **files})
-    assert [str(one) for one in Desk(root).read().problems] == []
+    assert [str(one) for one in EditorSession(root).read().problems] == []
     with pytest.raises(UsageError, match=place) as refused:
         renamed(root, CUSTOMERS, "AS revenue", new)
     assert "by hand" in (refused.value.hint or "")
@@ -304,7 +304,9 @@ def test_a_reader_of_a_column_that_is_not_there_has_a_diagnostic(tmp_path: Path,
     top = root / "models/marts/top.sql"
     top.write_text(top.read_text().replace("revenue", "income"))
     said = {
-        str(one.location).partition(":")[0] for one in Desk(root).read().problems if one.location
+        str(one.location).partition(":")[0]
+        for one in EditorSession(root).read().problems
+        if one.location
     }
     assert said == set(files)
     linted = vde("lint", "--project", root, "--json")
@@ -344,11 +346,11 @@ STARS = {
 def test_stars_are_looked_through_from_every_place(tmp_path: Path) -> None:
     root = tmp_path / "stars"
     ProjectFolder(root, STARS)
-    desk = Desk(root)
-    symbols = desk.symbols()
+    session = EditorSession(root)
+    symbols = session.symbols()
     places = [(path, text.index("price") + 1) for path, text in STARS.items() if "price" in text]
     places.append(("models/read.sql", STARS["models/read.sql"].rindex("price") + 1))
-    found = [references(symbols, *place) for place in places]
+    found = [find_references(symbols, *place) for place in places]
     assert all(one == found[0] for one in found)
     assert [span.path for span in found[0]] == [
         "models/base.sql",
@@ -357,7 +359,7 @@ def test_stars_are_looked_through_from_every_place(tmp_path: Path) -> None:
         "models/read.sql",
     ]
     for place in places:
-        edits = rename(desk, symbols, *place, "cost")
+        edits = rename_symbol(session, symbols, *place, "cost")
         assert set(edits) == {"models/base.sql", "models/other.sql", "models/read.sql"}
         read = apply_edits(symbols.reading.text("models/read.sql"), edits["models/read.sql"])
         assert read.strip() == STARS["models/read.sql"].replace("price", "cost")
@@ -378,32 +380,32 @@ def test_the_lens_of_an_added_audit_counts_it(tmp_path: Path) -> None:
     ProjectFolder(root, SHOP)
     with open_fake(root) as workspace:
         workspace.apply(workspace.plan("prod"))
-    desk = Desk(root)
-    text = desk.read().text("models/marts/top.sql")
-    desk.change(
+    session = EditorSession(root)
+    text = session.read().text("models/marts/top.sql")
+    session.set_text(
         "models/marts/top.sql",
         text.replace("kind FULL", "kind FULL, audits (not_null(columns := (customer)))"),
     )
-    (found,) = lenses(desk.read(), desk.outlook(), "models/marts/top.sql")
+    (found,) = lenses(session.read(), session.preview_plan(), "models/marts/top.sql")
     assert found.text == "metadata only: nothing is computed; 1 to audit"
-    desk.close()
+    session.close()
 
 
 def test_the_folders_state_changes_with_any_of_its_files(tmp_path: Path) -> None:
     root = tmp_path / "shop"
     ProjectFolder(root, {**SHOP, "exposures.yaml": "[]"})
-    desk = Desk(root)
-    desk.read()
-    states = [desk.folder_state()]
-    assert desk.folder_state() == states[0]
+    session = EditorSession(root)
+    session.read()
+    states = [session.folder_state()]
+    assert session.folder_state() == states[0]
     for path in (CUSTOMERS, "exposures.yaml", "seeds/orders.csv"):
         (root / path).write_text((root / path).read_text() + "\n")
-        states.append(desk.folder_state())
+        states.append(session.folder_state())
     (root / "models/marts/top.sql").unlink()
-    states.append(desk.folder_state())
+    states.append(session.folder_state())
     (root / "target").mkdir()
     (root / "target/manifest.json").write_text("{}")
-    states.append(desk.folder_state())
+    states.append(session.folder_state())
     (root / "pyproject.toml").write_text("[tool.vde]\n")
-    states.append(desk.folder_state())
+    states.append(session.folder_state())
     assert len(set(states)) == len(states)

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.project_files.fixing import fix_edits
 from vde_dagster.programs.editor import command
-from vde_dagster.programs.editor.desk import Desk
-from vde_dagster.programs.editor.navigation import definitions, references, rename
+from vde_dagster.programs.editor.navigation import find_definitions, find_references, rename_symbol
 from vde_dagster.programs.editor.reading import Reading, Span
-from vde_dagster.programs.editor.running import at_cursor, runnable
+from vde_dagster.programs.editor.running import find_runnable_queries, query_at_cursor
+from vde_dagster.programs.editor.session import EditorSession
 from vde_dagster.programs.editor.words.completion import completions
 from vde_dagster.programs.editor.words.hover import hover
 from vde_dagster.programs.editor.words.signatures import signature
@@ -36,26 +36,26 @@ def shown(reading: Reading, spans: list[Span]) -> list[str]:
 @pytest.mark.parametrize("case", GIVEN["cases"], ids=lambda case: case["name"])
 def test_words(case: dict[str, Any], tmp_path: Path) -> None:
     ProjectFolder(tmp_path, {**FILES, **case.get("files", {})})
-    desk = Desk(tmp_path)
-    desk.read()
+    session = EditorSession(tmp_path)
+    session.read()
     ((path, text),) = case["at"].items()
     offset = text.index("^")
-    desk.change(path, text.replace("^", "", 1))
-    symbols = desk.symbols()
+    session.set_text(path, text.replace("^", "", 1))
+    symbols = session.symbols()
     reading = symbols.reading
     if "definitions" in case:
-        assert shown(reading, definitions(symbols, path, offset)) == case["definitions"]
+        assert shown(reading, find_definitions(symbols, path, offset)) == case["definitions"]
     if "references" in case:
-        assert shown(reading, references(symbols, path, offset)) == case["references"]
+        assert shown(reading, find_references(symbols, path, offset)) == case["references"]
     if "refused" in case:
         with pytest.raises(UsageError, match=case["refused"]):
-            rename(desk, symbols, path, offset, case["rename"])
+            rename_symbol(session, symbols, path, offset, case["rename"])
     elif "rename" in case:
-        edits = rename(desk, symbols, path, offset, case["rename"])
+        edits = rename_symbol(session, symbols, path, offset, case["rename"])
         after = {file: apply_edits(reading.text(file), edits[file]) for file in edits}
         assert after == case["renamed"]
     for what, expected in case.get("completions", {}).items():
-        found = [one.label for one in completions(desk.glance(), path, offset)]
+        found = [one.label for one in completions(session.last_reading(), path, offset)]
         if what == "all":
             assert found == expected
         elif what == "first":
@@ -70,15 +70,15 @@ def test_words(case: dict[str, Any], tmp_path: Path) -> None:
             assert edits is not None
             assert {f: apply_edits(reading.text(f), edits[f]) for f in edits} == {path: mended}
     if "signature" in case:
-        call = signature(desk.glance(), path, offset)
+        call = signature(session.last_reading(), path, offset)
         assert call is not None
         assert call.label == case["signature"]
         assert call.parameters[call.active] == case["active"]
     if "runs" in case:
-        what = at_cursor(reading, path, offset)
+        what = query_at_cursor(reading, path, offset)
         assert (what.title, what.query) == (case["runs"], case.get("query"))
         if what.query is not None:
-            assert what in [one for _, one in runnable(reading, path)]
+            assert what in [one for _, one in find_runnable_queries(reading, path)]
     if "told" in case:
         told = hover(symbols, path, offset)
         assert told is not None
@@ -87,27 +87,27 @@ def test_words(case: dict[str, Any], tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+def session(tmp_path_factory: pytest.TempPathFactory) -> EditorSession:
     root = tmp_path_factory.mktemp("words")
     ProjectFolder(root, EVERY)
-    return Desk(root)
+    return EditorSession(root)
 
 
 def test_a_use_is_among_the_uses_of_its_definition_and_a_rename_there_and_back_is_nothing(
-    desk: Desk,
+    session: EditorSession,
 ) -> None:
-    symbols = desk.symbols()
+    symbols = session.symbols()
     tried = 0
     for path, text in EVERY.items():
         for offset in range(len(text)):
-            found = definitions(symbols, path, offset)
-            uses = references(symbols, path, offset)
+            found = find_definitions(symbols, path, offset)
+            uses = find_references(symbols, path, offset)
             for one in found:
-                assert one in references(symbols, one.path, one.start)
+                assert one in find_references(symbols, one.path, one.start)
             if not uses or offset != next(u.start for u in uses if u.path == path):
                 continue
             try:
-                there = rename(desk, symbols, path, offset, "quite_new")
+                there = rename_symbol(session, symbols, path, offset, "quite_new")
             except UsageError:
                 continue
             tried += 1
@@ -118,17 +118,17 @@ def test_a_use_is_among_the_uses_of_its_definition_and_a_rename_there_and_back_i
 
 
 @pytest.mark.proof
-def test_at_no_place_of_any_text_cut_off_there_a_question_fails(desk: Desk) -> None:
+def test_at_no_place_of_any_text_cut_off_there_a_question_fails(session: EditorSession) -> None:
     for path, text in EVERY.items():
         for end in range(len(text)):
-            desk.change(path, text[:end])
-            completions(desk.glance(), path, end)
-            signature(desk.glance(), path, end)
+            session.set_text(path, text[:end])
+            completions(session.last_reading(), path, end)
+            signature(session.last_reading(), path, end)
             if end % 7 == 0:
-                symbols = desk.symbols()
-                definitions(symbols, path, end)
+                symbols = session.symbols()
+                find_definitions(symbols, path, end)
                 hover(symbols, path, end)
-        desk.change(path, None)
+        session.set_text(path, None)
 
 
 @pytest.mark.proof
@@ -140,23 +140,23 @@ def test_at_no_place_of_any_text_cut_off_there_a_question_fails(desk: Desk) -> N
     at=st.integers(0, 400),
 )
 def test_no_question_fails_on_damaged_texts(
-    desk: Desk, path: str, cuts: tuple[int, int], put: str, at: int
+    session: EditorSession, path: str, cuts: tuple[int, int], put: str, at: int
 ) -> None:
     text = EVERY[path]
     begin, end = sorted(min(cut, len(text)) for cut in cuts)
     damaged = f"{text[:begin]}{put}{text[end:]}"
     offset = min(at, len(damaged))
-    desk.change(path, damaged)
+    session.set_text(path, damaged)
     try:
-        completions(desk.glance(), path, offset)
-        signature(desk.glance(), path, offset)
-        symbols = desk.symbols()
-        runnable(symbols.reading, path)
-        definitions(symbols, path, offset)
-        references(symbols, path, offset)
+        completions(session.last_reading(), path, offset)
+        signature(session.last_reading(), path, offset)
+        symbols = session.symbols()
+        find_runnable_queries(symbols.reading, path)
+        find_definitions(symbols, path, offset)
+        find_references(symbols, path, offset)
         hover(symbols, path, offset)
     finally:
-        desk.change(path, None)
+        session.set_text(path, None)
 
 
 def test_the_command_says_how_to_install_what_the_server_needs(

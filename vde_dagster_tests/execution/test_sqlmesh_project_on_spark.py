@@ -11,7 +11,7 @@ import pytest
 
 from vde_dagster.execution.unit_testing.run_test import run_test
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.project.loading.loader import with_variables
+from vde_dagster.project.loading.loader import read_with_test_variables
 from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.yaml_files import read_yaml
 
@@ -63,7 +63,7 @@ def test_every_model_has_the_rows_that_its_query_says(corners: Workspace) -> Non
 
 def test_its_unit_tests_and_audits_pass_and_a_second_plan_is_empty(corners: Workspace) -> None:
     snapshots, models = corners.snapshots(), corners.project.models
-    tests = [with_variables(test, corners.root, models) for test in corners.project.tests]
+    tests = [read_with_test_variables(test, corners.root, models) for test in corners.project.tests]
     results = [run_test(test, snapshots, corners.engine()) for test in tests]
     assert [(result.test.name, result.summary) for result in results if not result.passed] == []
     report = corners.environments.audit("prod")

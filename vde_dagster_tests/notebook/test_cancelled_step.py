@@ -63,7 +63,7 @@ def _runs(process: int) -> bool:
 def test_the_kernel_of_a_cancelled_plan_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cell: str
 ) -> None:
-    monkeypatch.setattr(step, "_PATIENCE_SECONDS", 2.0)
+    monkeypatch.setattr(step, "_KILL_AFTER_SECONDS", 2.0)
     folder, place = ProjectFolder(tmp_path / "project", {}), tmp_path / "begun"
     begin = BEGIN.replace("PLACE", f"__import__('pathlib').Path({str(place)!r})")
     cells: Cells = [("raw", HEADER), ("code", begin), ("code", CELLS[cell])]

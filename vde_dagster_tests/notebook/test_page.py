@@ -8,7 +8,7 @@ import dagster as dg
 import nbformat
 import pytest
 
-from vde_dagster.programs.notebook.step import as_html
+from vde_dagster.programs.notebook.step import page_html
 from vde_dagster_tests.notebook.files import write_notebook
 from vde_dagster_tests.orchestration.conftest import apply_all
 from vde_dagster_tests.projects import ProjectFolder
@@ -31,7 +31,7 @@ def test_a_run_of_dagsters_links_the_notebook_that_it_ran(tmp_path: Path) -> Non
     linked = [one.asset_materialization.metadata.get("vde/page") for one in found]
     (page,) = (value for value in linked if value is not None)
     assert isinstance(page, dg.NotebookMetadataValue)
-    assert ">42</pre>" in as_html(nbformat.read(page.path, 4)), "as Dagster's server shows it"
+    assert ">42</pre>" in page_html(nbformat.read(page.path, 4)), "as Dagster's server shows it"
     told = [one.asset_materialization.metadata for one in seven_events.records]
     assert told
     assert not any("vde/page" in metadata for metadata in told)

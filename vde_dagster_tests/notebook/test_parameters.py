@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sqlglot import exp, parse_one
 
 from vde_dagster.errors import UsageError
-from vde_dagster.programs.notebook.parameters import with_values
+from vde_dagster.programs.notebook.parameters import insert_values
 
 NOON = datetime(2024, 5, 1, 12)
 
@@ -30,7 +30,7 @@ NOON = datetime(2024, 5, 1, 12)
     ],
 )
 def test_a_parameter_is_a_colon_that_stands_alone_with_a_name(query: str, filled: str) -> None:
-    assert with_values(query, {"a": 1, "INT": 2}) == filled
+    assert insert_values(query, {"a": 1, "INT": 2}) == filled
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_a_parameter_is_a_colon_that_stands_alone_with_a_name(query: str, filled
     ],
 )
 def test_a_value_is_a_literal_of_its_type(value: Any, literal: str) -> None:
-    assert with_values(":v", {"v": value}) == literal
+    assert insert_values(":v", {"v": value}) == literal
 
 
 @given(st.text())
 def test_a_text_is_one_string_whatever_is_in_it(text: str) -> None:
-    read = parse_one(with_values("SELECT :v", {"v": text}), dialect="spark").selects
+    read = parse_one(insert_values("SELECT :v", {"v": text}), dialect="spark").selects
     assert [type(one) for one in read] == [exp.Literal]
     assert read[0].name == text
 
@@ -64,4 +64,4 @@ def test_a_text_is_one_string_whatever_is_in_it(text: str) -> None:
 @pytest.mark.parametrize("value", [[], object(), [object()], Decimal("NaN")])
 def test_a_value_without_a_literal_is_refused_by_its_name(value: Any) -> None:
     with pytest.raises(UsageError, match=":v "):
-        with_values("SELECT :v", {"v": value})
+        insert_values("SELECT :v", {"v": value})

@@ -15,7 +15,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError, UsageError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.intervals.interval import Interval
-from vde_dagster.programs.notebook.step_rows import read
+from vde_dagster.programs.notebook.step_rows import read_parent
 from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.spark.models.python_models import ModelContext
 from vde_dagster_tests.notebook.files import Cells, write_notebook
@@ -206,7 +206,7 @@ def test_a_step_reads_the_rows_that_a_read_without_spark_has(
 ) -> None:
     given = {"order_by": ["id"], **given}
     without = values.queries.read("prod", str(VALUES), **given)
-    step = read(context, str(VALUES), **given)
+    step = read_parent(context, str(VALUES), **given)
     assert step.column_names == [name.lower() for name in without.column_names]
     assert repr(step.to_pylist()) == repr(without.to_pylist())
 
@@ -215,4 +215,4 @@ def test_a_step_reads_nothing_that_it_does_not_name(context: ModelContext) -> No
     with pytest.raises(
         UsageError, match=r"marts\.top, which neither its header nor its cells name"
     ):
-        read(context, "marts.top")
+        read_parent(context, "marts.top")

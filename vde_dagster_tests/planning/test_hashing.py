@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from vde_dagster.base.hashing import content_digest, digest, digest_all, digest_values, from_hex
+from vde_dagster.base.hashing import (
+    content_digest,
+    digest,
+    digest_tagged,
+    digest_values,
+    hex_or_text_bytes,
+)
 
 
 def test_hashes_are_those_of_earlier_commits() -> None:
@@ -17,7 +23,7 @@ def test_hashes_are_those_of_earlier_commits() -> None:
 
 
 def test_a_tag_is_the_first_value() -> None:
-    assert digest_all("tag", [1, "a"]) == digest_values("tag", 1, "a")
+    assert digest_tagged("tag", [1, "a"]) == digest_values("tag", 1, "a")
 
 
 @pytest.mark.parametrize(
@@ -32,6 +38,6 @@ def test_no_two_sequences_are_written_alike(
 
 def test_what_is_no_hexadecimal_version_is_hashed() -> None:
     version = digest("a")
-    assert from_hex(version).hex() == version
-    assert from_hex(version.upper()) == digest_values("text", version.upper())
-    assert from_hex("no version") == digest_values("text", "no version")
+    assert hex_or_text_bytes(version).hex() == version
+    assert hex_or_text_bytes(version.upper()) == digest_values("text", version.upper())
+    assert hex_or_text_bytes("no version") == digest_values("text", "no version")

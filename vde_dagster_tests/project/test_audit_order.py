@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.project.dag import audit_order, circles
+from vde_dagster.project.dag import audit_order, strong_components
 from vde_dagster.project.loading.loader import load_project, load_project_isolated
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -29,7 +29,7 @@ def test_nodes_are_in_one_circle_when_each_reaches_the_other() -> None:
         for _ in nodes:
             for i, j in itertools.product(nodes, nodes):
                 reached[i] |= reached[j] if j in graph[i] else set()
-        found = circles(graph)
+        found = strong_components(graph)
         for i, j in itertools.product(nodes, nodes):
             assert (found[i] == found[j]) == (j in reached[i] and i in reached[j]), (seed, i, j)
 

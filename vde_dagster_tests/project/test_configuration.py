@@ -14,7 +14,12 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.configuration.sqlmesh.config import PARTS, Config, GatewayConfig, unused
+from vde_dagster.project.configuration.sqlmesh.config import (
+    PARTS,
+    Config,
+    GatewayConfig,
+    unused_keys,
+)
 from vde_dagster.project.loading.load import ProjectLoad
 from vde_dagster.project.loading.loader import Project, read_settings
 from vde_dagster.project.settings import Settings
@@ -137,7 +142,9 @@ def test_an_unchanged_configuration_is_not_read_again(
     def never(_: Path) -> Any:
         raise AssertionError("read again")
 
-    monkeypatch.setattr("vde_dagster.project.configuration.settings_source.read_all", never)
+    monkeypatch.setattr(
+        "vde_dagster.project.configuration.settings_source.read_settings_and_inputs", never
+    )
     assert ProjectLoad(root, use_cache=True).settings == first.settings
 
 
@@ -469,7 +476,7 @@ def test_the_documentation_has_every_key_and_which_do_nothing() -> None:
     told = dict(re.findall(r"^\| `(.+?)` \| (.+) \|$", table, re.MULTILINE))
     parts = {"": Config, "gateways.*.": GatewayConfig, **{f"{k}.": v for k, v in PARTS.items()}}
     keys = {
-        f"{before}{key}": key in unused(part)
+        f"{before}{key}": key in unused_keys(part)
         for before, part in parts.items()
         for key in part.model_fields
         if before or key not in PARTS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.configuration.settings_source import read_all
+from vde_dagster.project.configuration.settings_source import read_settings_and_inputs
 from vde_dagster.project.loading.environment_statements import environment_statements
 from vde_dagster.project.loading.loader import load_project
 
@@ -17,7 +17,7 @@ Write = Callable[[Mapping[str, str]], Path]
 
 def read(root: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Read both as the environment `dev` runs them."""
-    settings = read_all(root)[0]
+    settings = read_settings_and_inputs(root)[0]
     return environment_statements(settings, "dev", schemas=["a__dev"], views=["a__dev.m"])
 
 

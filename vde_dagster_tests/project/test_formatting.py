@@ -13,7 +13,7 @@ import yaml
 from sqlglot import tokenize
 from sqlglot.tokens import TokenType
 
-from vde_dagster.project.formatting.files import format_text, laid_out
+from vde_dagster.project.formatting.files import format_source, format_text
 from vde_dagster.project.settings import LayoutOptions, Settings
 from vde_dagster.sql.scanner import SourceText
 from vde_dagster_tests.yaml_files import read_yaml
@@ -28,9 +28,9 @@ _AS_WRITTEN = (TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING, TokenTy
 @pytest.mark.parametrize("case", CASES, ids=[case["case"] for case in CASES])
 def test_what_comes_of_a_statement_and_nothing_more_comes_of_that(case: dict[str, Any]) -> None:
     options = LayoutOptions(**case.get("options", {}))
-    once = laid_out(SourceText(FILE, case["before"]), "spark", options)
+    once = format_source(SourceText(FILE, case["before"]), "spark", options)
     assert once == case["after"]
-    assert laid_out(SourceText(FILE, once), "spark", options) == once
+    assert format_source(SourceText(FILE, once), "spark", options) == once
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -14,8 +14,8 @@ from vde_dagster.lakehouse.io.files import MetadataFiles
 from vde_dagster.lakehouse.io.locations import table_location
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.plugins.policies.rules import read_rules
-from vde_dagster.programs.editor.desk import Desk
 from vde_dagster.programs.editor.lenses import lenses
+from vde_dagster.programs.editor.session import EditorSession
 from vde_dagster.programs.notebook.magics import _write_model
 from vde_dagster.programs.notebook.workspace import NotebookWorkspace
 from vde_dagster.project.kinds import Seed
@@ -190,11 +190,11 @@ def test_a_link_that_leads_astray_is_one_mistake_and_the_rest_is_read(
         assert problem.location is not None
         assert problem.location.path.as_posix() == path
         assert flaw in problem.message
-    desk = Desk(root)
+    session = EditorSession(root)
     try:
-        assert lenses(desk.read(), desk.outlook(), "models/good.sql")
+        assert lenses(session.read(), session.preview_plan(), "models/good.sql")
     finally:
-        desk.close()
+        session.close()
 
 
 @pytest.mark.parametrize("file", ["pyproject.toml", "config.yaml", ".env"])

@@ -10,7 +10,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.checks.check_model import check_model
 from vde_dagster.planning.checks.diagnostics import CheckedModel
-from vde_dagster.project.loading.loader import load_project, with_variables
+from vde_dagster.project.loading.loader import load_project, read_with_test_variables
 from vde_dagster.project.model import Model
 from vde_dagster_tests.project.conftest import LoadModel, WriteProject
 
@@ -130,7 +130,7 @@ def test_a_unit_test_is_the_stage_of_testing(write_project: WriteProject, says: 
         }
     )
     project = load_project(root)
-    tested = [with_variables(test, root, project.models).tested for test in project.tests]
+    tested = [read_with_test_variables(test, root, project.models).tested for test in project.tests]
 
     assert project.models[ModelName("a", "m")].query == "SELECT 'evaluating' AS s"
     assert [model.query for model in tested if model] == ["SELECT 'testing' AS s"] * 2
@@ -147,7 +147,7 @@ def test_a_model_that_nobody_asks_for_its_stage_is_not_read_again(
     )
     project = load_project(root)
 
-    assert with_variables(project.tests[0], root, project.models) is project.tests[0]
+    assert read_with_test_variables(project.tests[0], root, project.models) is project.tests[0]
 
 
 @pytest.mark.parametrize("stage", ["creating", "demoting", "loading"])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import ProjectError
-from vde_dagster.programs.editor.desk import Desk
+from vde_dagster.programs.editor.session import EditorSession
 from vde_dagster.programs.notebook.workspace import NotebookWorkspace
 from vde_dagster.project import sandbox
 from vde_dagster.project.loading.loader import load_project
@@ -115,14 +115,14 @@ def _load(root: Path, _: Vde) -> None:
 
 
 def _open_in_editor(root: Path, _: Vde) -> None:
-    desk = Desk(root)
+    session = EditorSession(root)
     try:
         for path in root.rglob("*.sql"):
-            desk.change(path.relative_to(root).as_posix(), path.read_text() + "\n")
+            session.set_text(path.relative_to(root).as_posix(), path.read_text() + "\n")
         with suppress(ProjectError):
-            desk.read()
+            session.read()
     finally:
-        desk.close()
+        session.close()
 
 
 def _notebook(root: Path, _: Vde) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vde_dagster.base.outside import read_outside
+from vde_dagster.base.outside import find_outside_inputs
 from vde_dagster.project.files import Hasher
 from vde_dagster.project.model import PythonSource
 from vde_dagster.project.python.files import run_source, with_local_imports
@@ -143,7 +143,7 @@ def results_and_versions(
             patch.chdir(root)
             main = "models/m.py"
             files = with_local_imports(root, main, (root / main).read_text())
-            outside = read_outside(root, files, Hasher(root).hash).hashes
+            outside = find_outside_inputs(root, files, Hasher(root).hash).hashes
             result = repr(run_source(PythonSource(f"{main}:model", files))(None))
             found.append((result, python_version(main, "model", files, outside)))
     return found

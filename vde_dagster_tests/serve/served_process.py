@@ -22,7 +22,7 @@ import uvicorn
 from vde_dagster.cli.app import call
 from vde_dagster.execution.publishers import ServerOptions
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.programs.serve.server import Limits, Server, configured
+from vde_dagster.programs.serve.server import Limits, Server, uvicorn_config
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 VDE = [sys.executable, "-m", "vde_dagster.cli"]
@@ -133,7 +133,7 @@ def serving_here(
         Workspace.open(root) as workspace,
         Server(workspace, ServerOptions(log=log, writes_metadata=writes_metadata)) as listening,
     ):
-        server = uvicorn.Server(configured(listening._app, Limits()))
+        server = uvicorn.Server(uvicorn_config(listening._app, Limits()))
         thread = threading.Thread(target=server.run, args=([listening._socket],))
         thread.start()
         try:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from vde_dagster.programs.serve.server import Limits, configured
+from vde_dagster.programs.serve.server import Limits, uvicorn_config
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.serve.served_process import serving
 
@@ -46,7 +46,7 @@ async def _tells_much(scope: Any, receive: Any, send: Any) -> None:
 def running(app: Any, limits: Limits = LIMITS) -> Iterator[int]:
     """Run Uvicorn in a thread, and say on which port."""
     listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(configured(app, limits))
+    server = uvicorn.Server(uvicorn_config(app, limits))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from vde_dagster.programs.serve.data_routes import _WAIT_SECONDS, ROWS_AT_ONCE, Places
+from vde_dagster.programs.serve.data_routes import _WAIT_SECONDS, ROWS_AT_ONCE, WorkerSlots
 from vde_dagster.programs.serve.errors import ServeError
 
 
@@ -19,7 +19,7 @@ def test_who_finds_no_place_is_told_and_others_go_on() -> None:
 
 
 async def _fill_and_ask() -> None:
-    places, ended, begun = Places(2, 0.01), threading.Event(), threading.Barrier(3)
+    places, ended, begun = WorkerSlots(2, 0.01), threading.Event(), threading.Barrier(3)
     found: list[str] = []
 
     def long_work() -> str:
@@ -46,7 +46,7 @@ async def _fill_and_ask() -> None:
 
 def test_work_that_fails_leaves_its_place() -> None:
     async def fail_and_go_on() -> int:
-        places = Places(1, 0.01)
+        places = WorkerSlots(1, 0.01)
         for _ in range(3):
             with pytest.raises(ZeroDivisionError):
                 await places.run(lambda: 1 // 0, "a")
@@ -59,7 +59,7 @@ def test_each_client_has_its_turn_however_much_another_asks() -> None:
     order: list[str] = []
 
     async def ask() -> None:
-        places, ended = Places(1, 60), threading.Event()
+        places, ended = WorkerSlots(1, 60), threading.Event()
 
         def noted(name: str) -> None:
             assert ended.wait(60)
@@ -78,7 +78,7 @@ def test_each_client_has_its_turn_however_much_another_asks() -> None:
 @pytest.mark.proof
 def test_two_hundred_clients_at_once_are_all_answered() -> None:
     """As many as the server's defaults have to bear; a third of them was refused once."""
-    places, answers = Places(ROWS_AT_ONCE, _WAIT_SECONDS), []
+    places, answers = WorkerSlots(ROWS_AT_ONCE, _WAIT_SECONDS), []
 
     async def ask(client: str) -> None:
         for _ in range(3):
@@ -96,7 +96,7 @@ def test_two_hundred_clients_at_once_are_all_answered() -> None:
 @pytest.mark.proof
 def test_who_would_wait_too_long_is_told_when_to_come_back() -> None:
     async def ask() -> None:
-        places = Places(1, 0.5)
+        places = WorkerSlots(1, 0.5)
         await places.run(lambda: time.sleep(0.3), "a")
         async with anyio.create_task_group() as group:
             group.start_soon(places.run, lambda: time.sleep(0.3), "a")
@@ -116,7 +116,7 @@ def test_who_would_wait_too_long_is_told_when_to_come_back() -> None:
 
 def test_who_gives_up_leaves_its_place_in_the_line_to_others() -> None:
     async def ask() -> int:
-        places, ended = Places(1, 60), threading.Event()
+        places, ended = WorkerSlots(1, 60), threading.Event()
         async with anyio.create_task_group() as group:
             group.start_soon(places.run, lambda: ended.wait(60), "a")
             await anyio.sleep(0.05)

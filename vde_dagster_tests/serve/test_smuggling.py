@@ -11,7 +11,7 @@ import pytest
 from fastapi import FastAPI
 
 from vde_dagster.plugins.site.build import serve_site
-from vde_dagster.programs.serve.errors import answer_errors
+from vde_dagster.programs.serve.errors import add_error_handlers
 from vde_dagster.programs.serve.server import Limits
 from vde_dagster.programs.serve.site_route import site_route
 from vde_dagster_tests.serve.test_limits import _takes, answered, connected, running
@@ -158,7 +158,7 @@ PATHS = {
 
 def test_a_site_answers_its_own_files_alone(project: Path) -> None:
     app = FastAPI()
-    answer_errors(app)
+    add_error_handlers(app)
     app.include_router(site_route(project))
     found = {}
     with running(app, LIMITS) as port:

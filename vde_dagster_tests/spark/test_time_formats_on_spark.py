@@ -12,7 +12,12 @@ from vde_dagster.base.names import string_literal
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.intervals.time_column import MOST_VALUES, TimeColumn
 from vde_dagster.project.kinds import IncrementalByTimeRange
-from vde_dagster.project.kinds.time_format import SECONDS, finest, spark_format, strftime_format
+from vde_dagster.project.kinds.time_format import (
+    SECONDS,
+    finest_directive,
+    spark_format,
+    strftime_format,
+)
 from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.spark.tasks import Warehouse, days
 
@@ -38,7 +43,7 @@ def test_conditions_hold_for_exactly_the_rows_of_a_range(
 ) -> None:
     assert strftime_format(pattern, "spark") == pattern
     column = TimeColumn("t", "string", pattern)
-    shortest = finest(pattern)
+    shortest = finest_directive(pattern)
     assert shortest is not None
     seconds = {"%m": 31 * 86400, "%Y": 366 * 86400}.get(shortest, int(SECONDS[shortest]))
 

@@ -96,7 +96,7 @@ def run_tests(
     from vde_dagster.execution.apply.plan_tests import PassedTests
     from vde_dagster.execution.unit_testing.run_test import run_test, select_tests
     from vde_dagster.planning.checks.unit_tests import check_test
-    from vde_dagster.project.loading.loader import with_variables
+    from vde_dagster.project.loading.loader import read_with_test_variables
 
     tests = select_tests(
         workspace.project.tests,
@@ -106,7 +106,7 @@ def run_tests(
     )
     snapshots = workspace.snapshots()
     models = workspace.project.models
-    tests = [with_variables(test, workspace.root, models) for test in tests]
+    tests = [read_with_test_variables(test, workspace.root, models) for test in tests]
     for test in tests:
         check_test(test, snapshots)
     results = [run_test(test, snapshots, workspace.engine()) for test in tests]

@@ -25,7 +25,7 @@ from vde_dagster.execution.unit_testing.run_test import TestResult, run_test
 from vde_dagster.planning.plan.plan import Plan, PlanKind
 from vde_dagster.planning.plan.stages import tested_models
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.project.loading.loader import with_variables
+from vde_dagster.project.loading.loader import read_with_test_variables
 from vde_dagster.project.model import Model, UnitTest
 from vde_dagster.project.settings import Settings
 
@@ -74,7 +74,9 @@ class PlanTests:
         """
         snapshots = plan.target
         try:
-            found = (with_variables(one, self.root, self.models) for one in self.select(plan))
+            found = (
+                read_with_test_variables(one, self.root, self.models) for one in self.select(plan)
+            )
             return any(not self.passed.has(test, snapshots) for test in found)
         except ProjectError:
             return False  # The run reports it as the failure of that test.
@@ -101,7 +103,7 @@ class PlanTests:
                     hint="apply the plan again to continue from here",
                 )
             try:
-                test = with_variables(test, self.root, self.models)
+                test = read_with_test_variables(test, self.root, self.models)
             except ProjectError as error:
                 remembered, result = False, TestResult(test, error=str(error))
             else:

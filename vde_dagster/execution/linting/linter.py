@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.base.failures import Problem, describe_exception, where_raised
+from vde_dagster.base.failures import Problem, describe_exception, find_project_line
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import suggest
@@ -28,7 +28,7 @@ from vde_dagster.planning.build_snapshots import definition_texts
 from vde_dagster.planning.checks.diagnostics import place_in_header
 from vde_dagster.planning.environments.contracts import find_unknown_columns
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.project.files import decoded, linter_files
+from vde_dagster.project.files import decode_text, linter_files
 from vde_dagster.project.loading.loader import Project
 from vde_dagster.project.model import Exposure, Model
 
@@ -128,7 +128,7 @@ class Linter:
         files: dict[str, str] = {}
         root = self._settings.root
         for path in linter_files(self._settings):
-            text = decoded(Path(path), (root / path).read_bytes())
+            text = decode_text(Path(path), (root / path).read_bytes())
             files |= with_local_imports(root, path, text)
         return files
 
@@ -242,7 +242,7 @@ class Linter:
             raise ProjectError(
                 f"rule {rule} fails for {model.name}: {describe_exception(error)}",
                 hint="correct the rule",
-                location=where_raised(error, Path(path)),
+                location=find_project_line(error, Path(path)),
             ) from error
         given: list[Any] = (
             []

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.names import current_user, unverified
+from vde_dagster.base.names import current_user, mark_unverified
 from vde_dagster.errors import UnitTestFailedError, UsageError
 from vde_dagster.execution.apply.batches import with_batches
 from vde_dagster.execution.apply.plan_tests import PlanTests
@@ -204,7 +204,7 @@ class Plans:
                 record.environment, f"reject a plan of '{record.environment}'"
             )
         name = who or current_user()
-        return store.plans.reject(plan_id, name if verified else unverified(name), why)
+        return store.plans.reject(plan_id, name if verified else mark_unverified(name), why)
 
     def test(self, plan: Plan) -> list[UnitTestFinished]:
         """Run the unit tests of a plan's models, and return their results.

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from vde_dagster.base.failures import describe_exception, where_raised
+from vde_dagster.base.failures import describe_exception, find_project_line
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.times import utc
 from vde_dagster.errors import ProjectError, UsageError
@@ -108,7 +108,7 @@ def _ready_intervals(
         raise ProjectError(
             f"{snapshot.name}: signal '{signal.name}' failed: {describe_exception(error)}",
             hint="a signal must return true, false, or a list of the batch's intervals",
-            location=where_raised(error, Path(path)),
+            location=find_project_line(error, Path(path)),
         ) from error
     return out
 

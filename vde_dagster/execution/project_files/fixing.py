@@ -21,7 +21,7 @@ from vde_dagster.execution.mistakes import all_mistakes
 from vde_dagster.planning.checks.unit_tests import find_test_mistakes
 from vde_dagster.planning.environments.contracts import find_reader_mistakes
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.project.files import decoded, replacing
+from vde_dagster.project.files import decode_text, replacing
 from vde_dagster.project.loading.loader import Project, load_project
 from vde_dagster.sql.edits import Edit, apply_edits
 from vde_dagster.sql.scanner import SourceText
@@ -177,7 +177,7 @@ def _apply_edits(
         if path in texts:
             return texts[path]
         file = handles.root / path
-        return decoded(Path(path), file.read_bytes()) if file.is_file() else ""
+        return decode_text(Path(path), file.read_bytes()) if file.is_file() else ""
 
     edits: defaultdict[str, list[Edit]] = defaultdict(list)
     done: list[tuple[SourceLocation, Fix]] = []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
-from vde_dagster.project.files import decoded, find_files, replacing
+from vde_dagster.project.files import decode_text, find_files, replacing
 from vde_dagster.project.formatting.files import format_text
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.selection import select
@@ -119,7 +119,7 @@ def _format_file(handles: Handles, path: str, done: FormatResult, spare: dict[st
     settings = handles.settings
     content = (handles.root / path).read_bytes()
     try:
-        text = decoded(Path(path), content)
+        text = decode_text(Path(path), content)
         made = format_file_text(Path(path), text, settings)
         if made is None or made.encode() == content:
             return

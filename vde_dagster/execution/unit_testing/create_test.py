@@ -14,7 +14,7 @@ from vde_dagster.base.times import utc
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.unit_testing.run_test import cte_names, result_rows, run_test
 from vde_dagster.project.files import replacing
-from vde_dagster.project.loading.loader import with_variables
+from vde_dagster.project.loading.loader import read_with_test_variables
 from vde_dagster.project.macros.scope import MacroScope
 from vde_dagster.project.model import UnitTest
 from vde_dagster.project.reading.unit_tests import load_unit_tests
@@ -152,7 +152,7 @@ def _load_test(handles: Handles, path: Path, name: str, body: Mapping[str, Any])
     settings, project = handles.settings, handles.project
     scope = MacroScope({}, {}, settings.dialect, settings={}, names=project.names)
     [test] = load_unit_tests(path, _test_yaml(name, body), project.names, scope, no_file)
-    return with_variables(test, handles.root, project.models)
+    return read_with_test_variables(test, handles.root, project.models)
 
 
 def _test_yaml(name: str, body: Mapping[str, Any]) -> str:

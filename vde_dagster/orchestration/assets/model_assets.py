@@ -49,7 +49,7 @@ from vde_dagster.planning.environments.environment import production_first
 from vde_dagster.planning.intervals.cadence import ALWAYS, EPOCH, FAR
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.tables.table import PhysicalTable
-from vde_dagster.project.loading.loader import with_variables
+from vde_dagster.project.loading.loader import read_with_test_variables
 from vde_dagster.project.model import Model
 from vde_dagster.reports.document import format_ranges
 from vde_dagster.state.store import StateStore
@@ -335,7 +335,7 @@ def _unit_tests(
     known = unit_test_names(snapshots[name].model, tests) if tests else {}
     for test in tests:
         if known[test.name, test.location.path.as_posix()] in chosen:
-            test = with_variables(test, workspace.root, workspace.project.models)
+            test = read_with_test_variables(test, workspace.root, workspace.project.models)
             result = run_test(test, snapshots, workspace.engine())
             ended = TestRecord.from_result(snapshots[name], result)
             yield unit_test_evaluation(projection.catalog, ended, snapshots[name])

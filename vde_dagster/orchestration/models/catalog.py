@@ -12,7 +12,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from vde_dagster.base.collection import collection_paused
+from vde_dagster.base.collection import paused_garbage_collection
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
@@ -72,7 +72,7 @@ def load_catalog(workspace: Workspace, translator: VdeTranslator) -> AssetCatalo
     """Read the current models of a project for a code location."""
     now, names = datetime.now(timezone.utc), Names.from_settings(workspace.settings)
     looks = translator.with_names(names, workspace.settings.docs_url)
-    with collection_paused():
+    with paused_garbage_collection():
         return build_catalog(load_live(workspace, now), looks, now)
 
 

@@ -9,7 +9,7 @@ from vde_dagster.base.names import ModelName, quote
 from vde_dagster.planning.checks.diagnostics import CheckedModel, place_in_header
 from vde_dagster.planning.snapshots.snapshot import Snapshot, column_types
 from vde_dagster.project.kinds import Kind
-from vde_dagster.project.kinds.scd_type_2 import ScdType2, part_column
+from vde_dagster.project.kinds.scd_type_2 import ScdType2, key_column
 from vde_dagster.project.kinds.unique_key import ALL, IncrementalByUniqueKey
 from vde_dagster.project.model import Model
 from vde_dagster.sql.other_dialects import SPARKS
@@ -53,7 +53,7 @@ def _statements(model: Model) -> Iterator[tuple[str, str]]:
 def _key_queries(kind: Kind, this: str) -> Iterator[tuple[str, str]]:
     """Yield a query over the model's rows for each kind property that contains expressions."""
     if isinstance(kind, ScdType2):
-        parts = [one for one in kind.unique_key if part_column(one) is None]
+        parts = [one for one in kind.unique_key if key_column(one) is None]
         if parts:
             yield "unique_key", f"SELECT {', '.join(parts)} FROM {this}"
     if not isinstance(kind, IncrementalByUniqueKey):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from enum import Enum
 
-from vde_dagster.base.cron import last_tick, shortest_gap
+from vde_dagster.base.cron import last_tick, shortest_gap_seconds
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.project.model import Model
 
@@ -178,6 +178,6 @@ class Cadence:
 @functools.cache
 def largest_unit(cron: str) -> IntervalUnit:
     """Return the largest interval unit that fits between two ticks of a cron."""
-    gap = shortest_gap(cron)
+    gap = shortest_gap_seconds(cron)
     fitting = [unit for unit in IntervalUnit if unit.value <= gap]
     return fitting[-1] if fitting else IntervalUnit.FIVE_MINUTE

@@ -16,10 +16,10 @@ from vde_dagster.project.kinds.time_format import (
     FINEST_FIRST,
     SECONDS,
     UNITS,
-    expand,
-    finest,
-    keeps_order,
-    problem,
+    expand_aliases,
+    finest_directive,
+    format_problem,
+    sorts_by_time,
     spark_format,
 )
 
@@ -77,8 +77,8 @@ class TimeColumn:
         The result equals `condition`, unless that would list many values. Then the result parses
         the column and compares instants.
         """
-        shortest = finest(self.pattern)
-        if shortest is None or not self._is_formatted or keeps_order(self.pattern):
+        shortest = finest_directive(self.pattern)
+        if shortest is None or not self._is_formatted or sorts_by_time(self.pattern):
             return self.condition(interval)
         if (interval.end - interval.start).total_seconds() < SECONDS[shortest] * MOST_VALUES:
             return self.condition(interval)
@@ -97,20 +97,20 @@ class TimeColumn:
     def pattern(self) -> str:
         """The strftime format of text and numbers, or its default."""
         default = _DEFAULT_NUMBER if self.type.lower() in _INTEGERS else _DEFAULT_TEXT
-        return expand(self.format or default)
+        return expand_aliases(self.format or default)
 
     def _formatted(self, column: str, interval: Interval, literal: Callable[[str], str]) -> str:
         text = self.pattern
-        wrong = problem(text)
+        wrong = format_problem(text)
         if wrong is not None:
             raise ExecutionError(
                 f"the time_format '{text}' of '{self.name}' cannot be used: {wrong}",
                 hint="write it with strftime's %Y, %m, %d, %H, %M, %S (and %y, %b, %B, %f)",
             )
-        shortest = finest(text)
+        shortest = finest_directive(text)
         assert shortest is not None
         interval = self._in_steps(interval, shortest, f"text of the format {text}")
-        if keeps_order(text):
+        if sorts_by_time(text):
             start, end = (literal(_format(i, text)) for i in (interval.start, interval.end))
             return f"{column} >= {start} AND {column} < {end}"
         values = [literal(_format(instant, text)) for instant in self._steps(interval, shortest)]

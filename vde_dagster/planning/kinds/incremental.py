@@ -17,7 +17,12 @@ from vde_dagster.project.kinds import (
     IncrementalUnmanaged,
     Kind,
 )
-from vde_dagster.project.kinds.time_format import SECONDS, expand, finest, keeps_order
+from vde_dagster.project.kinds.time_format import (
+    SECONDS,
+    expand_aliases,
+    finest_directive,
+    sorts_by_time,
+)
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.versions.version import SemanticVersion
 from vde_dagster.sql.expressions import Expression, read_expression
@@ -91,9 +96,9 @@ def listed_values(time_format: str | None, unit: IntervalUnit) -> int | None:
     None means that texts in the format sort by time.
     """
     # If texts sort by time, a condition need not list them.
-    if time_format is None or keeps_order(expand(time_format)):
+    if time_format is None or sorts_by_time(expand_aliases(time_format)):
         return None
-    shortest = finest(expand(time_format))
+    shortest = finest_directive(expand_aliases(time_format))
     if shortest is None:
         return None
     longest = {IntervalUnit.MONTH: 31 * 86400, IntervalUnit.YEAR: 366 * 86400}

@@ -10,7 +10,7 @@ from vde_dagster.planning.kinds.simple import audited_keys
 from vde_dagster.planning.kinds.unique_key import check_deterministic, is_unique_by_key
 from vde_dagster.planning.snapshots.snapshot import OutputColumn
 from vde_dagster.project.kinds import AddedColumn, ScdType2, ScdType2ByColumn, ScdType2ByTime
-from vde_dagster.project.kinds.scd_type_2 import ALL, columns_in, part_column
+from vde_dagster.project.kinds.scd_type_2 import ALL, columns_in, key_column
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.versions.version import SemanticVersion
 from vde_dagster.sql.expressions import read_expression
@@ -29,7 +29,7 @@ class ScdMeaning(Meaning):
         # It includes the key, the compared columns, the source of the validity times, and `marks`.
         kind = ScdType2.from_model(model)
         key = sorted(_part_version(model, version, part) for part in kind.unique_key)
-        plain = all(part_column(part) is not None for part in kind.unique_key)
+        plain = all(key_column(part) is not None for part in kind.unique_key)
         one_row = plain and is_unique_by_key(kind.key_columns, version)
         updated = kind.updated_at_name
         compared = kind.compared
@@ -104,7 +104,7 @@ def _part_version(model: Model, version: SemanticVersion, part: str) -> str:
     versions = {
         name.lower(): Meaning.column_version(model, version, name) for name in columns_in(part)
     }
-    if part_column(part) is not None:
+    if key_column(part) is not None:
         (found,) = versions.values()
         return found
     expression = read_expression(part)

@@ -115,7 +115,7 @@ class DbtProject:
             return
         self._ready = True
         try:
-            content = self._folder.hasher.combined(self._compiled.files)
+            content = self._folder.hasher.combined_hash(self._compiled.files)
             if self._memory.get("manifest") != content:
                 self._memory.clear()
                 self._read_manifest(content)

@@ -16,20 +16,20 @@ SOURCE = "vde"
 
 
 def diagnostics(reading: Reading, codec: PositionCodec) -> dict[str, list[Diagnostic]]:
-    """Return the mistakes and warnings of a reading, by file."""
+    """Return the mistakes and warnings as LSP diagnostics, by file."""
     # A mistake outside of files is attached to `pyproject.toml`.
     found: defaultdict[str, list[Diagnostic]] = defaultdict(list)
-    for said in reading.problems:
-        location = said.location or SourceLocation(Path("pyproject.toml"))
+    for mistake in reading.problems:
+        location = mistake.location or SourceLocation(Path("pyproject.toml"))
         path = location.path.as_posix()
         lines = split_lines(reading.text(path))
-        start, end = lines.token(location)
-        error = isinstance(said, ProjectError)
-        idle = any(not edit.new for fix in said.fixes for edit in fix.edits)
+        start, end = lines.token_span(location)
+        error = isinstance(mistake, ProjectError)
+        idle = any(not edit.new for fix in mistake.fixes for edit in fix.edits)
         found[path].append(
             Diagnostic(
                 range=lines.range(start, end, codec),
-                message=f"{said.message}\n{said.hint}" if said.hint else said.message,
+                message=f"{mistake.message}\n{mistake.hint}" if mistake.hint else mistake.message,
                 severity=DiagnosticSeverity.Error if error else DiagnosticSeverity.Warning,
                 source=SOURCE,
                 tags=[DiagnosticTag.Unnecessary] if idle else None,

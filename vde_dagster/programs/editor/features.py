@@ -12,25 +12,25 @@ from pygls.workspace import PositionCodec
 
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.execution.project_files.fixing import fix_edits
-from vde_dagster.programs.editor.desk import Desk
 from vde_dagster.programs.editor.navigation import (
-    definitions,
-    moved_file,
+    file_move,
+    find_definitions,
+    find_references,
+    find_renamable_word,
     new_model_name,
-    references,
-    rename,
-    word_at,
+    rename_symbol,
 )
 from vde_dagster.programs.editor.positions import split_lines
 from vde_dagster.programs.editor.reading import Reading, Span
 from vde_dagster.programs.editor.server import REFUSED, VdeServer
+from vde_dagster.programs.editor.session import EditorSession
 from vde_dagster.programs.editor.words.completion import Completion, completions
 from vde_dagster.programs.editor.words.hover import hover
 from vde_dagster.programs.editor.words.signatures import signature
 from vde_dagster.sql.edits import Edit
 
 T = TypeVar("T")
-Q = TypeVar("Q", bound="Callable[[Desk, str, int], Any]")
+Q = TypeVar("Q", bound="Callable[[EditorSession, str, int], Any]")
 
 _KINDS = {
     "model": lsp.CompletionItemKind.Class,
@@ -43,7 +43,7 @@ _KINDS = {
     "property": lsp.CompletionItemKind.Property,
     "value": lsp.CompletionItemKind.EnumMember,
 }
-_Positioned = (
+_PositionParams = (
     lsp.DefinitionParams | lsp.ReferenceParams | lsp.HoverParams | lsp.RenameParams
     | lsp.CompletionParams | lsp.DocumentHighlightParams | lsp.PrepareRenameParams
     | lsp.SignatureHelpParams
@@ -53,16 +53,17 @@ _Positioned = (
 def add_features(server: VdeServer) -> None:
     """Register the handlers of requests about words."""
 
-    async def at(params: _Positioned, question: Callable[[Desk, str, int], T], none: T) -> T:
-        """Answer a request about a position in a project's document."""
+    async def answer_at(
+        params: _PositionParams, question: Callable[[EditorSession, str, int], T], none: T
+    ) -> T:
         path = server.project_path(params.text_document.uri)
         if path is None:
             return none
         codec = server.workspace.position_codec
 
-        def ask(desk: Desk) -> T:
-            offset = split_lines(desk.read().text(path)).offset_at(params.position, codec)
-            return question(desk, path, offset)
+        def ask(session: EditorSession) -> T:
+            offset = split_lines(session.read().text(path)).offset_at(params.position, codec)
+            return question(session, path, offset)
 
         try:
             return await server.ask(ask)
@@ -71,79 +72,79 @@ def add_features(server: VdeServer) -> None:
         except UsageError as error:
             raise JsonRpcException(error.text(". "), REFUSED) from error
 
-    def answers(feature: str, options: Any = None, none: Any = None) -> Callable[[Q], Q]:
-        """Register a function for a feature's requests, with `none` as the empty response."""
-
+    def register_handler(feature: str, options: Any = None, none: Any = None) -> Callable[[Q], Q]:
         def register(question: Q) -> Q:
             @server.feature(feature, options)
-            async def answer(params: _Positioned) -> Any:
-                return await at(params, question, none)
+            async def answer(params: _PositionParams) -> Any:
+                return await answer_at(params, question, none)
 
             return question
 
         return register
 
-    @answers(lsp.TEXT_DOCUMENT_DEFINITION, none=[])
-    def definition(desk: Desk, path: str, offset: int) -> list[lsp.Location]:
-        symbols = desk.symbols()
-        return locations(server, symbols.reading, definitions(symbols, path, offset))
+    @register_handler(lsp.TEXT_DOCUMENT_DEFINITION, none=[])
+    def definition(session: EditorSession, path: str, offset: int) -> list[lsp.Location]:
+        symbols = session.symbols()
+        return locations(server, symbols.reading, find_definitions(symbols, path, offset))
 
-    @answers(lsp.TEXT_DOCUMENT_REFERENCES, none=[])
-    def all_references(desk: Desk, path: str, offset: int) -> list[lsp.Location]:
-        symbols = desk.symbols()
-        return locations(server, symbols.reading, references(symbols, path, offset))
+    @register_handler(lsp.TEXT_DOCUMENT_REFERENCES, none=[])
+    def all_references(session: EditorSession, path: str, offset: int) -> list[lsp.Location]:
+        symbols = session.symbols()
+        return locations(server, symbols.reading, find_references(symbols, path, offset))
 
-    @answers(lsp.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT, none=[])
-    def highlight(desk: Desk, path: str, offset: int) -> list[lsp.DocumentHighlight]:
-        symbols = desk.symbols()
-        here = [one for one in references(symbols, path, offset) if one.path == path]
+    @register_handler(lsp.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT, none=[])
+    def highlight(session: EditorSession, path: str, offset: int) -> list[lsp.DocumentHighlight]:
+        symbols = session.symbols()
+        here = [one for one in find_references(symbols, path, offset) if one.path == path]
         return [
             lsp.DocumentHighlight(one.range) for one in locations(server, symbols.reading, here)
         ]
 
-    @answers(lsp.TEXT_DOCUMENT_HOVER)
-    def hover_at(desk: Desk, path: str, offset: int) -> lsp.Hover | None:
-        symbols = desk.symbols()
+    @register_handler(lsp.TEXT_DOCUMENT_HOVER)
+    def hover_at(session: EditorSession, path: str, offset: int) -> lsp.Hover | None:
+        symbols = session.symbols()
         found = hover(symbols, path, offset)
         if found is None:
             return None
         (place,) = locations(server, symbols.reading, [found[0]])
         return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, found[1]), place.range)
 
-    @answers(lsp.TEXT_DOCUMENT_PREPARE_RENAME)
-    def prepare(desk: Desk, path: str, offset: int) -> lsp.Range | None:
-        symbols = desk.symbols()
-        (place,) = locations(server, symbols.reading, [word_at(symbols, path, offset).span])
+    @register_handler(lsp.TEXT_DOCUMENT_PREPARE_RENAME)
+    def prepare(session: EditorSession, path: str, offset: int) -> lsp.Range | None:
+        symbols = session.symbols()
+        (place,) = locations(
+            server, symbols.reading, [find_renamable_word(symbols, path, offset).span]
+        )
         return place.range
 
     @server.feature(lsp.TEXT_DOCUMENT_RENAME, lsp.RenameOptions(prepare_provider=True))
     async def renamed(params: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
-        def ask(desk: Desk, path: str, offset: int) -> lsp.WorkspaceEdit | None:
-            symbols = desk.symbols()
-            symbol = word_at(symbols, path, offset).symbol
-            edits = rename(desk, symbols, path, offset, params.new_name)
+        def ask(session: EditorSession, path: str, offset: int) -> lsp.WorkspaceEdit | None:
+            symbols = session.symbols()
+            symbol = find_renamable_word(symbols, path, offset).symbol
+            edits = rename_symbol(session, symbols, path, offset, params.new_name)
             edit = _workspace_edit(server, symbols.reading, edits)
             if symbol.kind == "model" and server.renames_files:
                 new = new_model_name(symbol.model, params.new_name)
-                _move(server, edit, moved_file(symbols, symbol.model, new))
+                _add_file_rename(server, edit, file_move(symbols, symbol.model, new))
             return edit
 
-        return await at(params, ask, None)
+        return await answer_at(params, ask, None)
 
-    @answers(
+    @register_handler(
         lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=[".", "@", "("]), []
     )
-    def complete(desk: Desk, path: str, offset: int) -> list[lsp.CompletionItem]:
-        reading = desk.glance()
+    def complete(session: EditorSession, path: str, offset: int) -> list[lsp.CompletionItem]:
+        reading = session.last_reading()
         found = completions(reading, path, offset)
-        item = partial(_item, reading, path, offset, server.workspace.position_codec)
+        item = partial(_completion_item, reading, path, offset, server.workspace.position_codec)
         return [item(number, one) for number, one in enumerate(found)]
 
-    @answers(
+    @register_handler(
         lsp.TEXT_DOCUMENT_SIGNATURE_HELP, lsp.SignatureHelpOptions(trigger_characters=["(", ","])
     )
-    def call(desk: Desk, path: str, offset: int) -> lsp.SignatureHelp | None:
-        found = signature(desk.glance(), path, offset)
+    def call(session: EditorSession, path: str, offset: int) -> lsp.SignatureHelp | None:
+        found = signature(session.last_reading(), path, offset)
         if found is None:
             return None
         parameters = [lsp.ParameterInformation(one) for one in found.parameters]
@@ -159,13 +160,15 @@ def add_features(server: VdeServer) -> None:
         if path is None:
             return []
         try:
-            return await server.ask(lambda desk: list(_fixes(server, desk.read(), path, params)))
+            return await server.ask(
+                lambda session: list(_quick_fixes(server, session.read(), path, params))
+            )
         except ProjectError:
             return []  # The settings are wrong: diagnostics report that.
 
 
 def locations(server: VdeServer, reading: Reading, spans: Iterable[Span]) -> list[lsp.Location]:
-    """Convert spans of files to the client's locations."""
+    """Convert spans of files to LSP locations."""
     codec = server.workspace.position_codec
     return [
         lsp.Location(
@@ -176,10 +179,9 @@ def locations(server: VdeServer, reading: Reading, spans: Iterable[Span]) -> lis
     ]
 
 
-def _item(
+def _completion_item(
     reading: Reading, path: str, offset: int, codec: PositionCodec, number: int, one: Completion
 ) -> lsp.CompletionItem:
-    """Return a completion in the client's form."""
     text = reading.text(path)
     start = offset
     while start and (text[start - 1].isalnum() or text[start - 1] in "_@"):
@@ -198,7 +200,6 @@ def _item(
 def _workspace_edit(
     server: VdeServer, reading: Reading, edits: Mapping[str, Iterable[Edit]]
 ) -> lsp.WorkspaceEdit:
-    """Convert edits of files to the client's form."""
     codec = server.workspace.position_codec
     changes: dict[str, list[lsp.TextEdit]] = {}
     for path, given in edits.items():
@@ -209,8 +210,9 @@ def _workspace_edit(
     return lsp.WorkspaceEdit(changes=changes)
 
 
-def _move(server: VdeServer, edit: lsp.WorkspaceEdit, moved: tuple[str, str] | None) -> None:
-    """Add the rename of a file to an edit."""
+def _add_file_rename(
+    server: VdeServer, edit: lsp.WorkspaceEdit, moved: tuple[str, str] | None
+) -> None:
     # The client renames the file after it has changed the file's text.
     if moved is None:
         return
@@ -229,10 +231,9 @@ def _move(server: VdeServer, edit: lsp.WorkspaceEdit, moved: tuple[str, str] | N
     edit.document_changes.append(lsp.RenameFile(old_uri=old, new_uri=new))
 
 
-def _fixes(
+def _quick_fixes(
     server: VdeServer, reading: Reading, path: str, params: lsp.CodeActionParams
 ) -> Iterable[lsp.CodeAction]:
-    """Yield the fixes of the mistakes and warnings in a range of a document."""
     codec = server.workspace.position_codec
     lines = split_lines(reading.text(path))
     begin = lines.offset_at(params.range.start, codec)
@@ -240,7 +241,7 @@ def _fixes(
     for said in reading.problems:
         if said.location is None or said.location.path.as_posix() != path:
             continue
-        start, end = lines.token(said.location)
+        start, end = lines.token_span(said.location)
         if end < begin or stop < start:
             continue
         place = lines.range(start, end, codec)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import count, listed
 from vde_dagster.planning.plan.plan import Category, Change, Plan, PlannedModel
-from vde_dagster.programs.editor.desk import Outlook
 from vde_dagster.programs.editor.reading import Reading
+from vde_dagster.programs.editor.session import PlanPreview
 from vde_dagster.project.dag import descendants
 from vde_dagster.reports.document import format_duration
 from vde_dagster.reports.plan import work_text
@@ -20,7 +20,7 @@ MOST_NAMES = 3
 
 @dataclass(frozen=True, slots=True)
 class Lens:
-    """A sentence above a model.
+    """A line that the editor shows above a model, with the effects of the edited text.
 
     Args:
         line: Number of the line, from 1.
@@ -33,8 +33,8 @@ class Lens:
     breaks: bool = False
 
 
-def lenses(reading: Reading, outlook: Outlook, path: str) -> list[Lens]:
-    """Return the lenses of a file's models, in their order."""
+def lenses(reading: Reading, outlook: PlanPreview, path: str) -> list[Lens]:
+    """Return the lenses of a file's models, from top to bottom."""
     found: list[Lens] = []
     for model in reading.models_in(path):
         if model.kind.is_external:
@@ -46,20 +46,19 @@ def lenses(reading: Reading, outlook: Outlook, path: str) -> list[Lens]:
         planned = next((one for one in outlook.plan.models if one.name == model.name), None)
         if planned is None:
             continue
-        parts = list(_consequence(reading, outlook, outlook.plan, planned))
+        parts = list(_describe_effects(reading, outlook, outlook.plan, planned))
         breaks = [part for part in parts if part.startswith("breaks ")]
         found.append(Lens(model.name, line, "; ".join(parts), bool(breaks)))
     return found
 
 
-def _consequence(
-    reading: Reading, outlook: Outlook, plan: Plan, model: PlannedModel
+def _describe_effects(
+    reading: Reading, outlook: PlanPreview, plan: Plan, model: PlannedModel
 ) -> Iterator[str]:
-    """Describe the effect of a model's text on its table, on dependent tables and on readers."""
     if model.change is Change.UNCHANGED and not model.builds and not model.audits:
         yield f"as in {outlook.environment}"
         return
-    yield from (f"breaks {text}" for text in _breaks(plan, model))
+    yield from (f"breaks {text}" for text in _break_texts(plan, model))
     yield _describe_work(plan, model)
     if model in plan.audited:
         yield "1 to audit"
@@ -77,7 +76,6 @@ def _consequence(
 
 
 def _describe_work(plan: Plan, model: PlannedModel) -> str:
-    """Describe the plan's work on the model's own rows, and its reason."""
     if model.change is Change.ADDED:
         return f"new: {work_text(plan, model)}" if model.builds else "new: nothing is computed"
     if model.category is Category.METADATA:
@@ -89,5 +87,5 @@ def _describe_work(plan: Plan, model: PlannedModel) -> str:
     return f"{what}: {work_text(plan, model)}" if model.builds else f"{what}: nothing is computed"
 
 
-def _breaks(plan: Plan, model: PlannedModel) -> list[str]:
+def _break_texts(plan: Plan, model: PlannedModel) -> list[str]:
     return [describe_break(broken) for broken in model.breaks]

@@ -10,8 +10,8 @@ from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import listed
 from vde_dagster.errors import ProjectError, UsageError
-from vde_dagster.programs.editor.desk import Desk
 from vde_dagster.programs.editor.reading import Mention, Reading, Span, Symbol, column_names
+from vde_dagster.programs.editor.session import EditorSession
 from vde_dagster.programs.editor.words.symbols import Symbols
 from vde_dagster.project.files import find_files
 from vde_dagster.sql.edits import Edit, apply_edits
@@ -21,24 +21,23 @@ _MACRO = re.compile(r"@(\w+)")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-def definitions(symbols: Symbols, path: str, offset: int) -> list[Span]:
-    """Return the definitions of the word at an offset: a model, column, CTE, alias, or macro."""
-    found = symbols.at(path, offset)
+def find_definitions(symbols: Symbols, path: str, offset: int) -> list[Span]:
+    """Return where the model, column, CTE, alias or macro at an offset is defined."""
+    found = symbols.mentions_at(path, offset)
     if not found:
-        return _macro(symbols.reading, path, offset)
+        return _macro_definition(symbols.reading, path, offset)
     # A word that names an output also reads a column: the column is meant.
-    return [one.span for one in symbols.definitions(found[0].symbol)]
+    return [one.span for one in symbols.find_definitions(found[0].symbol)]
 
 
-def references(symbols: Symbols, path: str, offset: int) -> list[Span]:
-    """Return every place of the project that refers to the word at an offset, in order."""
-    found = symbols.at(path, offset)
+def find_references(symbols: Symbols, path: str, offset: int) -> list[Span]:
+    """Return every place in the project that refers to the object at an offset, in order."""
+    found = symbols.mentions_at(path, offset)
     spans = {one.span for mention in found for one in symbols.mentions(mention.symbol)}
     return sorted(spans, key=lambda span: (span.path, span.start))
 
 
-def _macro(reading: Reading, path: str, offset: int) -> list[Span]:
-    """Find the function or the file of a macro that is called at an offset."""
+def _macro_definition(reading: Reading, path: str, offset: int) -> list[Span]:
     text = reading.text(path)
     call = next((m for m in _MACRO.finditer(text) if m.start() <= offset <= m.end()), None)
     if call is None:
@@ -51,13 +50,13 @@ def _macro(reading: Reading, path: str, offset: int) -> list[Span]:
     return []
 
 
-def word_at(symbols: Symbols, path: str, offset: int) -> Mention:
-    """Return the mention that a rename at an offset starts from.
+def find_renamable_word(symbols: Symbols, path: str, offset: int) -> Mention:
+    """Return the mention at an offset that a rename starts from.
 
     Raises:
         UsageError: The word at the offset cannot be renamed.
     """
-    found = symbols.at(path, offset)
+    found = symbols.mentions_at(path, offset)
     if not found:
         raise UsageError(
             "the word here cannot be renamed, because its uses are unknown",
@@ -75,37 +74,39 @@ def word_at(symbols: Symbols, path: str, offset: int) -> Mention:
     return next((one for one in found if one.defines), chosen)
 
 
-def rename(desk: Desk, symbols: Symbols, path: str, offset: int, new: str) -> dict[str, list[Edit]]:
-    """Return the edits that rename a model, column, CTE or alias wherever it is used.
+def rename_symbol(
+    session: EditorSession, symbols: Symbols, path: str, offset: int, new: str
+) -> dict[str, list[Edit]]:
+    """Return the edits, by file, that rename a model, column, CTE or alias wherever it is used.
 
     If a query shows a renamed column under its old name, the old name is added as an alias.
 
     Raises:
         UsageError: The name is taken or invalid, a macro writes it, or something else would change.
     """
-    mention = word_at(symbols, path, offset)
+    mention = find_renamable_word(symbols, path, offset)
     symbol, reading = symbols.root(mention.symbol), symbols.reading
     if symbol.kind == "model":
-        return _model_renamed(desk, symbols, symbol, new)
+        return _rename_model(session, symbols, symbol, new)
     if not _NAME.fullmatch(new):
         raise UsageError(f"'{new}' is not a plain name", hint="use letters, digits and _")
     edits: defaultdict[str, dict[Span, Edit]] = defaultdict(dict)
-    for one in _renamed_mentions(symbols, symbol, new):
+    for one in _require_mentions(symbols, symbol, new):
         old = reading.text(one.span.path)[one.span.start : one.span.end]
-        edits[one.span.path][one.span] = _edit(symbols, one, symbol, old, new)
+        edits[one.span.path][one.span] = _mention_edit(symbols, one, symbol, old, new)
     texts = {file: apply_edits(reading.text(file), found.values()) for file, found in edits.items()}
-    _require_same(desk, reading, symbol, new, texts)
+    _require_unchanged_rows(session, reading, symbol, new, texts)
     return {file: sorted(found.values()) for file, found in edits.items()}
 
 
-def _renamed_mentions(symbols: Symbols, symbol: Symbol, new: str) -> list[Mention]:
+def _require_mentions(symbols: Symbols, symbol: Symbol, new: str) -> list[Mention]:
     """Return the mentions of a symbol, if a rename can edit all of them.
 
     Raises:
         UsageError: Only the author can change a mention.
     """
     found = symbols.mentions(symbol)
-    places = [_place(symbols.reading, one.span) for one in found if one.by_hand]
+    places = [_file_and_line(symbols.reading, one.span) for one in found if one.by_hand]
     if places:
         raise UsageError(
             f"'{symbol.name or symbol.model}' cannot be renamed to '{new}' here: "
@@ -115,12 +116,12 @@ def _renamed_mentions(symbols: Symbols, symbol: Symbol, new: str) -> list[Mentio
     return found
 
 
-def _place(reading: Reading, span: Span) -> str:
+def _file_and_line(reading: Reading, span: Span) -> str:
     return f"{span.path}:{reading.text(span.path).count(chr(10), 0, span.start) + 1}"
 
 
 def new_model_name(old: ModelName, new: str) -> ModelName:
-    """Return the new name of a model; a name without a namespace keeps the model's namespace.
+    """Return a model's new name; without a schema in `new`, the model keeps its schema.
 
     Raises:
         UsageError: The name is not valid.
@@ -131,8 +132,8 @@ def new_model_name(old: ModelName, new: str) -> ModelName:
     return ModelName(parts[0].lower() if parts[1:] else old.namespace, parts[-1].lower())
 
 
-def moved_file(symbols: Symbols, name: ModelName, new: ModelName) -> tuple[str, str] | None:
-    """Return the file that is named after a model, and its path under another name."""
+def file_move(symbols: Symbols, name: ModelName, new: ModelName) -> tuple[str, str] | None:
+    """Return (old path, new path) if a model's file is named after the model, else None."""
     model = symbols.reading.project.models[name]
     path = model.location.path
     to = path.with_name(f"{new.name}{path.suffix}")
@@ -143,14 +144,14 @@ def moved_file(symbols: Symbols, name: ModelName, new: ModelName) -> tuple[str, 
     return path.as_posix(), to.as_posix()
 
 
-def _model_renamed(
-    desk: Desk, symbols: Symbols, symbol: Symbol, said: str
+def _rename_model(
+    session: EditorSession, symbols: Symbols, symbol: Symbol, typed: str
 ) -> dict[str, list[Edit]]:
     reading, names = symbols.reading, symbols.reading.project.names
-    new = new_model_name(symbol.model, said)
+    new = new_model_name(symbol.model, typed)
     if new in reading.project.models:
         raise UsageError(f"the model {new} already exists", hint="choose another name")
-    known = _renamed_mentions(symbols, symbol, str(new))
+    known = _require_mentions(symbols, symbol, str(new))
     if not any(one.defines for one in known):
         raise UsageError(
             f"the name of {symbol.model} is not written in a SQL header",
@@ -168,30 +169,29 @@ def _model_renamed(
             )
         edits[span.path][span] = Edit(span.start, span.end, new.name if bare else str(new))
     texts = {file: apply_edits(reading.text(file), found.values()) for file, found in edits.items()}
-    after = _imagined(desk, reading, said, texts)
+    after = _read_renamed(session, reading, typed, texts)
     if symbol.model in after.project.models:
         readers = [n for n, m in after.project.models.items() if symbol.model in m.depends_on]
         raise UsageError(
-            f"after renaming to '{said}', {listed(readers)} would still read {symbol.model}",
+            f"after renaming to '{typed}', {listed(readers)} would still read {symbol.model}",
             hint="rename it there by hand",
         )
     for name, snapshot in reading.snapshots.items():
         now = after.snapshots.get(new if name == symbol.model else name)
         if now is None or now.version.rows != snapshot.version.rows:
             raise UsageError(
-                f"renaming to '{said}' would change rows of {name}", hint="edit by hand"
+                f"renaming to '{typed}' would change rows of {name}", hint="edit by hand"
             )
     return {file: sorted(found.values()) for file, found in edits.items()}
 
 
-def _edit(symbols: Symbols, one: Mention, symbol: Symbol, old: str, new: str) -> Edit:
-    """Return the edit of one mention."""
+def _mention_edit(symbols: Symbols, one: Mention, symbol: Symbol, old: str, new: str) -> Edit:
     # A column in SELECT without an alias reads a column, and also names one. If only one of the two
     # is renamed, the edit adds an alias.
     span = one.span
     if one.keeps:
         return Edit(span.start, span.end, old + one.keeps.format(new))
-    here = [m for m in symbols.at(span.path, span.start) if m.span == span]
+    here = [m for m in symbols.mentions_at(span.path, span.start) if m.span == span]
     reads = next((m.symbol for m in here if m.output), None)
     names = next((m.symbol for m in here if m.defines), None)
     if reads is None or names is None or reads == names:
@@ -201,9 +201,10 @@ def _edit(symbols: Symbols, one: Mention, symbol: Symbol, old: str, new: str) ->
     return Edit(span.start, span.end, read if read == named else f"{read} AS {named}")
 
 
-def _imagined(desk: Desk, before: Reading, new: str, texts: Mapping[str, str]) -> Reading:
-    """Read the project with new texts, and refuse texts that cause new mistakes."""
-    after = desk.imagine(texts)
+def _read_renamed(
+    session: EditorSession, before: Reading, new: str, texts: Mapping[str, str]
+) -> Reading:
+    after = session.read_with_texts(texts)
     known = {str(one) for one in before.problems}
     # A warning in a reader's file, too, is about a name that no longer exists.
     wrong = [
@@ -216,13 +217,12 @@ def _imagined(desk: Desk, before: Reading, new: str, texts: Mapping[str, str]) -
         place = f"{wrong[0].location}: " if wrong[0].location is not None else ""
         raise UsageError(
             f"renaming to '{new}' would cause a mistake: {place}{wrong[0].message}",
-            hint=_way_out(before, new, wrong[0]),
+            hint=_rename_hint(before, new, wrong[0]),
         )
     return after
 
 
-def _way_out(before: Reading, new: str, wrong: ProjectError | Problem) -> str:
-    """Return a hint for a mistake that a rename would cause."""
+def _rename_hint(before: Reading, new: str, wrong: ProjectError | Problem) -> str:
     named = new.lower().rpartition(".")[2]
     where = wrong.location.path.as_posix() if wrong.location is not None else ""
     models = before.models_in(where)
@@ -235,11 +235,10 @@ def _way_out(before: Reading, new: str, wrong: ProjectError | Problem) -> str:
     return f"rename it by hand, in {wrong.location} as well"
 
 
-def _require_same(
-    desk: Desk, before: Reading, symbol: Symbol, new: str, texts: Mapping[str, str]
+def _require_unchanged_rows(
+    session: EditorSession, before: Reading, symbol: Symbol, new: str, texts: Mapping[str, str]
 ) -> None:
-    """Read the project with the new texts, and refuse a rename that changes more than the name."""
-    after = _imagined(desk, before, new, texts)
+    after = _read_renamed(session, before, new, texts)
     for name, old in before.snapshots.items():
         now = after.snapshots.get(name)
         if now is None or now.version.rows != old.version.rows:

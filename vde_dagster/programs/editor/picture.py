@@ -13,7 +13,7 @@ WIDTH, HEIGHT, GAP, BETWEEN = 220, 28, 12, 90
 
 
 def lineage_picture(reading: Reading, path: str) -> str:
-    """Return the picture of a file's models, parents and children; '' for a file without models."""
+    """Draw a file's models with their parents and children as SVG; "" for a file without models."""
     models = reading.project.models
     own = [model.name for model in reading.models_in(path) if not model.kind.is_external]
     if not own:
@@ -39,14 +39,14 @@ def lineage_picture(reading: Reading, path: str) -> str:
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{tall:.0f}" '
             'font-family="sans-serif" font-size="12">',
-            *(_line(places[one], places[other]) for one, other in edges),
-            *(_box(name, *place, strong=name in own) for name, place in places.items()),
+            *(_edge_svg(places[one], places[other]) for one, other in edges),
+            *(_box_svg(name, *place, strong=name in own) for name, place in places.items()),
             "</svg>",
         ]
     )
 
 
-def _line(start: tuple[float, float], end: tuple[float, float]) -> str:
+def _edge_svg(start: tuple[float, float], end: tuple[float, float]) -> str:
     x1, y1 = start[0] + WIDTH, start[1] + HEIGHT / 2
     x2, y2 = end[0], end[1] + HEIGHT / 2
     middle = (x1 + x2) / 2
@@ -54,7 +54,7 @@ def _line(start: tuple[float, float], end: tuple[float, float]) -> str:
     return f'<path d="{curve}" fill="none" stroke="#888"/>'
 
 
-def _box(name: ModelName, x: float, y: float, *, strong: bool) -> str:
+def _box_svg(name: ModelName, x: float, y: float, *, strong: bool) -> str:
     fill, text = ("#2f6fde", "#fff") if strong else ("#eef2f8", "#222")
     shown = str(name) if len(str(name)) <= 32 else f"…{str(name)[-31:]}"
     return (

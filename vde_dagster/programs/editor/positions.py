@@ -20,9 +20,9 @@ _TOKEN = re.compile(r"\w+|`[^`\n]*`|'[^'\n]*'|\"[^\"\n]*\"|[^\w\s]")
 
 
 class Lines:
-    """A text as lines.
+    r"""The lines of a text, to convert between offsets, line numbers and LSP positions.
 
-    >>> Lines("SELECT\\n  1").offset(2, 3)
+    >>> Lines("SELECT\n  1").offset(2, 3)
     9
     """
 
@@ -38,17 +38,17 @@ class Lines:
         return min(self._starts[index] + max(column - 1, 0), self._ends[index])
 
     def position(self, offset: int, codec: PositionCodec) -> Position:
-        """Return the client's position of an offset."""
+        """Return the LSP position of an offset."""
         offset = min(max(offset, 0), len(self.text))
         line = bisect_right(self._starts, offset) - 1
         return Position(line, codec.client_num_units(self.text[self._starts[line] : offset]))
 
     def range(self, start: int, end: int, codec: PositionCodec) -> Range:
-        """Return the client's range of a span."""
+        """Return the LSP range from one offset to another."""
         return Range(self.position(start, codec), self.position(end, codec))
 
     def offset_at(self, position: Position, codec: PositionCodec) -> int:
-        """Return the offset of a client's position, or of its line's end if the line is shorter."""
+        """Return the offset of an LSP position; beyond the end of a line, the offset of its end."""
         if position.line >= len(self._starts):
             return len(self.text)
         at, units = self._starts[position.line], 0
@@ -57,7 +57,7 @@ class Lines:
             at += 1
         return at
 
-    def token(self, location: SourceLocation) -> tuple[int, int]:
+    def token_span(self, location: SourceLocation) -> tuple[int, int]:
         """Return the span of the word at a location; without a column, of the whole line."""
         index = min(location.line or 1, len(self._starts)) - 1
         if location.line is None or location.column is None:
@@ -70,5 +70,5 @@ class Lines:
 
 @lru_cache(maxsize=64)
 def split_lines(text: str) -> Lines:
-    """Return a text as lines, cached for the latest texts."""
+    """Return the lines of a text, cached for the latest texts."""
     return Lines(text)

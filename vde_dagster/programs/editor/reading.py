@@ -11,7 +11,7 @@ from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.project.files import decoded
+from vde_dagster.project.files import decode_text
 from vde_dagster.project.loading.loader import Project
 from vde_dagster.project.model import Model
 
@@ -32,7 +32,7 @@ class Span:
 
 
 class Symbol(NamedTuple):
-    """The object that a word refers to.
+    """A model, column, CTE or alias that words refer to.
 
     Args:
         kind: `model`, `column` of a model, `inner` column of a nested query, `cte`, or `alias`
@@ -49,7 +49,7 @@ class Symbol(NamedTuple):
 
 
 class Mention(NamedTuple):
-    """A word of a file with the object that it refers to.
+    """A word of a file, and the model, column, CTE or alias that it refers to.
 
     Args:
         defines: Whether the object is defined or named here.
@@ -71,7 +71,7 @@ class Mention(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A project at one moment, including unsaved texts.
+    """A project as analyzed at one moment, with the unsaved texts of the editor.
 
     Files that cannot be read are represented by their last readable text.
 
@@ -97,21 +97,21 @@ class Reading:
         return (*self.mistakes, *self.warnings)
 
     def text(self, path: str) -> str:
-        """Return a file's current text: the editor's, or else the folder's; '' if it is missing."""
+        """Return a file's current text, from the editor or from disk; "" if it does not exist."""
         known = self.buffers.get(path)
         if known is not None:
             return known
         file = self.project.root / path
-        return decoded(Path(path), file.read_bytes()) if file.is_file() else ""
+        return decode_text(Path(path), file.read_bytes()) if file.is_file() else ""
 
     def models_in(self, path: str) -> list[Model]:
-        """Return the models that a file defines, in the order of their places."""
+        """Return the models that a file defines, from top to bottom."""
         found = [m for m in self.project.models.values() if m.location.path.as_posix() == path]
         return sorted(found, key=lambda model: model.location.order)
 
 
 def column_names(snapshots: Mapping[ModelName, Snapshot], name: ModelName) -> list[str] | None:
-    """Return the columns of a table in lower case; None if they are unknown."""
+    """Return the names of a table's columns in lower case; None if the columns are unknown."""
     snapshot = snapshots.get(name)
     if snapshot is None or not snapshot.columns:
         return None

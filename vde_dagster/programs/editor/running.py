@@ -16,18 +16,18 @@ from vde_dagster.errors import UsageError
 from vde_dagster.execution.plans.render_model import EvaluatedRows
 from vde_dagster.execution.published_version import require_environment
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.programs.editor.desk import EditorMemo
 from vde_dagster.programs.editor.positions import split_lines
 from vde_dagster.programs.editor.reading import Reading
-from vde_dagster.programs.editor.words.ctes import Cte, ctes, up_to
+from vde_dagster.programs.editor.session import EditorMemo
+from vde_dagster.programs.editor.words.ctes import Cte, ctes, select_cte
 from vde_dagster.project.model import Model
 from vde_dagster.sql.edits import find_place
 
 MOST_ROWS = 100
 
 
-class Runnable(NamedTuple):
-    """A query that can run alone.
+class RunnableQuery(NamedTuple):
+    """A model's query, or a CTE of it with the CTEs that it reads, which can run alone.
 
     Args:
         query: None for the whole query of the model.
@@ -38,25 +38,29 @@ class Runnable(NamedTuple):
     query: str | None = None
 
 
-def runnable(reading: Reading, path: str) -> list[tuple[int, Runnable]]:
-    """Return the runnable queries of a file, with the offsets where each begins."""
-    found: list[tuple[int, Runnable]] = []
+def find_runnable_queries(reading: Reading, path: str) -> list[tuple[int, RunnableQuery]]:
+    """Return the queries of a file that can run, each with the offset of its start."""
+    found: list[tuple[int, RunnableQuery]] = []
     if path in reading.broken:
         return []
     lines = split_lines(reading.text(path))
     for model in reading.models_in(path):
         if model.kind.is_read and (model.query is not None or model.python is not None):
-            found.append((lines.token(model.location)[0], Runnable(model, str(model.name))))
+            found.append(
+                (lines.token_span(model.location)[0], RunnableQuery(model, str(model.name)))
+            )
         if model.query is not None and model.origins:
             for one in ctes(model.query):
                 place = find_place(model.origins, one.start)
                 if place >= 0:
-                    query = up_to(model.query, one)
-                    found.append((place, Runnable(model, f"{one.name} of {model.name}", query)))
+                    query = select_cte(model.query, one)
+                    found.append(
+                        (place, RunnableQuery(model, f"{one.name} of {model.name}", query))
+                    )
     return found
 
 
-def at_cursor(reading: Reading, path: str, offset: int) -> Runnable:
+def query_at_cursor(reading: Reading, path: str, offset: int) -> RunnableQuery:
     """Return the query at a cursor: the innermost common table expression, or else the model.
 
     Raises:
@@ -66,7 +70,7 @@ def at_cursor(reading: Reading, path: str, offset: int) -> Runnable:
         raise UsageError("the file has a mistake, so it cannot be run", hint="correct it")
     models = [m for m in reading.models_in(path) if m.query is not None or m.python is not None]
     lines = split_lines(reading.text(path))
-    before = [m for m in models if lines.token(m.location)[0] <= offset] or models[:1]
+    before = [m for m in models if lines.token_span(m.location)[0] <= offset] or models[:1]
     if not before:
         raise UsageError("the cursor is not in a query", hint="run a model's query, or part of it")
     model = before[-1]
@@ -77,13 +81,15 @@ def at_cursor(reading: Reading, path: str, offset: int) -> Runnable:
             if 0 <= start <= offset <= last + 1:
                 inside.append(one)
     if not inside:
-        return Runnable(model, str(model.name))
+        return RunnableQuery(model, str(model.name))
     chosen = inside[-1]
-    return Runnable(model, f"{chosen.name} of {model.name}", up_to(model.query or "", chosen))
+    return RunnableQuery(
+        model, f"{chosen.name} of {model.name}", select_cte(model.query or "", chosen)
+    )
 
 
-class Runner:
-    """Runs queries for the editor.
+class QueryRunner:
+    """Runs queries for the editor, on a separate Spark session.
 
     Only one thread at a time may run a query. Any thread may interrupt it.
     """
@@ -95,8 +101,8 @@ class Runner:
     def _workspace(self) -> Workspace:
         return Workspace.open(self.root)
 
-    def run(self, reading: Reading, environment: str, what: Runnable, limit: int) -> str:
-        """Return a query's rows as a Markdown table.
+    def run(self, reading: Reading, environment: str, what: RunnableQuery, limit: int) -> str:
+        """Run a query on the tables of an environment, and return its rows as a Markdown table.
 
         Raises:
             VdeError: A table of the query does not exist, or Spark refuses the query.
@@ -112,7 +118,7 @@ class Runner:
         found = self._workspace.models.evaluate(
             str(what.model.name), shown, limit=limit, query=what.query
         )
-        return _table(what, environment, found, limit)
+        return _rows_as_markdown(what, environment, found, limit)
 
     def interrupt(self) -> None:
         """Stop the running query."""
@@ -122,25 +128,26 @@ class Runner:
                 engine.interrupt()
 
     def close(self) -> None:
-        """End the session, and close the state."""
+        """Stop Spark, and close the state store."""
         if "_workspace" in self.__dict__:
             self._workspace.close()
 
 
-def _table(what: Runnable, environment: str, found: EvaluatedRows, limit: int) -> str:
-    rows = [[_cell(text_value(value)) for value in row] for row in found.rows]
-    table = [[_cell(name) for name, _ in found.columns], ["---"] * len(found.columns), *rows]
-    told = [f"{count(len(rows), 'row')} of `{environment}`"]
+def _rows_as_markdown(
+    what: RunnableQuery, environment: str, found: EvaluatedRows, limit: int
+) -> str:
+    rows = [[_escape_cell(text_value(value)) for value in row] for row in found.rows]
+    table = [[_escape_cell(name) for name, _ in found.columns], ["---"] * len(found.columns), *rows]
+    notes = [f"{count(len(rows), 'row')} of `{environment}`"]
     if len(rows) == limit:
-        told.append("there may be more")
+        notes.append("there may be more")
     if what.model.kind.by_intervals:
-        told.append(f"of the interval {found.interval}")
+        notes.append(f"of the interval {found.interval}")
     if found.left_out:
-        told.append(f"not run: {count(found.left_out, 'statement')} before the query")
+        notes.append(f"not run: {count(found.left_out, 'statement')} before the query")
     lines = [f"| {' | '.join(row)} |" for row in table]
-    return "\n".join([f"# {what.title}", "", *lines, "", "; ".join(told), ""])
+    return "\n".join([f"# {what.title}", "", *lines, "", "; ".join(notes), ""])
 
 
-def _cell(text: str) -> str:
-    """Escape a text for a cell of a Markdown table."""
+def _escape_cell(text: str) -> str:
     return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").split()) or " "

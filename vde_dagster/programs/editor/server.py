@@ -24,14 +24,19 @@ from pygls.uris import from_fs_path, to_fs_path
 from vde_dagster.base.installing import __version__
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError, VdeError
 from vde_dagster.execution.project_files.format_files import format_file_text
-from vde_dagster.programs.editor.desk import Desk, plan_text
 from vde_dagster.programs.editor.diagnostics import SOURCE, diagnostics
 from vde_dagster.programs.editor.lenses import lenses
 from vde_dagster.programs.editor.picture import lineage_picture
 from vde_dagster.programs.editor.positions import split_lines
 from vde_dagster.programs.editor.reading import Reading
-from vde_dagster.programs.editor.running import MOST_ROWS, Runner, at_cursor, runnable
-from vde_dagster.project.files import decoded
+from vde_dagster.programs.editor.running import (
+    MOST_ROWS,
+    QueryRunner,
+    find_runnable_queries,
+    query_at_cursor,
+)
+from vde_dagster.programs.editor.session import EditorSession, plan_text
+from vde_dagster.project.files import decode_text
 
 T = TypeVar("T")
 KIND = lsp.SymbolKind.Class
@@ -49,63 +54,63 @@ WATCHED = "**/*.{sql,py,csv,yaml,yml,toml}"
 
 
 class VdeServer(LanguageServer):
-    """The server of one project."""
+    """The language server of one project."""
 
     def __init__(self, root: Path | None) -> None:
         super().__init__("vde", __version__)
-        self.desk = Desk(root or Path())
-        self.runner = Runner(self.desk.root)
-        self._one = ThreadPoolExecutor(1, "desk")
+        self.session = EditorSession(root or Path())
+        self.runner = QueryRunner(self.session.root)
+        self._analysis_thread = ThreadPoolExecutor(1, "desk")
         self._spark = ThreadPoolExecutor(1, "spark")
         self._queries: set[Future[str]] = set()
         self._reported: set[str] = set()
         self._checking: asyncio.Task[None] | None = None
         self._polling: asyncio.Task[None] | None = None
 
-    def begin(self, root: Path, environment: str) -> None:
-        """Start working on a project."""
-        self.desk = Desk(root, environment)
-        self.runner = Runner(self.desk.root)
+    def open_project(self, root: Path, environment: str) -> None:
+        """Open a project's folder; plans are previewed for `environment`."""
+        self.session = EditorSession(root, environment)
+        self.runner = QueryRunner(self.session.root)
 
     # -- files -----------------------------------------------------------------------------
 
     def project_path(self, uri: str) -> str | None:
-        """Return a document's path from the project's root; None for a document outside of it."""
+        """Return a document's path relative to the project's folder; None if it is outside."""
         name = to_fs_path(uri)
-        return None if name is None else self.desk.relative_path(Path(name))
+        return None if name is None else self.session.relative_path(Path(name))
 
     def document_uri(self, path: str) -> str:
-        """Return the document of a path from the project's root."""
-        return from_fs_path(str(self.desk.root / path)) or ""
+        """Return the URI of a file, given its path relative to the project's folder."""
+        return from_fs_path(str(self.session.root / path)) or ""
 
-    def take(self, uri: str, *, saved: bool = False) -> None:
-        """Read a document's current text, and schedule an analysis of all documents."""
+    def update_text(self, uri: str, *, saved: bool = False) -> None:
+        """Take over a document's current text, and schedule an analysis."""
         path = self.project_path(uri)
         if path is not None and (saved or not path.endswith(".py")):
-            self.desk.change(path, self.workspace.get_text_document(uri).source)
-        self.look_soon()
+            self.session.set_text(path, self.workspace.get_text_document(uri).source)
+        self.schedule_analysis()
 
     # -- requests --------------------------------------------------------------------------
 
-    async def ask(self, question: Callable[[Desk], T]) -> T:
-        """Run a function on the desk's thread."""
+    async def ask(self, question: Callable[[EditorSession], T]) -> T:
+        """Run a function on the thread that owns the session, and return its result."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._one, question, self.desk)
+        return await loop.run_in_executor(self._analysis_thread, question, self.session)
 
-    async def reading(self) -> Reading | None:
-        """Return the reading of the current texts; None if nothing can be read."""
+    async def read_texts(self) -> Reading | None:
+        """Read the project with all current texts; None if its settings are invalid."""
         with suppress(ProjectError):
-            return await self.ask(Desk.read)
+            return await self.ask(EditorSession.read)
         return None
 
-    def look_soon(self) -> None:
-        """Analyze the texts once typing stops, replacing a pending analysis."""
+    def schedule_analysis(self) -> None:
+        """Analyze the texts once typing pauses; an analysis that is still pending is replaced."""
         if self._checking is not None and not self._checking.done():
             self._checking.cancel()
-        self._checking = asyncio.get_running_loop().create_task(self._look())
+        self._checking = asyncio.get_running_loop().create_task(self._analyze())
 
-    def poll(self) -> None:
-        """Begin to check the folder's files regularly."""
+    def start_polling(self) -> None:
+        """Begin to check the project's files for changes every few seconds."""
         self._polling = asyncio.get_running_loop().create_task(self._poll())
 
     async def _poll(self) -> None:
@@ -113,30 +118,30 @@ class VdeServer(LanguageServer):
         while True:
             begun = time.monotonic()
             with suppress(OSError):  # The folder may be replaced at this moment.
-                state = await self.ask(Desk.folder_state)
+                state = await self.ask(EditorSession.folder_state)
                 if known is not None and state != known:
-                    self.desk.touch()
-                    self.look_soon()
+                    self.session.mark_files_changed()
+                    self.schedule_analysis()
                 known = state
             # It uses at most a twentieth of the time, however many files there are.
             await asyncio.sleep(max(POLL_SECONDS, 20 * (time.monotonic() - begun)))
 
-    async def _look(self) -> None:
+    async def _analyze(self) -> None:
         await asyncio.sleep(QUIET_SECONDS)
-        generation = self.desk.generation
+        generation = self.session.generation
         try:
-            reading = await self.ask(Desk.read)
+            reading = await self.ask(EditorSession.read)
         except ProjectError as error:
-            self._tell_of_settings(error)
+            self._publish_settings_errors(error)
             return
         except Exception as error:
             self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Error, repr(error)))
             return
-        if self.desk.generation != generation:
+        if self.session.generation != generation:
             return  # A newer analysis was scheduled.
         self._publish(diagnostics(reading, self.workspace.position_codec))
-        await self.ask(Desk.outlook)
-        if self.desk.generation == generation and self._shows_lenses:
+        await self.ask(EditorSession.preview_plan)
+        if self.session.generation == generation and self._shows_lenses:
             self.workspace_code_lens_refresh(None)
 
     @property
@@ -161,7 +166,6 @@ class VdeServer(LanguageServer):
         return bool(lens is not None and lens.refresh_support)
 
     def _publish(self, found: dict[str, list[lsp.Diagnostic]]) -> None:
-        """Publish diagnostics, and clear files that no longer have any."""
         for path in sorted({*found, *self._reported}):
             uri = self.document_uri(path)
             open_ = self.workspace.text_documents.get(uri)
@@ -171,15 +175,15 @@ class VdeServer(LanguageServer):
             self.text_document_publish_diagnostics(params)
         self._reported = set(found)
 
-    def _tell_of_settings(self, error: ProjectError) -> None:
+    def _publish_settings_errors(self, error: ProjectError) -> None:
         codec = self.workspace.position_codec
         found: dict[str, list[lsp.Diagnostic]] = {}
         for mistake in error.mistakes:
             path = mistake.location.path.as_posix() if mistake.location else "pyproject.toml"
-            file = self.desk.root / path
-            text = decoded(Path(path), file.read_bytes()) if file.is_file() else ""
+            file = self.session.root / path
+            text = decode_text(Path(path), file.read_bytes()) if file.is_file() else ""
             lines = split_lines(text)
-            start, end = lines.token(mistake.location) if mistake.location else (0, 0)
+            start, end = lines.token_span(mistake.location) if mistake.location else (0, 0)
             said = lsp.Diagnostic(
                 lines.range(start, end, codec),
                 mistake.text("\n").split(": ", 1)[-1] if mistake.location else mistake.text("\n"),
@@ -191,45 +195,50 @@ class VdeServer(LanguageServer):
 
     # -- answers ---------------------------------------------------------------------------
 
-    def place(self, reading: Reading, location: SourceLocation) -> lsp.Location:
-        """Convert the location of a diagnostic to the client's form."""
+    def client_location(self, reading: Reading, location: SourceLocation) -> lsp.Location:
+        """Convert a place in a file to an LSP location."""
         path = location.path.as_posix()
         lines = split_lines(reading.text(path))
-        stretch = lines.range(*lines.token(location), self.workspace.position_codec)
-        return lsp.Location(self.document_uri(path), stretch)
+        range_ = lines.range(*lines.token_span(location), self.workspace.position_codec)
+        return lsp.Location(self.document_uri(path), range_)
 
     async def lenses(self, uri: str) -> list[lsp.CodeLens]:
-        """Return the effects of a document, above each of its models."""
+        """Return the lines to show above each model: effects, and commands to run its query."""
         path = self.project_path(uri)
         if path is None:
             return []
         try:
             reading, found = await self.ask(
-                lambda desk: (desk.read(), lenses(desk.read(), desk.outlook(), path))
+                lambda session: (
+                    session.read(),
+                    lenses(session.read(), session.preview_plan(), path),
+                )
             )
         except ProjectError:
             return []
         lines, codec = split_lines(reading.text(path)), self.workspace.position_codec
-        told: list[tuple[lsp.Position, str, str, list[Any]]] = [
+        entries: list[tuple[lsp.Position, str, str, list[Any]]] = [
             (lsp.Position(one.line - 1, 0), one.text, "vde.plan", [uri]) for one in found
         ]
-        for offset, one in runnable(reading, path):
+        for offset, one in find_runnable_queries(reading, path):
             at = lines.position(offset, codec)
-            told.append((at, f"run {one.title}", "vde.run", [uri, at.line, at.character]))
+            entries.append((at, f"run {one.title}", "vde.run", [uri, at.line, at.character]))
         return [
             lsp.CodeLens(lsp.Range(at, at), lsp.Command(title, command, arguments=arguments))
-            for at, title, command, arguments in told
+            for at, title, command, arguments in entries
         ]
 
-    async def run(self, uri: str, line: int, character: int, limit: int = MOST_ROWS) -> str:
-        """Return the rows of the query at a position; see `Runner.run`."""
+    async def run_query(self, uri: str, line: int, character: int, limit: int = MOST_ROWS) -> str:
+        """Run the query at a position, and return its rows as a Markdown table."""
         path = self.project_path(uri)
         if path is None:
             raise UsageError("the file does not belong to the project")
-        reading = await self.ask(Desk.read)
+        reading = await self.ask(EditorSession.read)
         position, codec = lsp.Position(line, character), self.workspace.position_codec
-        what = at_cursor(reading, path, split_lines(reading.text(path)).offset_at(position, codec))
-        work = partial(self.runner.run, reading, self.desk.environment, what, limit)
+        what = query_at_cursor(
+            reading, path, split_lines(reading.text(path)).offset_at(position, codec)
+        )
+        work = partial(self.runner.run, reading, self.session.environment, what, limit)
         query = self._spark.submit(work)
         self._queries.add(query)
         try:
@@ -242,7 +251,7 @@ class VdeServer(LanguageServer):
             self._queries.discard(query)
 
     async def stop(self) -> None:
-        """Stop running and waiting queries."""
+        """Cancel running and waiting queries."""
         # LSP's own cancellation does not reach commands: pygls cancels only the waiting coroutine.
         stopped, self._queries = self._queries, set()
         waiting = {query for query in stopped if not query.cancel()}
@@ -251,14 +260,16 @@ class VdeServer(LanguageServer):
             loop, ended = asyncio.get_running_loop(), partial(wait, waiting, STOP_SECONDS)
             waiting = (await loop.run_in_executor(None, ended)).not_done
 
-    async def formatted(self, uri: str) -> list[lsp.TextEdit] | None:
+    async def format_document(self, uri: str) -> list[lsp.TextEdit] | None:
         """Return the edits that format a document; None if it cannot be formatted."""
         path = self.project_path(uri)
         if path is None or not path.endswith(".sql"):
             return None
         text = self.workspace.get_text_document(uri).source
         try:
-            made = await self.ask(lambda desk: format_file_text(Path(path), text, desk.settings))
+            made = await self.ask(
+                lambda session: format_file_text(Path(path), text, session.settings)
+            )
         except VdeError:
             return None
         if made is None or made == text:
@@ -268,24 +279,24 @@ class VdeServer(LanguageServer):
         return [lsp.TextEdit(lines.range(0, len(text), codec), made)]
 
     def close(self) -> None:
-        """End the desk's thread, and release its resources."""
+        """End all threads, and close the state store and Spark."""
         if self._polling is not None:
             self._polling.cancel()
-        self._one.submit(self.desk.close)
+        self._analysis_thread.submit(self.session.close)
         self._spark.submit(self.runner.close)
-        for threads in (self._one, self._spark):
+        for threads in (self._analysis_thread, self._spark):
             threads.shutdown(wait=True, cancel_futures=False)
 
 
 def make_server(root: Path | None = None) -> VdeServer:
-    """Return a server with all features, for a folder or, by default, the client's folder."""
+    """Create a language server; without `root`, it opens the client's folder."""
     server = VdeServer(root)
 
     @server.feature(lsp.INITIALIZE)
     def initialize(params: lsp.InitializeParams) -> None:
         said = params.initialization_options or {}
         folder = root or Path(server.workspace.root_path or ".")
-        server.begin(folder, str(said.get("environment") or "prod"))
+        server.open_project(folder, str(said.get("environment") or "prod"))
 
     @server.feature(lsp.INITIALIZED)
     async def initialized(_: lsp.InitializedParams) -> None:
@@ -295,32 +306,32 @@ def make_server(root: Path | None = None) -> VdeServer:
             method = lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES
             registration = lsp.Registration("files", method, options)
             server.client_register_capability(lsp.RegistrationParams([registration]), None)
-        server.look_soon()
-        server.poll()
+        server.schedule_analysis()
+        server.start_polling()
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
     async def opened(params: lsp.DidOpenTextDocumentParams) -> None:
-        server.take(params.text_document.uri, saved=True)
+        server.update_text(params.text_document.uri, saved=True)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
     async def changed(params: lsp.DidChangeTextDocumentParams) -> None:
-        server.take(params.text_document.uri)
+        server.update_text(params.text_document.uri)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
     async def saved(params: lsp.DidSaveTextDocumentParams) -> None:
-        server.take(params.text_document.uri, saved=True)
+        server.update_text(params.text_document.uri, saved=True)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
     async def closed(params: lsp.DidCloseTextDocumentParams) -> None:
         path = server.project_path(params.text_document.uri)
         if path is not None:
-            server.desk.change(path, None)
-        server.look_soon()
+            server.session.set_text(path, None)
+        server.schedule_analysis()
 
     @server.feature(lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES)
     async def files_changed(_: lsp.DidChangeWatchedFilesParams) -> None:
-        server.desk.touch()
-        server.look_soon()
+        server.session.mark_files_changed()
+        server.schedule_analysis()
 
     @server.feature(lsp.SHUTDOWN)
     def shutdown(_: None) -> None:
@@ -332,29 +343,29 @@ def make_server(root: Path | None = None) -> VdeServer:
 
     @server.feature(lsp.TEXT_DOCUMENT_FORMATTING)
     async def formatting(params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit] | None:
-        return await server.formatted(params.text_document.uri)
+        return await server.format_document(params.text_document.uri)
 
     @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
     async def symbols(params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:
-        reading, path = await server.reading(), server.project_path(params.text_document.uri)
+        reading, path = await server.read_texts(), server.project_path(params.text_document.uri)
         if reading is None or path is None:
             return []
         codec = server.workspace.position_codec
         lines = split_lines(reading.text(path))
         found = []
         for model in reading.models_in(path):
-            place = lines.range(*lines.token(model.location), codec)
+            place = lines.range(*lines.token_span(model.location), codec)
             name, kind = str(model.name), model.kind.name
             found.append(lsp.DocumentSymbol(name, lsp.SymbolKind.Class, place, place, kind))
         return found
 
     @server.feature(lsp.WORKSPACE_SYMBOL)
     async def project_symbols(params: lsp.WorkspaceSymbolParams) -> list[lsp.SymbolInformation]:
-        reading = await server.reading()
+        reading = await server.read_texts()
         if reading is None:
             return []
         return [
-            lsp.SymbolInformation(server.place(reading, model.location), str(name), KIND)
+            lsp.SymbolInformation(server.client_location(reading, model.location), str(name), KIND)
             for name, model in reading.project.models.items()
             if params.query.lower() in str(name) and not model.kind.is_external
         ][:MOST_SYMBOLS]
@@ -366,12 +377,12 @@ def make_server(root: Path | None = None) -> VdeServer:
     @server.command("vde.lineage")
     async def lineage(uri: str) -> str:
         path = server.project_path(uri)
-        return await server.ask(lambda desk: lineage_picture(desk.read(), path or ""))
+        return await server.ask(lambda session: lineage_picture(session.read(), path or ""))
 
     @server.command("vde.run")
     async def run(uri: str, line: int, character: int, *most: int) -> str:
         try:
-            return await server.run(uri, line, character, *most)
+            return await server.run_query(uri, line, character, *most)
         except VdeError as error:
             raise JsonRpcException(error.text(". "), REFUSED) from error
 

@@ -24,7 +24,7 @@ _HEADER = re.compile(r"\s*MODEL\s*\(", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell.
+    """A cell of a notebook.
 
     Args:
         kind: `code`, `markdown` or `raw`.
@@ -74,8 +74,8 @@ class Notebook:
         return first.source
 
     @property
-    def stored(self) -> str:
-        """The notebook as a file in normal form: without outputs, counts and ids."""
+    def normal_form(self) -> str:
+        """The notebook as JSON without outputs, execution counts and ids."""
         cells: list[dict[str, Any]] = [
             {
                 "cell_type": cell.kind,
@@ -90,7 +90,7 @@ class Notebook:
 
     @property
     def text(self) -> str:
-        """The notebook as a text whose lines people can compare."""
+        """The notebook as plain text, with `# %%` before each code cell, for diffs."""
         shown = []
         for cell in self.cells:
             lines = cell.source.strip("\n").split("\n")
@@ -104,13 +104,13 @@ class Notebook:
         return "\n\n".join(shown) + "\n"
 
     def code(self) -> list[tuple[Cell, list[ast.stmt]]]:
-        """Return the cells that run, with their statements.
+        """Parse the cells that run; magics such as `%load_ext` become calls of IPython.
 
         Raises:
             ProjectError: A cell is not valid Python.
         """
         # Magics become calls of IPython.
-        return [(cell, _parsed(cell, self.path)) for cell in self.cells if cell.is_run]
+        return [(cell, _parse_cell(cell, self.path)) for cell in self.cells if cell.is_run]
 
 
 def read_notebook(path: Path, text: str) -> Notebook:
@@ -136,7 +136,7 @@ def read_notebook(path: Path, text: str) -> Notebook:
             location=place,
         )
     try:
-        cells = tuple(_cell(one, number) for number, one in enumerate(document["cells"], 1))
+        cells = tuple(_read_cell(one, number) for number, one in enumerate(document["cells"], 1))
         metadata = document["metadata"]
         kernel = {one: metadata[one] for one in ("kernelspec", "language_info") if one in metadata}
         language = _language(kernel)
@@ -156,7 +156,7 @@ def read_notebook(path: Path, text: str) -> Notebook:
     return found
 
 
-def _cell(written: Mapping[str, Any], number: int) -> Cell:
+def _read_cell(written: Mapping[str, Any], number: int) -> Cell:
     source: str | Sequence[str] = written["source"]
     text = source if isinstance(source, str) else "".join(source)
     tags = tuple(map(str, written.get("metadata", {}).get("tags", ())))
@@ -168,7 +168,7 @@ def _language(kernel: Mapping[str, Any]) -> str:
     return str(named or kernel.get("kernelspec", {}).get("language") or "python")
 
 
-def _parsed(cell: Cell, path: Path) -> list[ast.stmt]:
+def _parse_cell(cell: Cell, path: Path) -> list[ast.stmt]:
     try:
         return ast.parse(cell.source).body
     except (SyntaxError, ValueError):

@@ -21,7 +21,7 @@ _HANDLERS: WeakKeyDictionary[Any, tuple[Any, Any]] = WeakKeyDictionary()
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Add magics and the variable `workspace` to a notebook.
+    """Register `%vde`, `%%vde` and `%%model`, and set the notebook's variable `workspace`.
 
     The project is in the notebook's folder, or in a folder above it.
 
@@ -31,7 +31,7 @@ def load_ipython_extension(shell: Any) -> None:
     if isinstance(shell.user_ns.get("workspace"), StepWorkspace):
         return  # A notebook that is a step is set up by its first cell.
     unload_ipython_extension(shell)
-    workspace = NotebookWorkspace.open(_project(Path.cwd()))
+    workspace = NotebookWorkspace.open(_find_project(Path.cwd()))
     shell.push({"workspace": workspace})
     shell.register_magics(VdeMagics)
     _HANDLERS[shell] = shell.custom_exceptions, shell.CustomTB
@@ -44,7 +44,7 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def begin_step(shell: Any) -> None:
-    """Add the variable `workspace`, and the modules that cells import, to a step's kernel."""
+    """Set the variable `workspace` and the import path in the kernel of a notebook model."""
     workspace = StepWorkspace(os.environ.pop(STEP))
     sys.path.insert(0, workspace.modules)
     shell.push({"workspace": workspace})
@@ -52,7 +52,7 @@ def begin_step(shell: Any) -> None:
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """Close the workspace, and restore the shell's earlier state."""
+    """Close the workspace, and restore the shell's earlier exception handler."""
     workspace = shell.user_ns.get("workspace")
     if isinstance(workspace, NotebookWorkspace):
         shell.user_ns.pop("workspace")
@@ -76,12 +76,11 @@ def _is_own(magic: Any) -> bool:
 
 
 def _show_error(shell: Any, kind: type, error: VdeError, trace: Any, **how: Any) -> None:
-    """Report a mistake as commands do."""
     # A traceback would contain no line of the notebook.
     print("\n".join(error_lines(error)), file=sys.stderr)
 
 
-def _project(folder: Path) -> Path:
+def _find_project(folder: Path) -> Path:
     for root in (folder, *folder.parents):
         file = root / "pyproject.toml"
         said = file.read_text(encoding="utf-8") if file.is_file() else ""

@@ -10,22 +10,19 @@ from typing import Any, NoReturn
 
 from IPython.core.magic import Magics, cell_magic, line_cell_magic, magics_class
 
-from vde_dagster.base.names import ModelName, place_flaw
+from vde_dagster.base.names import ModelName, find_name_flaw
 from vde_dagster.base.texts import printable
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.plan.plan import Plan
-from vde_dagster.programs.notebook.parameters import with_values
+from vde_dagster.programs.notebook.parameters import insert_values
 from vde_dagster.programs.notebook.results import Rows
 from vde_dagster.programs.notebook.step_workspace import StepWorkspace
 from vde_dagster.programs.notebook.workspace import NotebookWorkspace, require_workspace
 
 
-class _Words(ArgumentParser):
-    """Parser for the words after a magic's name."""
-
+class _ArgumentReader(ArgumentParser):
     def read(self, line: str) -> Namespace:
-        """Parse the words after the name, quoted as in a shell."""
         try:
             return self.parse_args(shlex.split(line))
         except ValueError as error:
@@ -37,7 +34,7 @@ class _Words(ArgumentParser):
 
 @magics_class
 class VdeMagics(Magics):
-    """Magics that use the notebook's variable `workspace`."""
+    """The magics `%vde`, `%%vde` and `%%model`, which use the notebook's variable `workspace`."""
 
     @property
     def _variables(self) -> dict[str, Any]:
@@ -61,21 +58,21 @@ class VdeMagics(Magics):
         if cell is None:
             self._pins(line)
             return None
-        words = _Words("%%vde", add_help=False)
+        words = _ArgumentReader("%%vde", add_help=False)
         words.add_argument("environment")
         words.add_argument("--into", metavar="NAME")
         words.add_argument("--limit", type=int)
-        said = words.read(line)
-        if said.into is not None and not _is_variable(said.into):
-            words.error(f"--into {said.into!r} is not a valid name of a variable")
-        query = with_values(cell, self._variables)
-        rows = self._workspace.ask(said.environment, query, said.limit)
-        if said.into is not None:
-            self._variables[said.into] = rows
+        given = words.read(line)
+        if given.into is not None and not _is_variable(given.into):
+            words.error(f"--into {given.into!r} is not a valid name of a variable")
+        query = insert_values(cell, self._variables)
+        rows = self._workspace.ask(given.environment, query, given.limit)
+        if given.into is not None:
+            self._variables[given.into] = rows
         return rows
 
     def _pins(self, line: str) -> None:
-        words = _Words("%vde", add_help=False)
+        words = _ArgumentReader("%vde", add_help=False)
         words.add_argument("action", choices=["pin"])
         words.add_argument("environments", nargs="*")
         workspace = self._workspace
@@ -91,17 +88,17 @@ class VdeMagics(Magics):
         The file is written once the query can be analyzed. `--replace` overwrites it,
         `--environment ENV` selects the environment of the plan (dev).
         """
-        words = _Words("%%model", add_help=False)
+        words = _ArgumentReader("%%model", add_help=False)
         words.add_argument("name")
         words.add_argument("--kind", default="VIEW")
         words.add_argument("--environment", default="dev")
         words.add_argument("--replace", action="store_true")
-        said = words.read(line)
+        given = words.read(line)
         workspace = self._workspace
         if isinstance(workspace, StepWorkspace):
             words.error("a step cannot make models; tag the cell `skip-execution`")
         path, plan = _write_model(
-            *(workspace, said.name, said.kind, cell, said.environment), replace=said.replace
+            *(workspace, given.name, given.kind, cell, given.environment), replace=given.replace
         )
         print(f"wrote {path}")
         return plan
@@ -134,7 +131,7 @@ def _write_model(
     workspace.reload()
     model = ModelName.parse(name, workspace.settings.default_namespace)
     for part in model:
-        flaw = place_flaw(part)
+        flaw = find_name_flaw(part)
         if flaw is not None:
             raise UsageError(
                 f"'{printable(part)}' in the name of a model {flaw}",

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from vde_dagster.base.installing import how_to_install
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.outside import read_outside
+from vde_dagster.base.outside import find_outside_inputs
 from vde_dagster.errors import ProjectError, SourceLocation, placed
 from vde_dagster.programs.notebook.cells import PARAMETERS, Cell, Notebook, read_notebook
-from vde_dagster.programs.notebook.parameters import without_parameters
+from vde_dagster.programs.notebook.parameters import blank_parameters
 from vde_dagster.project.kinds import Full, Kind
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.model import Column, LoadedFile, LoadedModel, Model, PythonSource
@@ -40,7 +40,7 @@ PAGE = Column("page", "STRING", "The notebook as it was run, as HTML")
 
 
 def read_model(folder: Folder, path: Path, text: str, context: FileContext) -> LoadedFile:
-    """Read a notebook as a model.
+    """Read a notebook as a Python model; one without a `MODEL (…)` header defines no model.
 
     A notebook without a header in its first cell defines nothing.
 
@@ -73,12 +73,12 @@ def read_model(folder: Folder, path: Path, text: str, context: FileContext) -> L
     properties = read_model_properties(header, context.settings, context.defaults_for(header))
     if not properties.enabled:
         return LoadedFile(path)
-    python = _python(folder, notebook, properties, context)
-    model = _model(notebook, header, properties, python.source, context)
+    python = _read_code(folder, notebook, properties, context)
+    model = _make_model(notebook, header, properties, python.source, context)
     return LoadedFile(path, (model,), uses=python.uses, variables=python.variables)
 
 
-def _model(
+def _make_model(
     notebook: Notebook,
     header: Header,
     properties: ModelProperties,
@@ -91,7 +91,7 @@ def _model(
         read_name(value.identifier(), context.names, value.error): value.location()
         for value in properties.depends_on
     }
-    for parent in _reads(notebook, context, lists_inputs=bool(reads)):
+    for parent in _find_inputs(notebook, context, lists_inputs=bool(reads)):
         reads.setdefault(parent, SourceLocation(notebook.path))
     if name in reads:
         raise error(f"{name} reads itself", "read other models, whose rows the notebook uses")
@@ -105,7 +105,7 @@ def _model(
     expander = Expander(header.source, scope)
     model = Model(
         name=name,
-        kind=_kind(header, properties, context),
+        kind=_read_kind(header, properties, context),
         location=header.source.location(header.start),
         source=notebook.text,
         python=python,
@@ -119,8 +119,7 @@ def _model(
     return LoadedModel(model, {**audit_reads, **reads})
 
 
-def _kind(header: Header, properties: ModelProperties, context: FileContext) -> Kind:
-    """Return the kind in the header, by default FULL."""
+def _read_kind(header: Header, properties: ModelProperties, context: FileContext) -> Kind:
     value = header.properties.get("kind")
     if value is None and "kind" not in context.defaults:
         return Full()
@@ -134,17 +133,15 @@ def _kind(header: Header, properties: ModelProperties, context: FileContext) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class _Python:
-    """A notebook's code, and the files and environment variables that its version depends on."""
-
+class _NotebookCode:
     source: PythonSource
     uses: tuple[str, ...]
     variables: tuple[str, ...]
 
 
-def _python(
+def _read_code(
     folder: Folder, notebook: Notebook, properties: ModelProperties, context: FileContext
-) -> _Python:
+) -> _NotebookCode:
     path = notebook.path.as_posix()
     module = f"{re.sub(r'[^0-9A-Za-z]', '_', path)}.py"
     text = module_text(notebook, has_rows=bool(properties.fields["columns"]))
@@ -157,24 +154,25 @@ def _python(
             location=SourceLocation(notebook.path),
         ) from None
     files = with_local_imports(folder.root, module, text)
-    outside = read_outside(folder.root, files, folder.hasher.hash)
+    outside = find_outside_inputs(folder.root, files, folder.hasher.hash)
     known = {name.lower(): value for name, value in context.settings.variables.items()}
-    asked = {name: known[name] for name in sorted(_parameters(notebook)) if name in known}
+    asked = {name: known[name] for name in sorted(_parameter_names(notebook)) if name in known}
     source = PythonSource(
-        f"{module}:notebook", {**files, path: notebook.stored}, outside.hashes, settings=asked
+        f"{module}:notebook", {**files, path: notebook.normal_form}, outside.hashes, settings=asked
     )
     uses = {*files, *outside.paths} - {module, path}
-    return _Python(source, tuple(sorted(uses)), outside.variables)
+    return _NotebookCode(source, tuple(sorted(uses)), outside.variables)
 
 
 def module_text(notebook: Notebook, *, has_rows: bool) -> str:
-    """Write the module of a notebook: its cells' code, and the function that runs it.
+    """Write the Python module of a notebook: its cells' code, and the function that runs the
+    notebook.
 
     Args:
         has_rows: Whether the notebook yields rows.
     """
     body: list[ast.stmt] = [
-        _Inner().visit(statement) for _, code in notebook.code() for statement in code
+        _NestedStatements().visit(statement) for _, code in notebook.code() for statement in code
     ]
     cells = ast.parse("async def cells(): ...").body[0]
     assert isinstance(cells, ast.AsyncFunctionDef)
@@ -188,9 +186,7 @@ def module_text(notebook: Notebook, *, has_rows: bool) -> str:
     )
 
 
-class _Inner(ast.NodeTransformer):
-    """Replaces statements that Python allows only at a module's top level by equivalents."""
-
+class _NestedStatements(ast.NodeTransformer):
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.stmt:
         if node.module == "__future__":
             return ast.Expr(ast.Constant(ast.unparse(node)))
@@ -199,8 +195,7 @@ class _Inner(ast.NodeTransformer):
         return node
 
 
-def _parameters(notebook: Notebook) -> set[str]:
-    """Return the variables that the cell of parameters sets."""
+def _parameter_names(notebook: Notebook) -> set[str]:
     return {
         node.id
         for cell, code in notebook.code()
@@ -211,12 +206,13 @@ def _parameters(notebook: Notebook) -> set[str]:
     }
 
 
-def _reads(notebook: Notebook, context: FileContext, *, lists_inputs: bool) -> Iterator[ModelName]:
-    """Yield the models that cells name in `workspace.read("…")` and in SQL."""
+def _find_inputs(
+    notebook: Notebook, context: FileContext, *, lists_inputs: bool
+) -> Iterator[ModelName]:
     # If the header lists the inputs, names that are not constant are skipped.
     for cell, code in notebook.code():
         for call in (node for one in code for node in ast.walk(one) if isinstance(node, ast.Call)):
-            found = _read_by(call)
+            found = _read_argument(call)
             if found is None:
                 continue
             is_query, text = found
@@ -229,10 +225,10 @@ def _reads(notebook: Notebook, context: FileContext, *, lists_inputs: bool) -> I
                     hint="write the name as a string, or list it in depends_on (…) of the header",
                     location=SourceLocation(notebook.path),
                 )
-            yield from _named(cell, text, notebook.path, context, is_query=is_query)
+            yield from _named_models(cell, text, notebook.path, context, is_query=is_query)
 
 
-def _named(
+def _named_models(
     cell: Cell, text: str, path: Path, context: FileContext, *, is_query: bool
 ) -> Iterator[ModelName]:
     place = SourceLocation(path)
@@ -241,7 +237,7 @@ def _named(
             if not is_query:
                 yield context.names.read(text)
                 return
-            source = SourceText(path, without_parameters(text.strip().rstrip(";")))
+            source = SourceText(path, blank_parameters(text.strip().rstrip(";")))
             expander = Expander(source, context.scope("spark"))
             yield from render(expander, expander.expand(), context.names).reads
     except ProjectError as error:
@@ -249,29 +245,28 @@ def _named(
         raise ProjectError(message, hint=error.hint, location=place) from None
 
 
-_ASKS = {"read": (0, "model", False), "ask": (1, "sql", True)}
+_READING_METHODS = {"read": (0, "model", False), "ask": (1, "sql", True)}
 """Methods of `workspace`: the position and the name of the argument that names models."""
 
 
-def _read_by(call: ast.Call) -> tuple[bool, str | None] | None:
-    """Return whether a call runs a query, and its query or model if that is a constant."""
+def _read_argument(call: ast.Call) -> tuple[bool, str | None] | None:
     function = call.func
     if not isinstance(function, ast.Attribute):
         return None
     given = {word.arg: word.value for word in call.keywords}
     if function.attr == "run_cell_magic":
-        magic, _, body = (_constant(one) for one in call.args[:3])
+        magic, _, body = (_constant_text(one) for one in call.args[:3])
         return (True, body) if magic == "vde" else None
     if not (isinstance(function.value, ast.Name) and function.value.id == "workspace"):
         return None
-    if function.attr not in _ASKS:
+    if function.attr not in _READING_METHODS:
         return None
-    place, name, is_query = _ASKS[function.attr]
+    place, name, is_query = _READING_METHODS[function.attr]
     argument = call.args[place] if len(call.args) > place else given.get(name)
-    return is_query, _constant(argument)
+    return is_query, _constant_text(argument)
 
 
-def _constant(node: ast.expr | None) -> str | None:
+def _constant_text(node: ast.expr | None) -> str | None:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     return None

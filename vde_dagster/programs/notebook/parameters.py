@@ -16,28 +16,29 @@ from vde_dagster.sql.edits import Edit, apply_edits
 from vde_dagster.sql.scanner import SourceText, Token
 
 
-def with_values(sql: str, variables: Mapping[str, Any]) -> str:
-    """Replace `:name` by the values of variables, except inside of texts and comments.
+def insert_values(sql: str, variables: Mapping[str, Any]) -> str:
+    r"""Replace `:name` in a query by the variable's value as a SQL literal, except in strings and
+    comments.
 
-    >>> with_values("SELECT ':a', x::INT FROM t WHERE b = :b AND c IN :c", {"b": "x'", "c": [1]})
-    "SELECT ':a', x::INT FROM t WHERE b = 'x\\\\'' AND c IN (1)"
+    >>> insert_values("SELECT ':a', x::INT WHERE b = :b AND c IN :c", {"b": "x'", "c": [1]})
+    "SELECT ':a', x::INT WHERE b = 'x\\'' AND c IN (1)"
 
     Raises:
         UsageError: The variable does not exist, or its value has no literal.
     """
-    return _replaced(sql, lambda name: _value(name, variables))
+    return _replace_parameters(sql, lambda name: _parameter_literal(name, variables))
 
 
-def without_parameters(sql: str) -> str:
-    """Replace `:name` by NULL, to find the tables that a query names.
+def blank_parameters(sql: str) -> str:
+    """Replace `:name` in a query by `(NULL)`, to parse the query without its values.
 
-    >>> without_parameters("SELECT a FROM t WHERE b IN :names")
+    >>> blank_parameters("SELECT a FROM t WHERE b IN :names")
     'SELECT a FROM t WHERE b IN (NULL)'
     """
-    return _replaced(sql, lambda name: "(NULL)")
+    return _replace_parameters(sql, lambda name: "(NULL)")
 
 
-def _replaced(sql: str, value: Callable[[str], str]) -> str:
+def _replace_parameters(sql: str, value: Callable[[str], str]) -> str:
     tokens = [None, *Token.split(SourceText(Path("query"), sql))]
     edits = [
         Edit(colon.start, word.end, value(word.text))
@@ -47,19 +48,18 @@ def _replaced(sql: str, value: Callable[[str], str]) -> str:
         and colon.text == ":"
         and word.kind == "word"
         and word.start == colon.end
-        and _begins(before, colon)
+        and _begins_parameter(before, colon)
     ]
     return apply_edits(sql, edits)
 
 
-def _begins(before: Token | None, colon: Token) -> bool:
-    """Return whether a colon starts a parameter, unlike the colon in `STRUCT<a:INT>`."""
+def _begins_parameter(before: Token | None, colon: Token) -> bool:
     if before is None or before.end < colon.start:
         return True
     return before.kind == "punct" and before.text not in (")", "]", "}")
 
 
-def _value(name: str, variables: Mapping[str, Any]) -> str:
+def _parameter_literal(name: str, variables: Mapping[str, Any]) -> str:
     if name not in variables:
         known = [one for one in variables if not one.startswith("_")]
         raise UsageError(

@@ -26,7 +26,7 @@ _DIFF = {"+": _STYLES[Mark.GOOD], "-": _STYLES[Mark.BAD], "@": _STYLES[Mark.WORK
 
 
 def report_html(report: Report) -> str:
-    """Return a report as HTML that needs no style sheet and runs no script."""
+    """Return a report as HTML tables, without style sheets and scripts."""
     facts = f"id {report.id}, {report.facts}" if report.id else report.facts
     parts = [
         f"<p>{escape(report.title)} <b>{escape(report.subject)}</b>: {escape(report.summary)}<br/>"

@@ -67,7 +67,7 @@ class Rows:
         return int(self.arrow.num_rows)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Return the rows to Arrow libraries without conversion."""
+        """Pass the rows to another Arrow library without copying them."""
         return self.arrow.__arrow_c_stream__(requested_schema)
 
     def _repr_html_(self) -> str:
@@ -76,7 +76,7 @@ class Rows:
             for field in self.arrow.schema
         )
         body = "".join(
-            "<tr>" + "".join(map(_cell, row)) + "</tr>"
+            "<tr>" + "".join(map(_cell_html, row)) + "</tr>"
             for row in rows_as_tuples(self.arrow.slice(0, SHOWN_ROWS))
         )
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -100,7 +100,7 @@ class Rows:
 
 
 def as_arrow(rows: Any) -> pa.Table:
-    """Convert rows from any library that supports Arrow to an Arrow table.
+    """Convert rows of Arrow, pandas, Polars or DuckDB to an Arrow table.
 
     Raises:
         UsageError: The type is not supported.
@@ -120,12 +120,12 @@ def as_arrow(rows: Any) -> pa.Table:
 
 
 def plan_as_text(workspace: Workspace, plan: Plan) -> str:
-    """Return the report of a plan as plain text."""
+    """Return the report of a plan as plain text, 120 characters wide."""
     return report_text(_report(workspace, plan), _WIDTH)
 
 
 def plan_as_html(workspace: Workspace, plan: Plan) -> str:
-    """Return the report of a plan as tables."""
+    """Return the report of a plan as HTML tables."""
     return report_html(_report(workspace, plan))
 
 
@@ -133,7 +133,7 @@ def _report(workspace: Workspace, plan: Plan) -> Report:
     return plan_report(plan, workspace.plans.previous_snapshots(plan))
 
 
-def _cell(value: Any) -> str:
+def _cell_html(value: Any) -> str:
     if value is None:
         return _NULL
     side = "right" if isinstance(value, int | float) else "left"

@@ -24,7 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.errors import ExecutionError, SourceLocation, VdeError
 from vde_dagster.programs.notebook.cells import PARAMETERS
-from vde_dagster.programs.notebook.step_rows import ask, read, received, sent
+from vde_dagster.programs.notebook.step_rows import (
+    decode_rows,
+    encode_rows,
+    query_parents,
+    read_parent,
+)
 from vde_dagster.programs.notebook.step_workspace import END, STEP
 
 if TYPE_CHECKING:
@@ -36,9 +41,9 @@ if TYPE_CHECKING:
 
 KEPT_PLANS = 50
 """Number of plans whose pages are kept."""
-_LOOK_SECONDS = 0.2
+_CANCEL_CHECK_SECONDS = 0.2
 """Seconds between two checks whether the plan was canceled."""
-_PATIENCE_SECONDS = 5.0
+_KILL_AFTER_SECONDS = 5.0
 """Seconds after which an interrupted kernel is killed."""
 _INJECTED = "injected-parameters"
 """Tag of the inserted cell, the same as in papermill."""
@@ -46,7 +51,7 @@ _BEGIN = "from vde_dagster.programs.notebook.extension import begin_step\nbegin_
 
 
 def run_notebook(context: ModelContext, code: object) -> pa.Table:
-    """Run the notebook that is one of the context's files, and return the rows that it yields.
+    """Run a notebook model, and return the rows that a cell passed to `workspace.yields`.
 
     Args:
         code: The function with the cells' code.
@@ -54,7 +59,7 @@ def run_notebook(context: ModelContext, code: object) -> pa.Table:
     Raises:
         ExecutionError: A cell failed, or yielded no rows.
     """
-    run = _Run(context)
+    run = _NotebookRun(context)
     run.execute()
     if run.rows is None:
         raise ExecutionError(
@@ -66,21 +71,21 @@ def run_notebook(context: ModelContext, code: object) -> pa.Table:
 
 
 def run_report(context: ModelContext, code: object) -> pa.Table:
-    """Run a notebook and return its page, one row; see `run_notebook`."""
+    """Run a notebook model without declared columns, and return its HTML page as one row."""
     import pyarrow as pa
 
-    run = _Run(context)
+    run = _NotebookRun(context)
     run.execute()
     if run.rows is not None:
         raise ExecutionError(
             f"the notebook {run.path} yields rows, but its header does not declare their columns",
             hint="write columns (name TYPE, …) into its header",
         )
-    return pa.table({"page": [as_html(run.notebook)]})
+    return pa.table({"page": [page_html(run.notebook)]})
 
 
-def as_html(notebook: NotebookNode) -> str:
-    """Return a notebook with its outputs as one page of HTML."""
+def page_html(notebook: NotebookNode) -> str:
+    """Return a notebook with its outputs as an HTML page."""
     from nbconvert import HTMLExporter
 
     page, _ = HTMLExporter().from_notebook_node(notebook)
@@ -88,7 +93,7 @@ def as_html(notebook: NotebookNode) -> str:
 
 
 @dataclass
-class _Run:
+class _NotebookRun:
     """One run of a notebook.
 
     Args:
@@ -110,7 +115,6 @@ class _Run:
         self.notebook = nbformat.reads(self.context.files[self.path], as_version=4)
 
     def execute(self) -> None:
-        """Run all cells, and write the page even if a cell fails."""
         key = secrets.token_bytes(32)
         with TemporaryDirectory(prefix="vde_notebook_") as folder, Listener(authkey=key) as door:
             _write_modules(Path(folder), self.context.files)
@@ -119,23 +123,23 @@ class _Run:
                 "key": key.hex(),
                 "root": str(self.context.root or folder),
                 "modules": folder,
-                "parameters": _parameters(self.context),
+                "parameters": _parameter_values(self.context),
             }
             work = threading.Thread(
-                target=self._work,
+                target=self._run_in_thread,
                 args=(folder, json.dumps(said, default=str), door.address, key),
                 daemon=True,
             )
             work.start()
             # Called in this thread, whose Spark jobs the plan can cancel.
-            while self._answer(door):
+            while self._handle_request(door):
                 pass
             work.join()
-        self._leave_page()
+        self._write_page()
         if self._failure is not None:
             raise self._failure
 
-    def _work(self, folder: str, said: str, address: Any, key: bytes) -> None:
+    def _run_in_thread(self, folder: str, said: str, address: Any, key: bytes) -> None:
         try:
             self._run_cells(folder, said)
         except Exception as error:
@@ -150,7 +154,7 @@ class _Run:
         from nbclient.exceptions import CellExecutionError, DeadKernelError
 
         begin = nbformat.v4.new_code_cell(_BEGIN)
-        cells = [begin, *_with_parameters(self.notebook.cells)]
+        cells = [begin, *_insert_parameters_cell(self.notebook.cells)]
         self.notebook.cells = list(cells)
         client = NotebookClient(
             self.notebook, kernel_name="python3", timeout=None, record_timing=False
@@ -163,7 +167,7 @@ class _Run:
         root = str(self.context.root or folder)
         with (
             client.setup_kernel(env={**os.environ, STEP: said}, cwd=root, cleanup_kc=True),
-            self._stopped_with_the_plan(manager),
+            self._stop_on_cancel(manager),
         ):
             try:
                 for place, cell in enumerate(cells):
@@ -172,27 +176,26 @@ class _Run:
                 client.set_widgets_metadata()
             except CellExecutionError as error:
                 said_by = f"{error.ename}: {error.evalue}".strip().splitlines()[0]
-                raise self._failed(f"cell {number} of {self.path} failed: {said_by}") from error
+                raise self._cell_error(f"cell {number} of {self.path} failed: {said_by}") from error
             except DeadKernelError as error:
-                raise self._failed(
+                raise self._cell_error(
                     f"the kernel of {self.path} ended in cell {number}, perhaps for lack of memory"
                 ) from error
             finally:
                 self.notebook.cells.pop(0)
 
     @contextmanager
-    def _stopped_with_the_plan(self, manager: KernelManager) -> Iterator[None]:
-        """Interrupt the kernel when the plan is canceled, or end it if it does not react."""
+    def _stop_on_cancel(self, manager: KernelManager) -> Iterator[None]:
         ended = threading.Event()
 
         def watch() -> None:
             while not self.context.is_cancelled():
-                if ended.wait(_LOOK_SECONDS):
+                if ended.wait(_CANCEL_CHECK_SECONDS):
                     return
             kernel = manager.provisioner
             assert kernel is not None
             asyncio.run(kernel.send_signal(signal.SIGINT))
-            if not ended.wait(_PATIENCE_SECONDS):
+            if not ended.wait(_KILL_AFTER_SECONDS):
                 asyncio.run(kernel.kill())
 
         watcher = threading.Thread(target=watch, daemon=True)
@@ -203,7 +206,7 @@ class _Run:
             ended.set()
             watcher.join()
 
-    def _failed(self, message: str) -> ExecutionError:
+    def _cell_error(self, message: str) -> ExecutionError:
         page = self.context.page
         return ExecutionError(
             f"{self.context.model}: {message}",
@@ -211,8 +214,7 @@ class _Run:
             location=SourceLocation(Path(self.path)),
         )
 
-    def _answer(self, door: Listener) -> bool:
-        """Handle one request; return False if the notebook has ended."""
+    def _handle_request(self, door: Listener) -> bool:
         try:
             connection = door.accept()
         except (AuthenticationError, EOFError, OSError):
@@ -222,30 +224,29 @@ class _Run:
                 asked = connection.recv_bytes()
                 if asked == END:
                     return False
-                rows = self._fetch(json.loads(asked), connection)
+                rows = self._fulfill(json.loads(asked), connection)
             except (EOFError, OSError):
                 return True  # The kernel ended during its request.
             except VdeError as error:
-                _tell(connection, {"error": error.message, "hint": error.hint})
+                _send_response(connection, {"error": error.message, "hint": error.hint})
             except Exception as error:
                 from vde_dagster.spark.session.failures import execution_error
 
                 told = execution_error(error, "the notebook's request")
-                _tell(connection, {"error": told.message, "hint": told.hint})
+                _send_response(connection, {"error": told.message, "hint": told.hint})
             else:
-                _tell(connection, {}, rows)
+                _send_response(connection, {}, rows)
         return True
 
-    def _fetch(self, asked: Mapping[str, Any], connection: Connection) -> pa.Table | None:
+    def _fulfill(self, asked: Mapping[str, Any], connection: Connection) -> pa.Table | None:
         if asked["what"] == "read":
-            return read(self.context, **asked["given"])
+            return read_parent(self.context, **asked["given"])
         if asked["what"] == "ask":
-            return ask(self.context, **asked["given"])
-        self.rows = received(connection.recv_bytes())
+            return query_parents(self.context, **asked["given"])
+        self.rows = decode_rows(connection.recv_bytes())
         return None
 
-    def _leave_page(self) -> None:
-        """Write the page of the notebook, and delete the pages of older plans."""
+    def _write_page(self) -> None:
         import nbformat
 
         page = self.context.page
@@ -261,15 +262,16 @@ class _Run:
                 old.rmdir()
 
 
-def _tell(connection: Connection, said: Mapping[str, Any], rows: pa.Table | None = None) -> None:
+def _send_response(
+    connection: Connection, said: Mapping[str, Any], rows: pa.Table | None = None
+) -> None:
     with suppress(OSError):  # The kernel may have ended meanwhile.
         connection.send_bytes(json.dumps({**said, "rows": rows is not None}).encode())
         if rows is not None:
-            connection.send_bytes(sent(rows))
+            connection.send_bytes(encode_rows(rows))
 
 
 def _write_modules(folder: Path, files: Mapping[str, str]) -> None:
-    """Write the project's modules as they were when the plan was created."""
     for path, text in files.items():
         if path.endswith(".py"):
             target = folder / path
@@ -277,15 +279,13 @@ def _write_modules(folder: Path, files: Mapping[str, str]) -> None:
             target.write_text(text, encoding="utf-8")
 
 
-def _parameters(context: ModelContext) -> dict[str, Any]:
-    """Return the variables of a step: the project's variables, and instants as texts."""
+def _parameter_values(context: ModelContext) -> dict[str, Any]:
     known = context.keywords
     times = ("start", "end", "execution_time")
     return {**known, "latest": None, **{name: known[name].isoformat() for name in times}}
 
 
-def _with_parameters(cells: Iterable[NotebookNode]) -> list[NotebookNode]:
-    """Insert a cell that sets the step's variables, after the cell with the parameters' tag."""
+def _insert_parameters_cell(cells: Iterable[NotebookNode]) -> list[NotebookNode]:
     import nbformat
 
     made = []

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vde_dagster.spark.models.python_models import ModelContext
 
 
-def read(
+def read_parent(
     context: ModelContext,
     model: str,
     columns: Sequence[str] = (),
@@ -25,7 +25,7 @@ def read(
     order_by: Sequence[str] = (),
     limit: int | None = None,
 ) -> pa.Table:
-    """Read rows of a model that the step's model reads; arguments as in `Queries.read`.
+    """Read rows of a model that the notebook's model reads; arguments as in `Queries.read`.
 
     Raises:
         UsageError: The model or column does not exist, or the condition is invalid.
@@ -43,7 +43,7 @@ def read(
     frame: DataFrame = context.table(str(name))
     if where is not None:
         frame = frame.where(functions.expr(spark_condition(parse_filter(where))))
-    keys = [key for text in order_by for key in _order(frame, name, text)]
+    keys = [key for text in order_by for key in _sort_keys(frame, name, text)]
     shown = [find_column(name, column, frame.columns) for column in columns] or frame.columns
     if keys:
         frame = frame.orderBy(*keys)
@@ -52,8 +52,8 @@ def read(
     return frame.select(*map(quote, shown)).toArrow()
 
 
-def ask(context: ModelContext, sql: str, limit: int | None = None) -> pa.Table:
-    """Run a query over the models that the step's model reads, and no other tables.
+def query_parents(context: ModelContext, sql: str, limit: int | None = None) -> pa.Table:
+    """Run a query over the models that the notebook's model reads.
 
     Raises:
         UsageError: The query is invalid, or names another table.
@@ -66,8 +66,7 @@ def ask(context: ModelContext, sql: str, limit: int | None = None) -> pa.Table:
     return (frame if limit is None else frame.limit(limit)).toArrow()
 
 
-def _order(frame: DataFrame, model: ModelName, text: str) -> list[Column]:
-    """Return sort keys that put NaN and then NULL last, as for reads without Spark."""
+def _sort_keys(frame: DataFrame, model: ModelName, text: str) -> list[Column]:
     from pyspark.sql import functions
 
     name = find_column(model, text.removeprefix("-"), frame.columns)
@@ -80,7 +79,7 @@ def _order(frame: DataFrame, model: ModelName, text: str) -> list[Column]:
 
 
 def spark_condition(condition: Condition) -> str:
-    """Write a condition of `parse_filter` in Spark SQL."""
+    """Write a condition of `parse_filter` as Spark SQL: `day >= '2026-01-01'`."""
     from vde_dagster.lakehouse.rows.row_filters import Always, Among, Both, Comparison, Is, Like
 
     if isinstance(condition, Always):
@@ -108,8 +107,8 @@ def _literal(value: Any) -> str:
     return string_literal(value) if isinstance(value, str) else f"{value:f}"
 
 
-def sent(rows: pa.Table) -> memoryview:
-    """Return rows as bytes in Arrow's stream format."""
+def encode_rows(rows: pa.Table) -> memoryview:
+    """Write rows in Arrow's stream format."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
@@ -118,8 +117,8 @@ def sent(rows: pa.Table) -> memoryview:
     return memoryview(sink.getvalue())
 
 
-def received(content: bytes) -> pa.Table:
-    """Return the rows that `sent` converted to bytes."""
+def decode_rows(content: bytes) -> pa.Table:
+    """Read rows in Arrow's stream format."""
     import pyarrow as pa
 
     return pa.ipc.open_stream(content).read_all()

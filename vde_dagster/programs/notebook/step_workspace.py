@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from vde_dagster.errors import UsageError
 from vde_dagster.programs.notebook.results import Rows, as_arrow
-from vde_dagster.programs.notebook.step_rows import received, sent
+from vde_dagster.programs.notebook.step_rows import decode_rows, encode_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 STEP = "VDE_NOTEBOOK_STEP"
 """Environment variable with the connection for a kernel."""
 END = b"end"
-_SHOWN = "this step"
+_CAPTION = "this step"
 
 
 class StepWorkspace:
-    """The workspace of a notebook that runs as a step.
+    """The variable `workspace` of a notebook that runs as a model, in the kernel.
 
     Args:
         said: Settings of the step as JSON, from an environment variable.
@@ -67,15 +67,15 @@ class StepWorkspace:
             "order_by": list(order_by),
             "limit": limit,
         }
-        return self._rows("read", environment, given)
+        return self._request_rows("read", environment, given)
 
     def ask(self, environment: str, sql: str, limit: int | None = None) -> Rows:
         """Run a query over the models that the notebook reads."""
-        return self._rows("ask", environment, {"sql": sql, "limit": limit})
+        return self._request_rows("ask", environment, {"sql": sql, "limit": limit})
 
     def yields(self, rows: Any) -> None:
-        """Use rows from Arrow, pandas, Polars or another Arrow library as the model's table."""
-        self._ask({"what": "yield"}, sent(as_arrow(rows)))
+        """Use rows (Arrow, pandas, Polars or DuckDB) as the rows of the model's table."""
+        self._request({"what": "yield"}, encode_rows(as_arrow(rows)))
 
     def set_parameters(self, variables: dict[str, Any]) -> None:
         """Set the notebook's variables to the step's values, and print them."""
@@ -93,10 +93,10 @@ class StepWorkspace:
         )
 
     def pinned(self, environment: str) -> str:
-        """Return the text that captions show as the source of rows."""
+        """Return the caption of rows, `this step`; refuse a version such as `dev@9`."""
         if "@" in environment:
             self.pin(environment)
-        return _SHOWN
+        return _CAPTION
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
@@ -104,13 +104,13 @@ class StepWorkspace:
             "that is only for people `skip-execution`"
         )
 
-    def _rows(self, what: str, environment: str, given: dict[str, Any]) -> Rows:
+    def _request_rows(self, what: str, environment: str, given: dict[str, Any]) -> Rows:
         shown = self.pinned(environment)
-        rows = self._ask({"what": what, "given": given})
+        rows = self._request({"what": what, "given": given})
         assert rows is not None
         return Rows(rows, shown)
 
-    def _ask(self, asked: dict[str, Any], rows: memoryview | None = None) -> pa.Table | None:
+    def _request(self, asked: dict[str, Any], rows: memoryview | None = None) -> pa.Table | None:
         with Client(self._address, authkey=self._key) as connection:
             connection.send_bytes(json.dumps(asked).encode())
             if rows is not None:
@@ -118,4 +118,4 @@ class StepWorkspace:
             said = json.loads(connection.recv_bytes())
             if "error" in said:
                 raise UsageError(said["error"], hint=said["hint"])
-            return received(connection.recv_bytes()) if said["rows"] else None
+            return decode_rows(connection.recv_bytes()) if said["rows"] else None

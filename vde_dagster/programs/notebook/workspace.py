@@ -16,11 +16,11 @@ from vde_dagster.programs.notebook.step_workspace import StepWorkspace
 
 
 class NotebookWorkspace(Workspace):
-    """The workspace of a notebook, with the versions at which it reads environments."""
+    """A workspace that reads each environment at one pinned version."""
 
     @property
     def pins(self) -> dict[str, int]:
-        """Pinned versions by environment."""
+        """The pinned version of each environment that was read."""
         return self.__dict__.setdefault("_pins", {})  # type: ignore[no-any-return]
 
     def pin(self, environment: str) -> str:
@@ -38,7 +38,7 @@ class NotebookWorkspace(Workspace):
         return f"{found.name}@{found.version}"
 
     def pinned(self, environment: str) -> str:
-        """Return an environment's name with its pinned version, pinning it if necessary."""
+        """Return `dev@9` for the environment `dev`; without a pin, pin its newest version first."""
         if "@" in environment:
             return environment
         name = environment_name(environment)
@@ -66,7 +66,7 @@ class NotebookWorkspace(Workspace):
         return Rows(answer.value, shown, answer.read_live)
 
     def yields(self, rows: Any) -> Rows:
-        """Show rows that become the model's table when the notebook runs as a step.
+        """Show rows; when the notebook runs as a model, they become the rows of its table.
 
         Raises:
             UsageError: The rows are not from Arrow, pandas, Polars or another Arrow library.
@@ -74,13 +74,13 @@ class NotebookWorkspace(Workspace):
         return Rows(as_arrow(rows), "the model, once the notebook runs as a step")
 
     def plan(self, environment: str, options: PlanOptions | None = None, **said: Any) -> Plan:
-        """Plan the current files for an environment; see `Workspace.plan`."""
+        """Plan the current files for an environment; arguments as in `Workspace.plan`."""
         self.reload()
         given = () if options is None else (options,)
         return super().plan(environment, *given, **said)
 
     def apply(self, plan: Plan, **how: Any) -> Any:
-        """Apply a plan; later reads of its environment use the published version."""
+        """Apply a plan, and move the pin of its environment to the published version."""
         done = super().apply(plan, **how)
         if done.environment is not None and plan.environment in self.pins:
             self.pin(plan.environment)
@@ -88,7 +88,7 @@ class NotebookWorkspace(Workspace):
 
 
 def require_workspace(value: object) -> NotebookWorkspace | StepWorkspace:
-    """Return a notebook's variable `workspace`, after checking its type.
+    """Check that the notebook's variable `workspace` still has a workspace, and return it.
 
     Raises:
         UsageError: The variable has another type.

@@ -1,7 +1,7 @@
 """Environments for any engine: an Iceberg REST catalog, and rows over HTTP; read-only.
 
-`shown_tables` finds the tables of the catalog: models with tables, and views that only select from
-one table; `loading` makes the metadata in responses, `read_rows` reads at a version's pins.
+`catalog_tables` finds the tables of the catalog: models with tables, and views that only select
+columns of one table; `loading` makes responses, `read_rows` reads at a version's pins.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Http:
-    """The publisher `http`."""
+    """The plug-in `http` of the extension point `publishers`."""
 
     @staticmethod
     def open(workspace: Workspace, asked: ServerOptions) -> Server:
@@ -38,7 +38,7 @@ class Http:
 
     @staticmethod
     def check_filter(text: str) -> None:
-        """Make sure that a token's row filter is a valid condition.
+        """Check the row filter of a token, such as `tenant = 7`.
 
         Raises:
             UsageError: The text is not a condition over columns and values.

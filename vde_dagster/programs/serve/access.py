@@ -24,7 +24,7 @@ REALM = 'Basic realm="vde: any name, and a token as the password", charset="UTF-
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Authorizes requests for environments.
+    """Checks the tokens of requests.
 
     A request names an environment by `prefix`, `warehouse` or `version`.
 
@@ -37,8 +37,8 @@ class Access:
     tokens: TokenStore
     may_be_open: bool
 
-    def reads_files(self, request: Request) -> None:
-        """Authorize reading all files of an environment.
+    def authorize_files(self, request: Request) -> None:
+        """Check that a request may read all files of the environment that it names.
 
         Raises:
             ServeError: The token is invalid, belongs to another environment, or has a row filter.
@@ -50,8 +50,8 @@ class Access:
                 "this token has a filter, so it cannot read the catalog: read rows at /data",
             )
 
-    def reads_rows(self, request: Request) -> None:
-        """Authorize reading rows of an environment, and store the token's row filter.
+    def authorize_rows(self, request: Request) -> None:
+        """Check that a request may read rows, and store the token's row filter in `request.state`.
 
         Raises:
             ServeError: The token is invalid, or belongs to another environment.
@@ -59,8 +59,9 @@ class Access:
         token = self._token(request)
         request.state.row_filter = token.row_filter if token is not None else None
 
-    def reads_site(self, request: Request) -> None:
-        """Authorize access to an environment's documentation site, also in a browser.
+    def authorize_site(self, request: Request) -> None:
+        """Check that a request may open the documentation site of an environment, also by Basic
+        login.
 
         Raises:
             ServeError: The token is invalid, belongs to another environment, or has a row filter.
@@ -75,9 +76,11 @@ class Access:
             return None
         request.state.who = token.id
         path = request.path_params
-        asked = path.get("prefix") or path.get("version") or request.query_params.get("warehouse")
-        if asked is not None:
-            environment = WarehouseName.parse(asked).environment
+        requested = (
+            path.get("prefix") or path.get("version") or request.query_params.get("warehouse")
+        )
+        if requested is not None:
+            environment = WarehouseName.parse(requested).environment
             if environment != token.environment:
                 raise ServeError(403, f"this token is not for the environment '{environment}'")
         return token
@@ -91,7 +94,7 @@ class Access:
             return token
         # Some clients send an empty token if they have none.
         if self.may_be_open and not self.tokens.any():
-            _require_own_name(request)
+            _require_loopback_host(request)
             return None
         raise ServeError(
             401,
@@ -101,15 +104,13 @@ class Access:
 
 
 def _password(text: str) -> str:
-    """Return the password of a browser's credentials; empty if they are invalid."""
     try:
         return b64decode(text.strip(), validate=True).decode().partition(":")[2]
     except ValueError:
         return ""
 
 
-def _require_own_name(request: Request) -> None:
-    """Refuse requests that a page of another site sends through a browser on this machine."""
+def _require_loopback_host(request: Request) -> None:
     # The header as it was sent: a framework may read invalid names as this server's.
     sent = request.headers.get("host", "")
     try:
@@ -145,7 +146,7 @@ def token_route() -> APIRouter:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches an address or a host name."""
+    """Return whether an address or host name is reachable only from this machine."""
     if host.lower() == "localhost":
         return True
     try:

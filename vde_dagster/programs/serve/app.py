@@ -28,9 +28,9 @@ from vde_dagster.lakehouse.io.locations import for_clients
 from vde_dagster.programs.serve.access import Access, token_route
 from vde_dagster.programs.serve.catalog_routes import catalog_routes
 from vde_dagster.programs.serve.data_routes import ROWS_AT_ONCE, data_routes
-from vde_dagster.programs.serve.errors import answer_errors
+from vde_dagster.programs.serve.errors import add_error_handlers
 from vde_dagster.programs.serve.loading import Loader
-from vde_dagster.programs.serve.served import Versions
+from vde_dagster.programs.serve.served import ServedVersions
 from vde_dagster.programs.serve.site_route import site_route
 from vde_dagster.project.settings import expand_secrets
 
@@ -48,7 +48,7 @@ def make_app(
     log: TextIO | None = None,
     writes_metadata: bool = False,
 ) -> FastAPI:
-    """Return the application that serves a project's environments.
+    """Create the FastAPI application that serves a project's environments.
 
     Args:
         may_be_open: Whether requests need no token while no token exists.
@@ -71,28 +71,27 @@ def make_app(
         docs_url=None,
         redoc_url=None,
     )
-    versions = Versions(workspace)
+    versions = ServedVersions(workspace)
     settings = workspace.settings
-    told = for_clients(expand_secrets(settings.served_io), settings.resolved_warehouse)
-    loader = Loader(told, writes_metadata)
+    io_settings = for_clients(expand_secrets(settings.served_io), settings.resolved_warehouse)
+    loader = Loader(io_settings, writes_metadata)
     access = Access(workspace.store.tokens, may_be_open)
     for router, may_read in (
-        (catalog_routes(versions, loader), access.reads_files),
-        (data_routes(versions, loader), access.reads_rows),
-        (site_route(settings.root), access.reads_site),
+        (catalog_routes(versions, loader), access.authorize_files),
+        (data_routes(versions, loader), access.authorize_rows),
+        (site_route(settings.root), access.authorize_site),
     ):
-        _answer_head(router)
+        _add_head_routes(router)
         app.include_router(router, dependencies=[Depends(may_read)])
     app.include_router(token_route())
     app.include_router(docs_route(app))
-    answer_errors(app)
-    app.add_middleware(TakeBodies)
+    add_error_handlers(app)
+    app.add_middleware(ReadWholeBody)
     app.add_middleware(AccessLog, file=log)
     return app
 
 
-def _answer_head(router: APIRouter) -> None:
-    """Add missing HEAD routes, which respond without content."""
+def _add_head_routes(router: APIRouter) -> None:
     routes = [route for route in router.routes if isinstance(route, APIRoute)]
     own = {route.path for route in routes if "HEAD" in (route.methods or ())}
     for route in routes:
@@ -103,7 +102,7 @@ def _answer_head(router: APIRouter) -> None:
 
 
 class AccessLog:
-    """Writes a line for every request that it passes on, to a file or to stderr."""
+    """Middleware that logs one line per request, to a file or stderr."""
 
     def __init__(self, app: ASGIApp, file: TextIO | None = None) -> None:
         self._app = app
@@ -128,10 +127,10 @@ class AccessLog:
             await self._app(scope, receive, send_counted)
         finally:
             took = (time.monotonic() - begun) * 1000
-            print(_line(scope, seen, took), file=self._file, flush=True)
+            print(_log_line(scope, seen, took), file=self._file, flush=True)
 
 
-def _line(scope: Scope, seen: dict[str, int], took: float) -> str:
+def _log_line(scope: Scope, seen: dict[str, int], took: float) -> str:
     state: dict[str, Any] = scope.get("state", {})
     # A proxy names the client, and any process on this machine could pretend to be one.
     client = quote((scope.get("client") or ["-"])[0], safe=":.%[]") or "-"
@@ -152,35 +151,35 @@ _STYLE = "body{font:16px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0
 
 
 def docs_route(app: FastAPI) -> APIRouter:
-    """Return the route of the page that describes all routes."""
+    """Return the route `/docs`, a page that lists all routes."""
     router = APIRouter()
 
     @router.api_route("/docs", methods=["GET", "HEAD"], include_in_schema=False)
     def page() -> HTMLResponse:
         """Describe the routes."""
         headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
-        return HTMLResponse(_page(app.openapi()), headers=headers)
+        return HTMLResponse(_docs_page(app.openapi()), headers=headers)
 
     return router
 
 
-def _page(described: dict[str, Any]) -> str:
-    told = described["info"]
+def _docs_page(described: dict[str, Any]) -> str:
+    io_settings = described["info"]
     routes = [
-        _route(method, path, one)
+        _route_html(method, path, one)
         for path, methods in described["paths"].items()
         for method, one in methods.items()
     ]
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
-        f"<title>{escape(told['title'])}</title><style>{_STYLE}</style></head><body>"
-        f"<h1>{escape(told['title'])}</h1><p>{escape(told['description'])} "
+        f"<title>{escape(io_settings['title'])}</title><style>{_STYLE}</style></head><body>"
+        f"<h1>{escape(io_settings['title'])}</h1><p>{escape(io_settings['description'])} "
         'For programs: <a href="openapi.json">openapi.json</a>.</p>'
         f"{''.join(routes)}</body></html>"
     )
 
 
-def _route(method: str, path: str, described: dict[str, Any]) -> str:
+def _route_html(method: str, path: str, described: dict[str, Any]) -> str:
     rows = [
         f"<tr><td><code>{escape(one['name'])}</code></td><td>{escape(one['in'])}</td>"
         f"<td>{escape(one.get('description', ''))}</td></tr>"
@@ -197,7 +196,7 @@ _MOST_SECONDS = 5
 """A client that sends more, or takes longer, is disconnected."""
 
 
-class TakeBodies:
+class ReadWholeBody:
     """Middleware that reads the rest of a request's body before the response begins."""
 
     def __init__(self, app: ASGIApp) -> None:

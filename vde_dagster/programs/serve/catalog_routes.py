@@ -12,9 +12,9 @@ from fastapi import APIRouter, Header, Query, Response
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.lakehouse.io.files import encode_metadata
-from vde_dagster.programs.serve.errors import is_known, missing
+from vde_dagster.programs.serve.errors import matches_tag, missing
 from vde_dagster.programs.serve.loading import Loader
-from vde_dagster.programs.serve.served import ServedVersion, Versions, WarehouseName
+from vde_dagster.programs.serve.served import ServedVersion, ServedVersions, WarehouseName
 
 _NAMESPACES = "/v1/{prefix}/namespaces"
 _NAMESPACE = f"{_NAMESPACES}/{{namespace}}"
@@ -29,8 +29,8 @@ _SEPARATOR = "\x1f"
 _JSON = "application/json"
 
 
-def catalog_routes(versions: Versions, loader: Loader) -> APIRouter:
-    """Return the routes of the catalog."""
+def catalog_routes(versions: ServedVersions, loader: Loader) -> APIRouter:
+    """Return the routes of the Iceberg REST catalog."""
     router = APIRouter(tags=["Iceberg REST catalog"])
     _add_configuration(router, versions)
     _add_namespaces(router, versions)
@@ -39,7 +39,7 @@ def catalog_routes(versions: Versions, loader: Loader) -> APIRouter:
     return router
 
 
-def _add_configuration(router: APIRouter, versions: Versions) -> None:
+def _add_configuration(router: APIRouter, versions: ServedVersions) -> None:
     @router.get("/v1/config")
     def configuration(warehouse: str = Query(min_length=1)) -> Response:
         """Return a warehouse's path prefix, with a version unless the name ends with `live`."""
@@ -52,39 +52,43 @@ def _add_configuration(router: APIRouter, versions: Versions) -> None:
             "overrides": {"prefix": str(prefix)},
             "endpoints": list(ENDPOINTS),
         }
-        return _json(answer)
+        return _json_response(answer)
 
 
-def _add_namespaces(router: APIRouter, versions: Versions) -> None:
+def _add_namespaces(router: APIRouter, versions: ServedVersions) -> None:
     @router.get(_NAMESPACES)
     def namespaces(prefix: str, parent: str = "") -> Response:
         """List namespaces; they have one level."""
-        served = _find(versions, prefix)
+        served = _find_version(versions, prefix)
         if parent:
-            _require(served, parent)
-            return _json({"namespaces": []})
-        return _json({"namespaces": [[name] for name in served.namespaces]})
+            _require_namespace(served, parent)
+            return _json_response({"namespaces": []})
+        return _json_response({"namespaces": [[name] for name in served.namespaces]})
 
     @router.get(_NAMESPACE)
     def namespace(prefix: str, namespace: str) -> Response:
         """Describe a namespace."""
-        served = _find(versions, prefix)
+        served = _find_version(versions, prefix)
         version = served.version
         properties = {"vde.environment": version.name, "vde.version": str(version.version)}
-        return _json({"namespace": [_require(served, namespace)], "properties": properties})
+        return _json_response(
+            {"namespace": [_require_namespace(served, namespace)], "properties": properties}
+        )
 
     @router.head(_NAMESPACE, status_code=204)
     def has_namespace(prefix: str, namespace: str) -> None:
         """Check that a namespace exists."""
-        _require(_find(versions, prefix), namespace)
+        _require_namespace(_find_version(versions, prefix), namespace)
 
 
-def _add_tables(router: APIRouter, versions: Versions, loader: Loader) -> None:
+def _add_tables(router: APIRouter, versions: ServedVersions, loader: Loader) -> None:
     @router.get(_TABLES)
     def tables(prefix: str, namespace: str) -> Response:
         """List the models that have a table, and the external tables."""
-        served = _find(versions, prefix)
-        return _listed((*served.tables, *served.externals), _require(served, namespace))
+        served = _find_version(versions, prefix)
+        return _list_identifiers(
+            (*served.tables, *served.externals), _require_namespace(served, namespace)
+        )
 
     @router.get(_TABLE)
     def load_table(
@@ -94,58 +98,58 @@ def _add_tables(router: APIRouter, versions: Versions, loader: Loader) -> None:
         if_none_match: Annotated[str, Header()] = "",
     ) -> Response:
         """Return a table's metadata at the snapshot that the version shows."""
-        served, name = _named(versions, prefix, namespace, table)
+        served, name = _find_name(versions, prefix, namespace, table)
         answer = loader.table(served, name)
         headers = {"ETag": answer.tag}
-        if is_known(answer.tag, if_none_match):
+        if matches_tag(answer.tag, if_none_match):
             return Response(status_code=304, headers=headers)
         return Response(answer.content, headers=headers, media_type=_JSON)
 
     @router.head(_TABLE, status_code=204)
     def has_table(prefix: str, namespace: str, table: str) -> None:
         """Check that a table exists."""
-        served, name = _named(versions, prefix, namespace, table)
+        served, name = _find_name(versions, prefix, namespace, table)
         if name not in served.tables and name not in served.externals:
             raise missing("Table", f"the table {name} does not exist")
 
 
-def _add_views(router: APIRouter, versions: Versions, loader: Loader) -> None:
+def _add_views(router: APIRouter, versions: ServedVersions, loader: Loader) -> None:
     @router.get(_VIEWS)
     def views(prefix: str, namespace: str) -> Response:
         """List the models that are views."""
-        served = _find(versions, prefix)
-        return _listed(served.views, _require(served, namespace))
+        served = _find_version(versions, prefix)
+        return _list_identifiers(served.views, _require_namespace(served, namespace))
 
     @router.get(_VIEW)
     def load_view(prefix: str, namespace: str, view: str) -> Response:
         """Return a view's metadata, with its query by dialect."""
-        served, name = _named(versions, prefix, namespace, view)
+        served, name = _find_name(versions, prefix, namespace, view)
         catalog = WarehouseName.parse(prefix).catalog
         return Response(loader.view(served, name, catalog).content, media_type=_JSON)
 
     @router.head(_VIEW, status_code=204)
     def has_view(prefix: str, namespace: str, view: str) -> None:
         """Check that a view exists."""
-        served, name = _named(versions, prefix, namespace, view)
+        served, name = _find_name(versions, prefix, namespace, view)
         if name not in served.views:
             raise missing("View", f"the view {name} does not exist")
 
 
-def _find(versions: Versions, prefix: str) -> ServedVersion:
+def _find_version(versions: ServedVersions, prefix: str) -> ServedVersion:
     return versions.find(WarehouseName.parse(prefix))
 
 
-def _named(
-    versions: Versions, prefix: str, namespace: str, name: str
+def _find_name(
+    versions: ServedVersions, prefix: str, namespace: str, name: str
 ) -> tuple[ServedVersion, ModelName]:
-    served = _find(versions, prefix)
+    served = _find_version(versions, prefix)
     asked = ModelName(namespace.lower(), name.lower())
     # Iceberg's Java client sends a blank as a plus sign, as forms do.
     meant = ModelName(*(part.replace("+", " ") for part in asked))
     return served, meant if served.has(meant) and not served.has(asked) else asked
 
 
-def _require(served: ServedVersion, text: str) -> str:
+def _require_namespace(served: ServedVersion, text: str) -> str:
     """Return the name of an existing namespace."""
     for name in (text.lower(), text.lower().replace("+", " ")):
         if _SEPARATOR not in name and name in served.namespaces:
@@ -153,10 +157,12 @@ def _require(served: ServedVersion, text: str) -> str:
     raise missing("Namespace", f"the namespace {text.replace(_SEPARATOR, '.')} does not exist")
 
 
-def _listed(names: Iterable[ModelName], namespace: str) -> Response:
+def _list_identifiers(names: Iterable[ModelName], namespace: str) -> Response:
     found = sorted(one.name for one in names if one.namespace == namespace)
-    return _json({"identifiers": [{"namespace": [namespace], "name": name} for name in found]})
+    return _json_response(
+        {"identifiers": [{"namespace": [namespace], "name": name} for name in found]}
+    )
 
 
-def _json(answer: dict[str, Any]) -> Response:
+def _json_response(answer: dict[str, Any]) -> Response:
     return Response(encode_metadata(answer), media_type=_JSON)

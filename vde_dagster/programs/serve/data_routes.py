@@ -20,10 +20,10 @@ from vde_dagster.lakehouse.io.files import encode_metadata, encode_rows
 from vde_dagster.lakehouse.rows.row_order import Cursor
 from vde_dagster.lakehouse.rows.row_values import json_rows
 from vde_dagster.planning.environments.environment import Environment
-from vde_dagster.programs.serve.errors import ServeError, is_known, missing
+from vde_dagster.programs.serve.errors import ServeError, matches_tag, missing
 from vde_dagster.programs.serve.loading import Loader
 from vde_dagster.programs.serve.read_rows import Page, RowRequest, read_rows
-from vde_dagster.programs.serve.served import ServedVersion, Versions, WarehouseName
+from vde_dagster.programs.serve.served import ServedVersion, ServedVersions, WarehouseName
 
 MOST_ROWS = 10_000
 ROWS_AT_ONCE = 8
@@ -50,22 +50,22 @@ After = Annotated[
 ]
 
 
-def data_routes(versions: Versions, loader: Loader) -> APIRouter:
-    """Return the routes of rows."""
+def data_routes(versions: ServedVersions, loader: Loader) -> APIRouter:
+    """Return the routes of `/data`, which send rows."""
     router = APIRouter(tags=["Rows"])
-    places = Places(ROWS_AT_ONCE, _WAIT_SECONDS)
+    slots = WorkerSlots(ROWS_AT_ONCE, _WAIT_SECONDS)
 
     @router.get("/data/{version}")
     def models(version: Version) -> Response:
         """List the models of a version."""
         served = versions.find(WarehouseName.parse(version))
-        readable = sorted(map(str, (*served.tables, *served.doubled, *served.externals)))
+        readable = sorted(map(str, (*served.tables, *served.columns_tables, *served.externals)))
         answer = {
             "environment": served.version.name,
             "version": served.version.version,
             "publication": served.version.publication_id,
             "models": readable,
-            "views": sorted(map(str, served.views.keys() - served.doubled.keys())),
+            "views": sorted(map(str, served.views.keys() - served.columns_tables.keys())),
         }
         headers = _headers(served, served.version.publication_id)
         return Response(encode_metadata(answer), headers=headers, media_type=MEDIA["json"])
@@ -91,9 +91,9 @@ def data_routes(versions: Versions, loader: Loader) -> APIRouter:
         """Return a page of a model's rows; later pages read the same version."""
         wanted = RowRequest(
             ModelName.parse(model),
-            _listed(columns),
+            _split_names(columns),
             filter,
-            _listed(sort),
+            _split_names(sort),
             limit,
             request.state.row_filter,
         )
@@ -102,16 +102,16 @@ def data_routes(versions: Versions, loader: Loader) -> APIRouter:
         if behind is not None:
             name = name.at(behind.version)
         served = await to_thread.run_sync(versions.find, name)
-        headers = _headers(served, await to_thread.run_sync(_state, served, wanted))
-        if is_known(headers["ETag"], if_none_match):
+        headers = _headers(served, await to_thread.run_sync(_rows_state, served, wanted))
+        if matches_tag(headers["ETag"], if_none_match):
             return Response(status_code=304, headers=headers)
-        page = await places.run(
-            partial(read_rows, served, loader, wanted, behind), _client(request)
+        page = await slots.run(
+            partial(read_rows, served, loader, wanted, behind), _client_id(request)
         )
         if page.next is not None:
             query = {**request.query_params, "cursor": page.next.text()}
             headers["Link"] = f'<{quote(request.scope["path"])}?{urlencode(query)}>; rel="next"'
-        form = chosen_format(format, accept)
+        form = choose_format(format, accept)
         content = await to_thread.run_sync(
             encode_page, page, form, served.version, str(wanted.model)
         )
@@ -120,14 +120,12 @@ def data_routes(versions: Versions, loader: Loader) -> APIRouter:
     return router
 
 
-def _client(request: Request) -> str:
-    """Return the identity of a request's client: its token, otherwise its address."""
+def _client_id(request: Request) -> str:
     address = request.client.host if request.client is not None else ""
     return str(getattr(request.state, "who", None) or address)
 
 
-def _state(served: ServedVersion, wanted: RowRequest) -> str:
-    """Return an identifier that changes with a model's readable rows."""
+def _rows_state(served: ServedVersion, wanted: RowRequest) -> str:
     if not served.has(wanted.model):
         version = served.version
         raise missing(
@@ -155,15 +153,15 @@ def _headers(served: ServedVersion, state: str) -> dict[str, str]:
     }
 
 
-def _listed(text: str | None) -> tuple[str, ...]:
+def _split_names(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
 _Found = TypeVar("_Found")
 
 
-class Places:
-    """Runs work in a limited number of threads, here called places.
+class WorkerSlots:
+    """Runs functions in a limited number of threads; clients take turns.
 
     Args:
         seconds: Maximum waiting time for a place.
@@ -171,77 +169,77 @@ class Places:
 
     # Requests wait in one queue for each client, and the queues take turns. So a client with many
     # requests delays only its own requests.
-    def __init__(self, places: int, seconds: float) -> None:
-        self._threads = CapacityLimiter(places)
-        self._places = self._free = places
+    def __init__(self, slots: int, seconds: float) -> None:
+        self._threads = CapacityLimiter(slots)
+        self._slots = self._free_slots = slots
         self._seconds = seconds
-        self._lines: dict[str, deque[Event]] = {}
-        self._took = 0.0
+        self._queues: dict[str, deque[Event]] = {}
+        self._mean_seconds = 0.0
 
     async def run(self, work: Callable[[], _Found], client: str) -> _Found:
-        """Run some work and return its result.
+        """Run a function in a thread, and return its result.
 
         Raises:
             ServeError: No place became free in time.
         """
-        await self._enter(client)
+        await self._acquire(client)
         begun = time.monotonic()
         try:
             return await to_thread.run_sync(work, limiter=self._threads)
         finally:
             # Recent requests have the highest weight.
             took = time.monotonic() - begun
-            self._took = took if not self._took else 0.8 * self._took + 0.2 * took
-            self._leave()
+            self._mean_seconds = (
+                took if not self._mean_seconds else 0.8 * self._mean_seconds + 0.2 * took
+            )
+            self._release()
 
-    async def _enter(self, client: str) -> None:
-        if self._free:
-            self._free -= 1
+    async def _acquire(self, client: str) -> None:
+        if self._free_slots:
+            self._free_slots -= 1
             return
-        if self._wait(client) > self._seconds:
-            raise self._full(client)
+        if self._expected_wait(client) > self._seconds:
+            raise self._busy_error(client)
         called = Event()
-        self._lines.setdefault(client, deque()).append(called)
+        self._queues.setdefault(client, deque()).append(called)
         try:
             with move_on_after(self._seconds) as waited:
                 await called.wait()
         except BaseException:
-            self._give_up(client, called)
+            self._leave_queue(client, called)
             raise
         if waited.cancelled_caught and not called.is_set():
-            refused = self._full(client)
-            self._give_up(client, called)
+            refused = self._busy_error(client)
+            self._leave_queue(client, called)
             raise refused
 
-    def _give_up(self, client: str, called: Event) -> None:
+    def _leave_queue(self, client: str, called: Event) -> None:
         if called.is_set():
-            self._leave()
+            self._release()
             return
-        line = self._lines[client]
+        line = self._queues[client]
         line.remove(called)
         if not line:
-            del self._lines[client]
+            del self._queues[client]
 
-    def _leave(self) -> None:
-        """Give the place to the first request of the next client."""
+    def _release(self) -> None:
         # That client then takes the last turn.
-        if not self._lines:
-            self._free += 1
+        if not self._queues:
+            self._free_slots += 1
             return
-        client = next(iter(self._lines))
-        line = self._lines.pop(client)
+        client = next(iter(self._queues))
+        line = self._queues.pop(client)
         line.popleft().set()
         if line:
-            self._lines[client] = line
+            self._queues[client] = line
 
-    def _wait(self, client: str) -> float:
-        """Return the expected waiting time of the last request in a client's queue, in seconds."""
-        own = len(self._lines.get(client, ())) + 1
-        ahead = sum(min(own, len(line)) for name, line in self._lines.items() if name != client)
-        return (own + ahead) * self._took / self._places
+    def _expected_wait(self, client: str) -> float:
+        own = len(self._queues.get(client, ())) + 1
+        ahead = sum(min(own, len(line)) for name, line in self._queues.items() if name != client)
+        return (own + ahead) * self._mean_seconds / self._slots
 
-    def _full(self, client: str) -> ServeError:
-        wait = max(1, math.ceil(self._wait(client)))
+    def _busy_error(self, client: str) -> ServeError:
+        wait = max(1, math.ceil(self._expected_wait(client)))
         return ServeError(503, "the server is busy; try again", headers={"Retry-After": str(wait)})
 
 
@@ -253,8 +251,8 @@ MEDIA: dict[Format, str] = {
 }
 
 
-def chosen_format(asked: Format | None, accept: str) -> Format:
-    """Return the format of the response, by name or by `Accept`; JSON by default."""
+def choose_format(asked: Format | None, accept: str) -> Format:
+    """Return the requested format, or the first one in the header `Accept`; JSON by default."""
     if asked is not None:
         return asked
     for part in accept.lower().split(","):
@@ -266,7 +264,7 @@ def chosen_format(asked: Format | None, accept: str) -> Format:
 
 
 def encode_page(page: Page, form: Format, version: Environment, model: str) -> bytes:
-    """Encode a page of rows.
+    """Encode a page of rows as JSON, Arrow or CSV.
 
     Raises:
         UsageError: CSV cannot represent a column.

@@ -31,7 +31,7 @@ _TYPES = {
     429: "SlowDownException",
     503: "ServiceUnavailableException",
 }
-_TOLD = {
+_MESSAGES = {
     404: "this path does not exist; see /docs",
     405: "this path supports only GET",
 }
@@ -56,18 +56,18 @@ class ServeError(Exception):
         self.headers = dict(headers or {})
 
     def answer(self) -> JSONResponse:
-        """Return the response."""
+        """Return the error as a JSON response."""
         error = {"message": self.message, "type": self.kind, "code": self.status}
         return JSONResponse({"error": error}, self.status, self.headers)
 
 
 def missing(kind: str, message: str) -> ServeError:
-    """Return the error for a missing `Warehouse`, `Namespace`, `Table` or `View`."""
+    """Return a 404 error for a missing `Warehouse`, `Namespace`, `Table` or `View`."""
     return ServeError(404, message, f"NoSuch{kind}Exception")
 
 
-def answer_errors(app: FastAPI) -> None:
-    """Make an application report every error in the form of the specification."""
+def add_error_handlers(app: FastAPI) -> None:
+    """Make an application send every error in the JSON form of the REST specification."""
 
     async def served(request: Request, error: Any) -> JSONResponse:
         return error.answer()  # type: ignore[no-any-return]
@@ -90,7 +90,7 @@ def answer_errors(app: FastAPI) -> None:
     async def http(request: Request, error: Any) -> JSONResponse:
         if request.method not in ("GET", "HEAD", "OPTIONS") and error.status_code in (404, 405):
             return ServeError(406, _READ_ONLY).answer()
-        told = _TOLD.get(error.status_code, str(error.detail))
+        told = _MESSAGES.get(error.status_code, str(error.detail))
         return ServeError(error.status_code, told, headers=error.headers).answer()
 
     async def unforeseen(request: Request, error: Any) -> JSONResponse:
@@ -104,18 +104,18 @@ def answer_errors(app: FastAPI) -> None:
 
 
 @dataclass(frozen=True)
-class Tagged:
-    """A cached response."""
+class CachedResponse:
+    """The content of a response, kept for repeated requests."""
 
     content: bytes
 
     @cached_property
     def tag(self) -> str:
-        """The strong entity tag of the response."""
+        """The entity tag (ETag) of the content, a hash of its bytes."""
         return f'"{blake2b(self.content, digest_size=16).hexdigest()}"'
 
 
-def is_known(tag: str, if_none_match: str) -> bool:
-    """Return whether a client's `If-None-Match` contains a tag."""
+def matches_tag(tag: str, if_none_match: str) -> bool:
+    """Return whether the header `If-None-Match` contains an entity tag."""
     known = [one.strip() for one in if_none_match.split(",")]
     return known == ["*"] or tag.removeprefix("W/") in [one.removeprefix("W/") for one in known]

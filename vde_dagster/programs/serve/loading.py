@@ -21,29 +21,27 @@ from vde_dagster.planning.environments.resolver import column_map, nested_column
 from vde_dagster.planning.rendering.served_views import define_served_view
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
-from vde_dagster.programs.serve.errors import ServeError, Tagged, missing
+from vde_dagster.programs.serve.catalog_tables import CatalogTable
+from vde_dagster.programs.serve.errors import CachedResponse, ServeError, missing
 from vde_dagster.programs.serve.served import ServedVersion
-from vde_dagster.programs.serve.shown_tables import ShownTable
 
-_NAMES = uuid.UUID("0b9a6c56-19a4-4f0b-9a43-58d1f0a4f3c2")
-_ANSWERS = 2_000
+_UUID_NAMESPACE = uuid.UUID("0b9a6c56-19a4-4f0b-9a43-58d1f0a4f3c2")
+_MOST_RESPONSES = 2_000
 _BYTES = 256 * 1024 * 1024
 
 
-def _size(answer: Tagged) -> int:
-    """Return a response's size in the cache."""
-    # The minimum limits the cache to `_ANSWERS` responses.
-    return max(len(answer.content), _BYTES // _ANSWERS)
+def _cache_size(answer: CachedResponse) -> int:
+    # The minimum limits the cache to `_MOST_RESPONSES` responses.
+    return max(len(answer.content), _BYTES // _MOST_RESPONSES)
 
 
 def _cache_key(loader: Loader, served: ServedVersion, *asked: object) -> tuple[object, ...]:
-    """Return the cache key of a response."""
     # A response depends only on a publication and the arguments.
     return served.version.publication_id, *asked
 
 
 class Loader:
-    """Makes responses, and caches the latest responses.
+    """Makes the responses to "load table" and "load view", and caches the latest ones.
 
     Args:
         config: Storage settings that clients receive with every table.
@@ -53,12 +51,14 @@ class Loader:
     def __init__(self, config: Mapping[str, str], writes_metadata: bool = False) -> None:
         self._config = dict(config)
         self._writes_metadata = writes_metadata
-        self._kept: LRUCache[tuple[object, ...], Tagged] = LRUCache(_BYTES, _size)
+        self._responses: LRUCache[tuple[object, ...], CachedResponse] = LRUCache(
+            _BYTES, _cache_size
+        )
         self._models: LRUCache[tuple[object, ...], tuple[Snapshot, PhysicalTable]]
-        self._models = LRUCache(_ANSWERS)
+        self._models = LRUCache(_MOST_RESPONSES)
         self._lock = threading.Lock()
 
-    def table(self, served: ServedVersion, name: ModelName) -> Tagged:
+    def table(self, served: ServedVersion, name: ModelName) -> CachedResponse:
         """Return the response for loading a table, as JSON.
 
         Raises:
@@ -67,7 +67,7 @@ class Loader:
         return self._table(served, name, self._location(served, name))
 
     def rows_metadata(self, served: ServedVersion, name: ModelName) -> dict[str, Any]:
-        """Return metadata for reading a model's rows in this process.
+        """Return the Iceberg metadata for reading a model's rows in this process.
 
         A column that the model shows under two names occurs twice in the metadata. PyIceberg can
         read such metadata, but some engines cannot.
@@ -75,12 +75,12 @@ class Loader:
         Raises:
             ServeError: The table does not exist, or its data is gone or unknown.
         """
-        if name not in served.doubled:
+        if name not in served.columns_tables:
             return self._metadata(served, name, self._location(served, name))
-        at = self._location(served, served.doubled[name].table)
-        return self._metadata(served, name, at, ShownTable(name))
+        at = self._location(served, served.columns_tables[name].table)
+        return self._metadata(served, name, at, CatalogTable(name))
 
-    def view(self, served: ServedVersion, name: ModelName, catalog: str | None) -> Tagged:
+    def view(self, served: ServedVersion, name: ModelName, catalog: str | None) -> CachedResponse:
         """Return the response for loading a view, as JSON.
 
         Args:
@@ -99,14 +99,14 @@ class Loader:
         elif name in served.tables:
             ref = self._model(served, served.tables[name].owner)[1].ref
         elif name in served.views:
-            once = served.doubled.get(name)
+            once = served.columns_tables.get(name)
             hint = f"; its columns are in {once.table}" if once is not None else ""
             raise missing("Table", f"{name} is a view in {_describe(served)}, not a table{hint}")
         else:
             raise missing("Table", f"the table {name} does not exist in {_describe(served)}")
         location = served.workspace.lakehouse.metadata_location(ref)
         if location is None:
-            raise _gone(served, name)
+            raise _gone_error(served, name)
         return location
 
     @cachedmethod(attrgetter("_models"), _cache_key, attrgetter("_lock"))
@@ -114,23 +114,27 @@ class Loader:
         store, snapshot_id = served.workspace.store, served.version.entries[name].snapshot_id
         tables = store.tables.load([served.table_ids[name]])
         if not tables:
-            raise _gone(served, name)
+            raise _gone_error(served, name)
         return store.snapshots.load([snapshot_id])[snapshot_id], tables[served.table_ids[name]]
 
-    @cachedmethod(attrgetter("_kept"), _cache_key, attrgetter("_lock"))
-    def _table(self, served: ServedVersion, name: ModelName, location: str) -> Tagged:
+    @cachedmethod(attrgetter("_responses"), _cache_key, attrgetter("_lock"))
+    def _table(self, served: ServedVersion, name: ModelName, location: str) -> CachedResponse:
         metadata = self._metadata(served, name, location)
         if name not in served.externals:
             # Clients compare locations to detect whether their metadata is outdated.
-            location = f"{metadata['location']}/metadata/{_file(served, name)}"
+            location = f"{metadata['location']}/metadata/{_metadata_file_name(served, name)}"
             if self._writes_metadata:
                 files = served.workspace.lakehouse.files
                 ensure_written(files, location, encode_metadata(metadata))
         answer = {"metadata-location": location, "metadata": metadata, "config": self._config}
-        return Tagged(encode_metadata(answer))
+        return CachedResponse(encode_metadata(answer))
 
     def _metadata(
-        self, served: ServedVersion, name: ModelName, location: str, shown: ShownTable | None = None
+        self,
+        served: ServedVersion,
+        name: ModelName,
+        location: str,
+        shown: CatalogTable | None = None,
     ) -> dict[str, Any]:
         lakehouse = served.workspace.lakehouse
         if name in served.externals:
@@ -159,7 +163,7 @@ class Loader:
             pin.schema_id,
             columns,
             {column.name: column.description for column in snapshot.columns if column.description},
-            str(uuid.uuid5(_NAMES, f"{version.name}/{name}/{metadata['table-uuid']}")),
+            str(uuid.uuid5(_UUID_NAMESPACE, f"{version.name}/{name}/{metadata['table-uuid']}")),
             {
                 "vde.environment": version.name,
                 "vde.version": str(version.version),
@@ -169,34 +173,33 @@ class Loader:
             fields,
         )
         if found is None:
-            raise _gone(served, name)
+            raise _gone_error(served, name)
         return found
 
-    @cachedmethod(attrgetter("_kept"), _cache_key, attrgetter("_lock"))
-    def _view(self, served: ServedVersion, name: ModelName, catalog: str | None) -> Tagged:
+    @cachedmethod(attrgetter("_responses"), _cache_key, attrgetter("_lock"))
+    def _view(self, served: ServedVersion, name: ModelName, catalog: str | None) -> CachedResponse:
         version = served.version
         properties = {"vde.environment": version.name, "vde.version": str(version.version)}
         definition = define_served_view(
             name,
             served.resolver([name]),
-            self._types(served, name),
+            self._view_types(served, name),
             properties,
-            served.doubled,
+            served.columns_tables,
         )
         folder = served.workspace.lakehouse.views_folder(version.publication_id)
         published = int(version.published_at.timestamp() * 1000)
         metadata = new_view_metadata(definition, None, f"{folder}/{name}", published)
-        metadata["view-uuid"] = str(uuid.uuid5(_NAMES, f"{version.name}/{name}"))
+        metadata["view-uuid"] = str(uuid.uuid5(_UUID_NAMESPACE, f"{version.name}/{name}"))
         if catalog is not None:
             shown = [{**one, "default-catalog": catalog} for one in metadata["versions"]]
             metadata["versions"] = shown
-        location = f"{metadata['location']}/{_file(served, name)}"
+        location = f"{metadata['location']}/{_metadata_file_name(served, name)}"
         answer = {"metadata-location": location, "metadata": metadata, "config": {}}
-        return Tagged(encode_metadata(answer))
+        return CachedResponse(encode_metadata(answer))
 
-    def _types(self, served: ServedVersion, name: ModelName) -> tuple[tuple[str, str], ...]:
-        """Return the columns of a view, with their Spark SQL types."""
-        once = served.doubled.get(name)
+    def _view_types(self, served: ServedVersion, name: ModelName) -> tuple[tuple[str, str], ...]:
+        once = served.columns_tables.get(name)
         if once is not None:
             types = columns_of(self.rows_metadata(served, once.table), None)
             return tuple((out, types[column]) for out, column in once.columns)
@@ -207,7 +210,7 @@ class Loader:
         return tuple(found)
 
 
-def _file(served: ServedVersion, name: ModelName) -> str:
+def _metadata_file_name(served: ServedVersion, name: ModelName) -> str:
     """Return a valid name for a metadata file.
 
     Source: https://iceberg.apache.org/spec/#metastore-tables.
@@ -221,7 +224,7 @@ def _describe(served: ServedVersion) -> str:
     return f"version {served.version.version} of '{served.version.name}'"
 
 
-def _gone(served: ServedVersion, name: ModelName) -> Exception:
+def _gone_error(served: ServedVersion, name: ModelName) -> Exception:
     return missing(
         "Table",
         f"the data of {name} in {_describe(served)} is gone: a program other than vde expired or "
@@ -230,7 +233,7 @@ def _gone(served: ServedVersion, name: ModelName) -> Exception:
 
 
 def ensure_written(files: MetadataFiles, location: str, content: bytes) -> None:
-    """Make sure that a metadata file exists.
+    """Write a metadata file, unless it exists.
 
     Args:
         location: The file's location. Clients rely on a location's content never changing.

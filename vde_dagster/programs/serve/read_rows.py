@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RowRequest:
-    """A request for rows: columns, filter, order, page.
+    """A request for rows of a model: columns, filter, order, size of a page.
 
     Args:
         columns: Columns in order; empty for all.
@@ -57,14 +57,14 @@ class RowRequest:
 
     @property
     def identity(self) -> str:
-        """The identity of the request, shared by its pages and cursors."""
+        """A hash of model, filter and order, equal for all pages of a request."""
         parts = (str(self.model), self.condition or "", self.allowed or "", *self.sort)
         return digest("rows", *parts)[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Rows, and the position after the last row."""
+    """Rows of one page, and the cursor of the next page."""
 
     rows: pa.Table
     next: Cursor | None
@@ -73,13 +73,13 @@ class Page:
 def read_rows(
     served: ServedVersion, loader: Loader, request: RowRequest, cursor: Cursor | None
 ) -> Page:
-    """Read a page of rows.
+    """Read one page of a model's rows.
 
     Raises:
         UsageError: The request names a column that the model lacks.
         ServeError: The table does not exist, or its rows may not be read.
     """
-    if request.model in served.views and request.model not in served.doubled:
+    if request.model in served.views and request.model not in served.columns_tables:
         raise UsageError(
             f"{request.model} does not have a table, so only engines can read it",
             hint="read it with Spark or Trino, or give its model another kind, such as FULL",
@@ -99,8 +99,8 @@ def read_rows(
             hint="start again without a cursor",
         )
     io = served.workspace.lakehouse.files.file_io(metadata["location"])
-    table = _table(metadata, whole_avro(io))
-    tests = _tests(table, request)
+    table = _make_table(metadata, whole_avro(io))
+    tests = _row_tests(table, request)
     known = [field.name for field in table.schema().fields]
     asked = (find_column(request.model, name, known) for name in request.columns)
     columns = list(dict.fromkeys(asked)) or known
@@ -133,11 +133,11 @@ def read_rows(
     page = found.slice(0, request.limit)
     following = None
     if found.num_rows > request.limit:
-        following = _cursor(served.version.version, identity, page, keys, behind)
+        following = _next_cursor(served.version.version, identity, page, keys, behind)
     return Page(page.select(columns), following)
 
 
-def _table(metadata: dict[str, Any], io: FileIO) -> Table:
+def _make_table(metadata: dict[str, Any], io: FileIO) -> Table:
     from pyiceberg.catalog.noop import NoopCatalog
     from pyiceberg.table.metadata import TableMetadataUtil
 
@@ -145,7 +145,7 @@ def _table(metadata: dict[str, Any], io: FileIO) -> Table:
     return Table(("rows",), parsed, "", io, NoopCatalog("rows"))
 
 
-def _tests(table: Table, request: RowRequest) -> list[RowTest]:
+def _row_tests(table: Table, request: RowRequest) -> list[RowTest]:
     tests = []
     if request.allowed is not None:
         allowed = parse_filter(request.allowed)
@@ -160,24 +160,23 @@ def _tests(table: Table, request: RowRequest) -> list[RowTest]:
     return tests
 
 
-def _cursor(
+def _next_cursor(
     version: int,
     identity: str,
     page: pa.Table,
     keys: Sequence[SortKey],
     behind: Behind | None,
 ) -> Cursor:
-    """Return the position after a page's last row."""
     if not keys:
         before = behind.given if behind is not None else 0
         return Cursor(version, identity, (), before + page.num_rows)
-    last, given = _keys(page, keys, page.num_rows - 1), 0
-    while given < page.num_rows and _keys(page, keys, page.num_rows - 1 - given) == last:
+    last, given = _row_keys(page, keys, page.num_rows - 1), 0
+    while given < page.num_rows and _row_keys(page, keys, page.num_rows - 1 - given) == last:
         given += 1
     if given == page.num_rows and behind is not None and last == tuple(map(to_key, behind.keys)):
         given += behind.given
     return Cursor(version, identity, last, given)
 
 
-def _keys(page: pa.Table, keys: Sequence[SortKey], row: int) -> tuple[Any, ...]:
+def _row_keys(page: pa.Table, keys: Sequence[SortKey], row: int) -> tuple[Any, ...]:
     return tuple(to_key(page[key.column][row]) for key in keys)

@@ -24,8 +24,13 @@ from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.rendering.served_views import RepeatedColumns
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef, external_table
+from vde_dagster.programs.serve.catalog_tables import (
+    CatalogTable,
+    RepeatedColumnsCache,
+    find_columns_table,
+    find_selections,
+)
 from vde_dagster.programs.serve.errors import missing
-from vde_dagster.programs.serve.shown_tables import Repeats, ShownTable, doubled, selections
 from vde_dagster.state.environments.pins import Pin
 
 if TYPE_CHECKING:
@@ -37,12 +42,12 @@ _VERSIONS = 32
 
 @dataclass
 class ServedVersion:
-    """One version of an environment."""
+    """One version of an environment, as the server shows it: tables, views and external tables."""
 
     # A version never changes, so everything is read once.
     workspace: Workspace
     version: Environment
-    repeats: Repeats
+    repeats: RepeatedColumnsCache
 
     @cached_property
     def table_ids(self) -> dict[ModelName, str]:
@@ -51,30 +56,32 @@ class ServedVersion:
         return {entry.name: entry.table_id for entry in entries if entry.table_id is not None}
 
     @cached_property
-    def tables(self) -> dict[ModelName, ShownTable]:
+    def tables(self) -> dict[ModelName, CatalogTable]:
         """The tables by their names in the catalog, without external tables."""
-        found = {name: ShownTable(name) for name in self.table_ids if name not in self.doubled}
-        for name, one in self.doubled.items():
+        found = {
+            name: CatalogTable(name) for name in self.table_ids if name not in self.columns_tables
+        }
+        for name, one in self.columns_tables.items():
             once = dict.fromkeys(column for _, column in one.columns)
-            found[one.table] = ShownTable(name, tuple((column, column) for column in once))
-        return {**found, **self._selections}
+            found[one.table] = CatalogTable(name, tuple((column, column) for column in once))
+        return {**found, **self._selection_views}
 
     @cached_property
     def views(self) -> dict[ModelName, Snapshot]:
-        """The models that are shown as views."""
+        """The models that the catalog shows as views."""
         found = {
             name: one
             for name, one in self.without_tables.items()
-            if one.model.kind.is_shown and name not in self._selections
+            if one.model.kind.is_shown and name not in self._selection_views
         }
-        return {**found, **self._snapshots(self.doubled)}
+        return {**found, **self._snapshots(self.columns_tables)}
 
     @cached_property
-    def doubled(self) -> dict[ModelName, RepeatedColumns]:
+    def columns_tables(self) -> dict[ModelName, RepeatedColumns]:
         """The replacement table of each model that shows a column of its table under two names."""
         entries, store = self.version.entries, self.workspace.store
         ids = {entries[name].snapshot_id for name in self.table_ids}
-        repeated = self.repeats.among(self.workspace, ids)
+        repeated = self.repeats.find_in(self.workspace, ids)
         names = [name for name in self.table_ids if entries[name].snapshot_id in repeated]
         snapshots = self._snapshots(names)
         tables = store.tables.load([self.table_ids[name] for name in names])
@@ -83,14 +90,14 @@ class ServedVersion:
             table, pin = tables.get(self.table_ids[name]), self.pins.get(self.table_ids[name])
             if table is None or pin is None:
                 continue  # Loading it reports the reason.
-            one = doubled(self.workspace, snapshots[name], table, pin, set(entries))
+            one = find_columns_table(self.workspace, snapshots[name], table, pin, set(entries))
             if one is not None:
                 found[name] = one
         return found
 
     @cached_property
     def externals(self) -> dict[ModelName, TableRef]:
-        """The external tables in the project's catalog, by their names in the catalog."""
+        """The external tables that exist in the project's catalog, by name."""
         found = (
             external_table(one.model)
             for one in self.without_tables.values()
@@ -104,11 +111,11 @@ class ServedVersion:
 
     @cached_property
     def pins(self) -> dict[str, Pin]:
-        """The pins of the version, by physical table's id."""
+        """The pinned Iceberg snapshot of each physical table, by the table's id."""
         return self.workspace.store.pins.at(self.version.name, self.version.version)
 
     def has(self, name: ModelName) -> bool:
-        """Return whether a table or a view has the name."""
+        """Return whether the catalog shows a table or a view under a name."""
         return name in self.tables or name in self.views or name in self.externals
 
     @cached_property
@@ -118,7 +125,7 @@ class ServedVersion:
         return tuple(sorted({name.namespace for name in names}))
 
     def resolver(self, names: Iterable[ModelName]) -> Resolver:
-        """Return a resolver for models, and for the tables that models without a table read."""
+        """Return a resolver for some models, which also covers the tables that their views read."""
         store, entries = self.workspace.store, self.version.entries
         snapshots: dict[str, Snapshot] = {}
         waiting = set(names)
@@ -139,10 +146,10 @@ class ServedVersion:
         return self._snapshots(entry.name for entry in entries if entry.table_id is None)
 
     @cached_property
-    def _selections(self) -> dict[ModelName, ShownTable]:
+    def _selection_views(self) -> dict[ModelName, CatalogTable]:
         queries = self.without_tables
         read = {parent for one in queries.values() for parent in one.parents}
-        found = selections(queries, self._snapshots(read & self.table_ids.keys()))
+        found = find_selections(queries, self._snapshots(read & self.table_ids.keys()))
         return {name: one for name, one in found.items() if queries[name].model.kind.is_shown}
 
     def _snapshots(self, names: Iterable[ModelName]) -> dict[ModelName, Snapshot]:
@@ -151,44 +158,48 @@ class ServedVersion:
         return {entry.name: found[entry.snapshot_id] for entry in entries}
 
 
-class Versions:
-    """Finds versions by their names for clients, and caches the latest versions."""
+class ServedVersions:
+    """Finds the version for a warehouse's name, and caches the latest versions."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
-        self._kept: LRUCache[tuple[object, ...], ServedVersion] = LRUCache(_VERSIONS)
+        self._cached: LRUCache[tuple[object, ...], ServedVersion] = LRUCache(_VERSIONS)
         self._lock = threading.Lock()
-        self._repeats = Repeats()
+        self._repeats = RepeatedColumnsCache()
 
     def find(self, name: WarehouseName) -> ServedVersion:
-        """Return the current version for a name.
+        """Return the version that a name means: a given one, or the newest.
 
         Raises:
             ServeError: No environment has that name.
         """
         try:
-            number = self._number(name)
+            number = self._version_number(name)
             publication = self.workspace.store.versions.publication(name.environment, number)
-            return self._version(name.environment, number, publication)
+            return self._cached_version(name.environment, number, publication)
         except UsageError as error:
             raise missing("Warehouse", str(error)) from error
 
-    def _number(self, name: WarehouseName) -> int:
+    def _version_number(self, name: WarehouseName) -> int:
         store, environment = self.workspace.store, name.environment
-        if name.meant is None:
+        if name.version_text is None:
             number = store.environments.current_version(environment)
             if number is None:
                 raise environment_not_found(store, environment)
             return number
-        number = version_number(name.meant)
-        return self._published(environment, name.meant).version if number is None else number
+        number = version_number(name.version_text)
+        return (
+            self._read_version(environment, name.version_text).version if number is None else number
+        )
 
-    @cachedmethod(attrgetter("_kept"), lock=attrgetter("_lock"))
-    def _version(self, environment: str, number: int, publication: str | None) -> ServedVersion:
-        return ServedVersion(self.workspace, self._published(environment, number), self._repeats)
+    @cachedmethod(attrgetter("_cached"), lock=attrgetter("_lock"))
+    def _cached_version(
+        self, environment: str, number: int, publication: str | None
+    ) -> ServedVersion:
+        return ServedVersion(self.workspace, self._read_version(environment, number), self._repeats)
 
-    def _published(self, environment: str, meant: int | str) -> Environment:
-        found = published_version(self.workspace.store, f"{environment}@{meant}")
+    def _read_version(self, environment: str, version_text: int | str) -> Environment:
+        found = published_version(self.workspace.store, f"{environment}@{version_text}")
         assert found is not None
         return found
 
@@ -199,7 +210,7 @@ _CATALOG = re.compile(r"[\w.-]{1,128}")
 
 @dataclass(frozen=True, slots=True)
 class WarehouseName:
-    """The environment, version and catalog in a warehouse's name or a path's prefix.
+    """A parsed warehouse name such as `prod`, `prod@41` or `prod~lake`, also used as path prefix.
 
     Args:
         meant: The version's number or a time (UTC), as written; None for the newest.
@@ -207,13 +218,13 @@ class WarehouseName:
     """
 
     environment: str
-    meant: str | None = None
+    version_text: str | None = None
     live: bool = False
     catalog: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> WarehouseName:
-        """Parse a name without checking that the environment exists.
+        """Parse a warehouse name; the environment need not exist.
 
         Raises:
             UsageError: The client's catalog name is not allowed in a path.
@@ -224,20 +235,25 @@ class WarehouseName:
                 f"'{catalog[:40]}' is not a valid name of a catalog",
                 hint="use letters, digits, '_', '-' and '.' after '~': prod~lake",
             )
-        environment, sign, meant = rest.partition("@")
+        environment, sign, version_text = rest.partition("@")
         # An unescaped plus sign from a client means a blank in a query string.
         live = not sign and environment.endswith((LIVE, " live"))
         if live:
             environment = environment[: -len(LIVE)]
         return cls(
-            environment.strip().lower(), meant.strip() if sign else None, live, catalog or None
+            environment.strip().lower(),
+            version_text.strip() if sign else None,
+            live,
+            catalog or None,
         )
 
     def at(self, version: int) -> WarehouseName:
-        """Return the name of one version."""
-        return replace(self, meant=str(version), live=False)
+        """Return the same name with a version's number."""
+        return replace(self, version_text=str(version), live=False)
 
     def __str__(self) -> str:
-        version = f"@{self.meant}" if self.meant is not None else LIVE if self.live else ""
+        version = (
+            f"@{self.version_text}" if self.version_text is not None else LIVE if self.live else ""
+        )
         catalog = f"~{self.catalog}" if self.catalog else ""
         return f"{self.environment}{version}{catalog}"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Server:
-    """A server of a project's environments, which listens once it is entered as a context."""
+    """Serves a project's environments over HTTP, once it is entered as a context."""
 
     def __init__(self, workspace: Workspace, asked: ServerOptions) -> None:
         self._limits = Limits(connections=asked.connections, by_address=asked.by_address)
@@ -76,7 +76,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        """The URL for clients."""
+        """The URL of the server, with its port."""
         assert self._socket is not None
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self._socket.getsockname()[1]}"
@@ -84,15 +84,15 @@ class Server:
     def run(self) -> None:
         """Serve requests until SIGINT or SIGTERM, and then finish requests in progress."""
         assert self._socket is not None
-        uvicorn.Server(configured(self._app, self._limits)).run(sockets=[self._socket])
+        uvicorn.Server(uvicorn_config(self._app, self._limits)).run(sockets=[self._socket])
 
 
-def configured(app: ASGIApp, limits: Limits) -> uvicorn.Config:
-    """Return a Uvicorn configuration for the open network."""
+def uvicorn_config(app: ASGIApp, limits: Limits) -> uvicorn.Config:
+    """Return Uvicorn's configuration, with limits for an open network."""
     return uvicorn.Config(
         app,
         # The parser in C does not limit headers.
-        http=limited(limits),
+        http=make_protocol(limits),
         h11_max_incomplete_event_size=limits.head_bytes,
         ws="none",
         log_level="warning",
@@ -147,7 +147,6 @@ _ENCODING = re.compile(rb"transfer-encoding[ \t]*:[ \t]*(.*?)[ \t]*", re.IGNOREC
 
 
 def _is_ambiguous(received: bytes) -> bool:
-    """Return whether the received data starts with a complete but ambiguous head."""
     received = received.lstrip(b"\r\n")
     ends = _HEAD_ENDS.search(received)
     if ends is None:
@@ -166,8 +165,8 @@ def _is_ambiguous(received: bytes) -> bool:
     return len(lengths) > 1 or not all(re.fullmatch(rb"[0-9]{1,18}", one) for one in lengths)
 
 
-def limited(limits: Limits) -> type[H11Protocol]:
-    """Return a protocol for Uvicorn that enforces limits."""
+def make_protocol(limits: Limits) -> type[H11Protocol]:
+    """Return an HTTP protocol class for Uvicorn that enforces limits."""
     addresses: Counter[str] = Counter()
 
     class Limited(H11Protocol):
@@ -175,7 +174,7 @@ def limited(limits: Limits) -> type[H11Protocol]:
         _phase: str | None = None
         _timer: asyncio.TimerHandle | None = None
         _received = 0
-        _slow: asyncio.TimerHandle | None = None
+        _progress_timer: asyncio.TimerHandle | None = None
 
         def __init__(self, config: uvicorn.Config, *args: Any, **kwargs: Any) -> None:
             super().__init__(config, *args, **kwargs)
@@ -199,26 +198,28 @@ def limited(limits: Limits) -> type[H11Protocol]:
                 if not addresses[self._address]:
                     del addresses[self._address]
                 self._address = None
-            self._time(None)
-            self._took_enough()
+            self._set_timer(None)
+            self._stop_progress_check()
             super().connection_lost(exc)
 
         def pause_writing(self) -> None:
             super().pause_writing()
-            self._took_enough()
+            self._stop_progress_check()
             waiting = self.transport.get_write_buffer_size()
-            self._slow = self.loop.call_later(limits.taken_seconds, self._took, waiting)
+            self._progress_timer = self.loop.call_later(
+                limits.taken_seconds, self._check_progress, waiting
+            )
 
         def resume_writing(self) -> None:
-            self._took_enough()
+            self._stop_progress_check()
             super().resume_writing()
 
-        def _took_enough(self) -> None:
-            if self._slow is not None:
-                self._slow.cancel()
-                self._slow = None
+        def _stop_progress_check(self) -> None:
+            if self._progress_timer is not None:
+                self._progress_timer.cancel()
+                self._progress_timer = None
 
-        def _took(self, before: int) -> None:
+        def _check_progress(self, before: int) -> None:
             """Abort the connection if the client has received too little since the last check.
 
             Args:
@@ -228,7 +229,9 @@ def limited(limits: Limits) -> type[H11Protocol]:
             if waiting > before - limits.taken_bytes:
                 self.transport.abort()
             else:
-                self._slow = self.loop.call_later(limits.taken_seconds, self._took, waiting)
+                self._progress_timer = self.loop.call_later(
+                    limits.taken_seconds, self._check_progress, waiting
+                )
 
         def data_received(self, data: bytes) -> None:
             if self.transport.is_closing():
@@ -243,7 +246,6 @@ def limited(limits: Limits) -> type[H11Protocol]:
                 self._watch()
 
         def send_400_response(self, msg: str) -> None:
-            """Refuse an invalid request, and stop its application if it is running."""
             self._refuse("400 Bad Request", "this is not a valid request")
             cycle: Any = self.cycle
             if cycle is not None and not cycle.response_complete:
@@ -255,18 +257,17 @@ def limited(limits: Limits) -> type[H11Protocol]:
             self._watch()
 
         def _watch(self) -> None:
-            """Run the timer only while a request is being received."""
             theirs = self.conn.their_state
             if self.transport.is_closing():
-                self._time(None)
+                self._set_timer(None)
             elif theirs is h11.SEND_BODY:
-                self._time("body")
+                self._set_timer("body")
             elif theirs is h11.IDLE and (self.cycle is None or self.conn.trailing_data[0]):
-                self._time("head")
+                self._set_timer("head")
             else:
-                self._time(None)
+                self._set_timer(None)
 
-        def _time(self, phase: str | None) -> None:
+        def _set_timer(self, phase: str | None) -> None:
             if phase == self._phase:
                 return
             if self._timer is not None:
@@ -279,8 +280,7 @@ def limited(limits: Limits) -> type[H11Protocol]:
                 self._timer = self.loop.call_later(seconds, self._refuse, *refusal)
 
         def _refuse(self, status: str, why: str) -> None:
-            """Respond with an error, unless a response has begun, and end the connection."""
-            self._time(None)
+            self._set_timer(None)
             if self.transport.is_closing():
                 return
             cycle: Any = self.cycle

@@ -18,7 +18,7 @@ from vde_dagster.programs.serve.served import WarehouseName
 _FILES = re.compile(r"(?:data/)?[a-z][a-z0-9-]*\.(?:html|css|js)", re.ASCII)
 """Types of files in a site; other files of the folder are not served."""
 
-_OF = re.compile(r"[\w-]+(?:@\d+)?")
+_SITE_NAME = re.compile(r"[\w-]+(?:@\d+)?")
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; base-uri 'none'; "
@@ -28,22 +28,22 @@ _POLICY = (
 
 
 def site_route(root: Path) -> APIRouter:
-    """Return the routes of the sites in a project's folder."""
+    """Return the routes of the documentation sites in a project's folder."""
     router = APIRouter()
 
     @router.get("/site/{version}", include_in_schema=False)
     def begin(version: str) -> Response:
         """Redirect to the first page, whose links are relative."""
-        _folder(root, version)
+        _find_site(root, version)
         return RedirectResponse(f"{version}/", 307)
 
     @router.get("/site/{version}/{path:path}", include_in_schema=False)
     def file(version: str, path: str) -> Response:
         """Return a file of the site built for an environment, or for a version of it."""
         name = path or "index.html"
-        folder = _folder(root, version)
+        folder = _find_site(root, version)
         found = folder / name
-        if not _FILES.fullmatch(name) or not _lies_in(found, folder):
+        if not _FILES.fullmatch(name) or not _is_file_in(found, folder):
             raise ServeError(404, "the site does not have this file")
         headers = {
             "Content-Security-Policy": _POLICY,
@@ -56,20 +56,20 @@ def site_route(root: Path) -> APIRouter:
     return router
 
 
-def _folder(root: Path, version: str) -> Path:
+def _find_site(root: Path, version: str) -> Path:
     """Return the folder of a built site."""
     known = WarehouseName.parse(version)
-    meant = f"@{known.meant}" if known.meant is not None else ""
-    named = f"{known.environment}{meant}"
+    version_text = f"@{known.version_text}" if known.version_text is not None else ""
+    named = f"{known.environment}{version_text}"
     folder = root / "build" / f"docs-{named}"
-    is_site = _OF.fullmatch(named) and not folder.is_symlink()
-    if not is_site or not _lies_in(folder / "data" / "index.js", folder):
-        build = f"vde docs build {named}" if _OF.fullmatch(named) else "vde docs build ENV"
+    is_site = _SITE_NAME.fullmatch(named) and not folder.is_symlink()
+    if not is_site or not _is_file_in(folder / "data" / "index.js", folder):
+        build = f"vde docs build {named}" if _SITE_NAME.fullmatch(named) else "vde docs build ENV"
         raise ServeError(404, f"this site is not built; the server's operator can run: {build}")
     return folder
 
 
-def _lies_in(file: Path, folder: Path) -> bool:
+def _is_file_in(file: Path, folder: Path) -> bool:
     """Return whether a path is a file inside a folder, after resolving symbolic links."""
     try:
         return file.is_file() and file.resolve().is_relative_to(folder.resolve())

@@ -16,8 +16,8 @@ from vde_dagster.project.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class MergedConfig:
-    """Settings merged from SQLMesh's configuration file and `pyproject.toml`.
+class MergedSettings:
+    """Keys of `[tool.vde]`, from SQLMesh's configuration file and overridden by `pyproject.toml`.
 
     Args:
         path: The configuration file, relative to the project's folder.
@@ -40,25 +40,25 @@ ENV_PREFIX = "SQLMESH__"
 
 
 def config_files(root: Path) -> list[str]:
-    """Return the names of the configuration files in a folder."""
+    """Return the names of SQLMesh's configuration files in a folder, such as `config.yaml`."""
     return [name for name in CONFIG_FILES if os.path.isfile(root / name)]
 
 
 def load_dotenv(root: Path) -> None:
-    """Set the environment variables in a SQLMesh project's file `.env`, replacing old values."""
+    """Load the file `.env` of a SQLMesh project into the process's environment variables."""
     if os.path.isfile(root / DOTENV) and config_files(root):
         from dotenv import load_dotenv as load
 
         load(root / DOTENV, override=True)
 
 
-def variables_that_set() -> list[str]:
-    """Return the names of the environment variables with SQLMesh's settings."""
+def sqlmesh_variables() -> list[str]:
+    """Return the names of environment variables `SQLMESH__…`, which set configuration keys."""
     return sorted(name for name in os.environ if name.upper().startswith(ENV_PREFIX))
 
 
 def config_warnings(settings: Settings) -> tuple[Problem, ...]:
-    """Return warnings about a SQLMesh project's configuration, and about files that are ignored."""
+    """Return warnings about configuration keys without effect, and about metrics in SQL files."""
     location = SourceLocation(Path(settings.config_file))
     hint = "run `vde help sqlmesh` for the meaning of each key"
     found = [Problem(text, hint, location, False) for text in settings.config_warnings]

@@ -20,7 +20,7 @@ from vde_dagster.base.texts import printable, suggest
 from vde_dagster.base.times import parse_instant, utc, zone_name
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.configuration.config_files import config_files
-from vde_dagster.project.files import decoded
+from vde_dagster.project.files import decode_text
 from vde_dagster.project.python.watching import Seen
 from vde_dagster.project.settings import (
     ENV_PREFIX,
@@ -56,8 +56,8 @@ _HINTS = {
 """Hints on invalid values, for settings whose type does not explain them."""
 
 
-def read_all(root: Path) -> tuple[Settings, Seen]:
-    """Read a project's settings. Without a `pyproject.toml`, all settings have their defaults.
+def read_settings_and_inputs(root: Path) -> tuple[Settings, Seen]:
+    """Read a project's settings; without a `pyproject.toml`, all settings have their defaults.
 
     Settings are also read from SQLMesh's configuration files; `[tool.vde]` overrides them key by
     key. Environment variables override both: `VDE_CONCURRENCY=8`, `VDE_SPARK__MASTER=local[2]`.
@@ -70,7 +70,7 @@ def read_all(root: Path) -> tuple[Settings, Seen]:
     table = tools.get("vde", {})
     if not isinstance(table, dict):
         raise SettingPlaces(text).problem("", "tool.vde must be a table", "write [tool.vde]")
-    tables = _tables_of_plugins(table)
+    tables = _plugin_tables(table)
     unknown = list(_unknown_keys(table, "", SettingPlaces(text), {**_NESTED, **tables}))
     if unknown:
         raise ProjectError.combine(unknown)
@@ -79,12 +79,12 @@ def read_all(root: Path) -> tuple[Settings, Seen]:
     taken: Mapping[str, SourceLocation] = {}
     if config_files(root):
         # Its types need Pydantic, which takes a quarter of a second to import.
-        from vde_dagster.project.configuration.sqlmesh.settings import merged_config
+        from vde_dagster.project.configuration.sqlmesh.settings import merge_config
 
-        merged = merged_config(root, table)
+        merged = merge_config(root, table)
         config_file, warnings = merged.path.as_posix(), merged.warnings
         table, taken, seen = merged.table, merged.places, merged.seen
-        tables = _tables_of_plugins(table)
+        tables = _plugin_tables(table)
     places = SettingPlaces(text, taken)
     # Skip Pydantic, a quarter of a second to import, for a project without settings.
     values = _validate(table, places, tables) if table or set_in_environment() else {}
@@ -106,7 +106,7 @@ def read_all(root: Path) -> tuple[Settings, Seen]:
 
 
 def read_tools(root: Path) -> tuple[str, dict[str, Any]]:
-    """Return the text of a folder's `pyproject.toml`, and its table `tool`.
+    """Return the text of a folder's `pyproject.toml`, and its parsed table `tool`.
 
     Both are empty if the file does not exist.
 
@@ -120,7 +120,7 @@ def read_tools(root: Path) -> tuple[str, dict[str, Any]]:
         import tomllib
     else:  # pragma: no cover - tomli is the same parser under another name
         import tomli as tomllib
-    text = decoded(PYPROJECT, path.read_bytes())
+    text = decode_text(PYPROJECT, path.read_bytes())
     try:
         document = tomllib.loads(text)
     except RecursionError:
@@ -146,8 +146,7 @@ def read_tools(root: Path) -> tuple[str, dict[str, Any]]:
     return text, tools if isinstance(tools, dict) else {}
 
 
-def _tables_of_plugins(table: Mapping[str, Any]) -> dict[str, type[PluginSettings]]:
-    """Return the settings classes of the plug-ins in a table of settings, by name."""
+def _plugin_tables(table: Mapping[str, Any]) -> dict[str, type[PluginSettings]]:
     core = {f.name for f in _FIELDS}
     named = {
         name[len(ENV_PREFIX) :].partition("__")[0].lower()
@@ -179,20 +178,19 @@ def _unknown_keys(
 def _validate(
     table: Mapping[str, Any], places: SettingPlaces, plugins: Mapping[str, type[PluginSettings]]
 ) -> dict[str, Any]:
-    """Merge environment variables into the table, and check all types with pydantic-settings."""
     from pydantic import ValidationError
     from pydantic_settings import SettingsError
 
     names = (name for name in os.environ if name.upper().startswith(ENV_PREFIX))
     variables = tuple((name, os.environ[name]) for name in sorted(names))
     try:
-        return dict(_checked(tuple(plugins.items()), pickle.dumps(table), variables))
+        return dict(_check_types(tuple(plugins.items()), pickle.dumps(table), variables))
     except ValidationError as error:
         # A value of a union type has an error for each member.
         found = {one["loc"][:2]: one for one in reversed(error.errors())}
         nested = {**_NESTED, **plugins}
         raise ProjectError.combine(
-            [_wrong(found[loc], places, nested) for loc in reversed(found)]
+            [_type_error(found[loc], places, nested) for loc in reversed(found)]
         ) from None
     except SettingsError as error:
         raise ProjectError(
@@ -202,7 +200,7 @@ def _validate(
 
 
 @lru_cache(maxsize=8)
-def _checked(
+def _check_types(
     plugins: tuple[tuple[str, type[PluginSettings]], ...],
     table: bytes,
     variables: tuple[tuple[str, str], ...],
@@ -216,7 +214,7 @@ def _checked(
     return {name: getattr(model, name) for name in names}
 
 
-def _wrong(one: Any, places: SettingPlaces, nested: Mapping[str, type[Any]]) -> ProjectError:
+def _type_error(one: Any, places: SettingPlaces, nested: Mapping[str, type[Any]]) -> ProjectError:
     key = ".".join(str(part) for part in one["loc"])
     from_env = _environment_name(one["loc"])
     given = "" if from_env or _is_secret(one["loc"], nested) else f" (given: {one['input']!r})"
@@ -228,7 +226,6 @@ def _wrong(one: Any, places: SettingPlaces, nested: Mapping[str, type[Any]]) -> 
 
 @cache
 def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
-    """Return the Pydantic class that checks the settings."""
     from pydantic import BeforeValidator, Field, create_model
     from pydantic.fields import FieldInfo
     from pydantic_settings import (
@@ -239,8 +236,6 @@ def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
     )
 
     class EnvironmentVariables(EnvSettingsSource):
-        """Reads settings from environment variables; tables and lists are given as JSON."""
-
         def next_field(
             self, field: FieldInfo | Any | None, key: str, case_sensitive: bool | None = None
         ) -> FieldInfo | None:
@@ -251,8 +246,6 @@ def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
             return None if inner is None else FieldInfo.from_annotation(inner)
 
     class EnvironmentFirst(BaseSettings):
-        """Settings class whose values from environment variables override those from the file."""
-
         model_config = SettingsConfigDict(
             env_prefix=ENV_PREFIX,
             env_nested_delimiter="__",
@@ -281,12 +274,12 @@ def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
         )
         for item in _FIELDS
     }
-    fields["start"] = (Annotated[date | None, BeforeValidator(_day)], None)
+    fields["start"] = (Annotated[date | None, BeforeValidator(_parse_day)], None)
     fields |= {name: (owner, Field(default_factory=owner)) for name, owner in plugins}
     return create_model("SettingsSource", __base__=EnvironmentFirst, **fields)
 
 
-def _day(value: Any) -> Any:
+def _parse_day(value: Any) -> Any:
     """Read a date as model headers and command flags do; numbers are refused."""
     # Pydantic would read a number as seconds since 1970.
     from pydantic_core import PydanticCustomError
@@ -303,7 +296,6 @@ def _day(value: Any) -> Any:
 def _check_values(
     settings: Settings, plugins: Mapping[str, PluginSettings], places: SettingPlaces
 ) -> None:
-    """Check rules that types alone cannot express."""
     found = chain(
         _wrong_numbers(settings),
         _wrong_folders(settings),
@@ -327,11 +319,11 @@ def _check_values(
             raise ProjectError.combine(mistakes)
 
 
-_Wrong = Iterator[tuple[str, str, str]]
+_Findings = Iterator[tuple[str, str, str]]
 """Names of settings, each with an error and a hint."""
 
 
-def _wrong_numbers(settings: Settings) -> _Wrong:
+def _wrong_numbers(settings: Settings) -> _Findings:
     counts = ("concurrency", "load_seconds", "history_versions", "history_days")
     for key in (*counts, "change_view_versions"):
         if getattr(settings, key) < 1:
@@ -343,7 +335,7 @@ def _wrong_numbers(settings: Settings) -> _Wrong:
         yield "max_removed", "setting 'max_removed' must be between 0 and 1", "write a fraction"
 
 
-def _wrong_folders(settings: Settings) -> _Wrong:
+def _wrong_folders(settings: Settings) -> _Findings:
     for key in ("models_dir", "audits_dir", "macros_dir", "seeds_dir", "tests_dir"):
         folder = getattr(settings, key)
         parts = re.split(r"[/\\]", folder.strip("/"))
@@ -352,14 +344,14 @@ def _wrong_folders(settings: Settings) -> _Wrong:
             yield key, message, f"write a folder of the project, such as {key.partition('_')[0]}"
 
 
-def _wrong_addresses(settings: Settings) -> _Wrong:
+def _wrong_addresses(settings: Settings) -> _Findings:
     url = settings.docs_url
     if url is not None and not re.fullmatch(r"https?://[^\s#]+", url):
         hint = "write the address of the site's index.html: https://docs.example.com/lake"
         yield "docs_url", f"setting 'docs_url' is not a valid address: '{url}'", hint
 
 
-def _wrong_times(settings: Settings) -> _Wrong:
+def _wrong_times(settings: Settings) -> _Findings:
     from vde_dagster.base.cron import normalise_cron
 
     dagster = settings.dagster
@@ -380,15 +372,15 @@ def _wrong_times(settings: Settings) -> _Wrong:
         except LookupError as error:
             yield key, f"setting '{key}': '{zone}' is not a time zone", error.args[0]
     if settings.time_column_format is not None:
-        from vde_dagster.project.kinds.time_format import problem
+        from vde_dagster.project.kinds.time_format import format_problem
 
-        wrong = problem(settings.time_column_format)
+        wrong = format_problem(settings.time_column_format)
         if wrong is not None:
             key = "time_column_format"
             yield key, f"setting '{key}': {wrong}", "write '%Y-%m-%d'"
 
 
-def _wrong_texts(settings: Settings) -> _Wrong:
+def _wrong_texts(settings: Settings) -> _Findings:
     for key in ("id", "name"):
         if len(getattr(settings, key)) > 255:
             yield key, f"setting '{key}' has more than 255 characters", "shorten it"
@@ -405,7 +397,7 @@ def _wrong_texts(settings: Settings) -> _Wrong:
             yield "dialect", f"unknown SQL dialect '{settings.dialect}'", hint
 
 
-def _wrong_plugins(settings: Settings) -> _Wrong:
+def _wrong_plugins(settings: Settings) -> _Findings:
     dialects = settings.view_catalogs.keys() - {"trino"}
     asked = [("sources", "sources", name) for name in settings.sources]
     asked += [("view_catalogs", "view_dialects", name) for name in sorted(dialects)]
@@ -419,7 +411,7 @@ def _wrong_plugins(settings: Settings) -> _Wrong:
             yield key, f"setting '{key}': {error.message}", error.hint or "correct it"
 
 
-def _wrong_catalogs(settings: Settings, plugins: Mapping[str, PluginSettings]) -> _Wrong:
+def _wrong_catalogs(settings: Settings, plugins: Mapping[str, PluginSettings]) -> _Findings:
     for name, own in plugins.items():
         for key, wrong, hint in own.mistakes():
             yield f"{name}.{key}", f"setting '{name}.{key}' {wrong}", hint

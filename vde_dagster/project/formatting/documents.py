@@ -5,9 +5,9 @@ otherwise each `LINE` and `SOFT` in it breaks. As an addition, a comment at a li
 there, and every other comment gets a separate line.
 
 >>> words = Group(("f(", Nest(2, (SOFT, "one,", LINE, "two")), SOFT, ")"))
->>> written(words, 80)
+>>> render_document(words, 80)
 'f(one, two)'
->>> print(written(words, 8))
+>>> print(render_document(words, 8))
 f(
   one,
   two
@@ -22,7 +22,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """A place where a line may, or must, end.
+    """A place in a document where a line can end, or must end.
 
     Args:
         flat: The text to write instead of a line end if the group is one line.
@@ -54,7 +54,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A comment; `behind` is true if it follows other text in its line."""
+    """A comment; `behind` is true if it stands after other text of its line."""
 
     text: str
     behind: bool
@@ -69,13 +69,13 @@ class Remark:
 Document = Any
 
 
-def written(document: Document, width: int) -> str:
-    """Return a document's text.
+def render_document(document: Document, width: int) -> str:
+    """Write a document as text, with lines of at most `width` characters if possible.
 
     Args:
         document: Texts, breaks, groups, and tuples of them; the text " " is a space between texts.
     """
-    out = _Lines()
+    out = _Writer()
     waiting: list[tuple[int, bool, Document]] = [(0, False, document)]
     while waiting:
         indent, flat, one = waiting.pop()
@@ -97,9 +97,7 @@ def written(document: Document, width: int) -> str:
     return out.text
 
 
-class _Lines:
-    """The text written so far, and the space or line end to write before the next word."""
-
+class _Writer:
     def __init__(self) -> None:
         self.text = ""
         self._ends = 0
@@ -145,7 +143,6 @@ class _Lines:
 
 
 def _fits(document: Document, width: int, waiting: list[tuple[int, bool, Document]]) -> bool:
-    """Return whether a document, and the text after it up to a line's end, fit into one line."""
     left, behind = width, len(waiting)
     inside = [document]
     flat = True

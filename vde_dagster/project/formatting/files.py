@@ -21,7 +21,7 @@ from vde_dagster.project.formatting.documents import (
     Group,
     Nest,
     Remark,
-    written,
+    render_document,
 )
 from vde_dagster.project.formatting.nodes import Bracket, Leaf, Node, is_comment, read_nodes
 from vde_dagster.project.formatting.queries import QueryLayout, remark, split_list
@@ -33,21 +33,23 @@ from vde_dagster.sql.templates import JinjaBlock, blank_blocks, find_jinja_block
 
 
 def format_text(path: Path, text: str, settings: Settings, options: LayoutOptions) -> str | None:
-    """Return a file's formatted text; None if its properties exclude it from formatting.
+    """Format a SQL file, unless the property `formatting` is false (None).
 
     Raises:
         ProjectError: The file is malformed, or formatting would change words or comments.
     """
     source = SourceText(path, text)
-    if not _wanted(source, settings):
+    if not _is_formatted(source, settings):
         return None
-    made = laid_out(source, settings.dialect, options)
-    if _words(source, settings.dialect) != _words(SourceText(path, made), settings.dialect):
+    made = format_source(source, settings.dialect, options)
+    if _tokens_to_keep(source, settings.dialect) != _tokens_to_keep(
+        SourceText(path, made), settings.dialect
+    ):
         raise source.error("the formatted text would have other words or comments", 0)
     return made
 
 
-def _wanted(source: SourceText, settings: Settings) -> bool:
+def _is_formatted(source: SourceText, settings: Settings) -> bool:
     if "formatting" not in settings.model_defaults and "formatting" not in source.text.lower():
         return True
     default = str(settings.model_defaults.get("formatting", True)).lower() != "false"
@@ -58,7 +60,7 @@ def _wanted(source: SourceText, settings: Settings) -> bool:
     return all(default if value is None else value.boolean() for value in values)
 
 
-def _words(source: SourceText, dialect: str) -> tuple[list[str], list[str], list[str]]:
+def _tokens_to_keep(source: SourceText, dialect: str) -> tuple[list[str], list[str], list[str]]:
     """Return the parts of a file that formatting must not change.
 
     They are three lists: words and signs, comments, and templates.
@@ -80,7 +82,7 @@ def _words(source: SourceText, dialect: str) -> tuple[list[str], list[str], list
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _Statement:
     """A statement, or a block of Jinja.
 
     Args:
@@ -93,8 +95,8 @@ class _Piece:
     block: JinjaBlock | None = None
 
 
-def laid_out(source: SourceText, dialect: str, options: LayoutOptions) -> str:
-    """Return a file's formatted text.
+def format_source(source: SourceText, dialect: str, options: LayoutOptions) -> str:
+    """Format a SQL file: headers, statements and queries.
 
     `dialect` is the SQLGlot dialect of a file that names no dialect.
 
@@ -104,18 +106,18 @@ def laid_out(source: SourceText, dialect: str, options: LayoutOptions) -> str:
     layout = QueryLayout(options)
     parts: list[Document] = []
     position, inside = 0, False
-    for piece in _pieces(source, dialect):
-        parts.append(_document(source, position, piece, layout, options))
+    for piece in _split_statements(source, dialect):
+        parts.append(_statement_document(source, position, piece, layout, options))
         words = [token.text.upper() for token in piece.tokens if token.kind == "word"]
         inside = (inside or words == ["ON_VIRTUAL_UPDATE_BEGIN"]) and words != [
             "ON_VIRTUAL_UPDATE_END"
         ]
         parts.append(HARD if inside else BLANK)
-        position = _end(piece, position)
-    return written(tuple(parts), options.max_text_width) + "\n"
+        position = _statement_end(piece, position)
+    return render_document(tuple(parts), options.max_text_width) + "\n"
 
 
-def _end(piece: _Piece, position: int) -> int:
+def _statement_end(piece: _Statement, position: int) -> int:
     if piece.block is not None:
         return piece.block.end
     if piece.end is not None:
@@ -123,8 +125,12 @@ def _end(piece: _Piece, position: int) -> int:
     return piece.tokens[-1].end if piece.tokens else position
 
 
-def _document(
-    source: SourceText, position: int, piece: _Piece, layout: QueryLayout, options: LayoutOptions
+def _statement_document(
+    source: SourceText,
+    position: int,
+    piece: _Statement,
+    layout: QueryLayout,
+    options: LayoutOptions,
 ) -> Document:
     first = next((n for n, one in enumerate(piece.tokens) if one.kind != "comment"), None)
     comments, tokens = piece.tokens[:first], piece.tokens[first:] if first is not None else ()
@@ -137,13 +143,13 @@ def _document(
     if piece.block is not None:
         parts.append(source.text[piece.block.start : piece.block.end])
     elif tokens:
-        parts.append(_statement(source, tokens, layout, options))
+        parts.append(_sql_document(source, tokens, layout, options))
     if piece.end is not None:
         parts.append(";")
     return tuple(parts)
 
 
-def _statement(
+def _sql_document(
     source: SourceText, tokens: Sequence[Token], layout: QueryLayout, options: LayoutOptions
 ) -> Document:
     words = [token for token in tokens if token.kind != "comment"]
@@ -158,7 +164,7 @@ def _statement(
     return source.text[tokens[0].start : tokens[-1].end]
 
 
-def _pieces(source: SourceText, default_dialect: str) -> Iterator[_Piece]:
+def _split_statements(source: SourceText, default_dialect: str) -> Iterator[_Statement]:
     backslash = default_dialect in BACKSLASH_DIALECTS
     templates = find_jinja_blocks(source, backslash=backslash)
     blocks = {block.start: block for block in templates if block.kind != "comment"}
@@ -172,7 +178,7 @@ def _pieces(source: SourceText, default_dialect: str) -> Iterator[_Piece]:
     while True:
         scanned = scan(plain, position, backslash=dialect in BACKSLASH_DIALECTS)
         ahead = [one for one in comments if one.start >= position]
-        piece = _next(merge(scanned, ahead, key=attrgetter("start")), blocks)
+        piece = _read_statement(merge(scanned, ahead, key=attrgetter("start")), blocks)
         if piece.tokens or piece.end or piece.block:
             yield piece
         words = [token for token in piece.tokens if token.kind != "comment"]
@@ -181,29 +187,29 @@ def _pieces(source: SourceText, default_dialect: str) -> Iterator[_Piece]:
             dialect = named.sql_dialect() if named else default_dialect
         if piece.end is None and piece.block is None:
             return
-        position = _end(piece, position)
+        position = _statement_end(piece, position)
 
 
-def _next(following: Iterable[Token], blocks: dict[int, JinjaBlock]) -> _Piece:
+def _read_statement(following: Iterable[Token], blocks: dict[int, JinjaBlock]) -> _Statement:
     tokens: list[Token] = []
     for token in following:
         if token.text == ";":
-            return _Piece(tuple(tokens), end=token)
+            return _Statement(tuple(tokens), end=token)
         if token.start in blocks:
-            return _Piece(tuple(tokens), block=blocks[token.start])
+            return _Statement(tuple(tokens), block=blocks[token.start])
         tokens.append(token)
-    return _Piece(tuple(tokens))
+    return _Statement(tuple(tokens))
 
 
-_A_LINE_EACH = ("kind", "columns")
+_ONE_ITEM_PER_LINE = ("kind", "columns")
 """Properties with a line for every item in brackets."""
 
-_OF_CALLS = ("audits", "signals")
+_CALL_LISTS = ("audits", "signals")
 """Properties whose items are calls with brackets."""
 
 
 def header_document(nodes: Sequence[Node], pad: int) -> Document:
-    """Return the layout of a header.
+    """Lay out a `MODEL (…)` or `AUDIT (…)` header, with one property per line.
 
     Args:
         nodes: The header's keyword and bracket, with comments.
@@ -213,10 +219,17 @@ def header_document(nodes: Sequence[Node], pad: int) -> Document:
     for node in nodes:
         if isinstance(node, Bracket):
             properties = [
-                (Group(_value(own, pad, _levels(own), wide=_name(own) in _A_LINE_EACH)), behind)
+                (
+                    Group(
+                        _value_document(
+                            own, pad, _splittable_depth(own), wide=_name(own) in _ONE_ITEM_PER_LINE
+                        )
+                    ),
+                    behind,
+                )
                 for own, behind in split_list(node.inside)
             ]
-            parts.append((" (", Nest(pad, (HARD, _listed(properties, HARD))), HARD, ")"))
+            parts.append((" (", Nest(pad, (HARD, _join_items(properties, HARD))), HARD, ")"))
         else:
             parts.append(remark(node) if is_comment(node) else node.text.upper())
     return tuple(parts)
@@ -227,13 +240,13 @@ def _name(nodes: Sequence[Node]) -> str:
     return first.text.lower() if isinstance(first, Leaf) else ""
 
 
-def _levels(nodes: Sequence[Node]) -> int:
+def _splittable_depth(nodes: Sequence[Node]) -> int:
     """Return the maximum depth of the brackets that may be split into lines."""
     # Versions include the spaces in deeper brackets, so these must not be split.
-    return 2 if _name(nodes) in _OF_CALLS else 1
+    return 2 if _name(nodes) in _CALL_LISTS else 1
 
 
-def _listed(items: Sequence[tuple[Document, list[Leaf]]], between: Document) -> Document:
+def _join_items(items: Sequence[tuple[Document, list[Leaf]]], between: Document) -> Document:
     parts: list[Document] = []
     for number, (own, behind) in enumerate(items):
         last = number == len(items) - 1
@@ -241,34 +254,39 @@ def _listed(items: Sequence[tuple[Document, list[Leaf]]], between: Document) -> 
     return tuple(parts)
 
 
-def _value(nodes: Sequence[Node], pad: int, levels: int, *, wide: bool = False) -> Document:
-    """Return the layout of a value, in its original lines or in one line."""
+def _value_document(
+    nodes: Sequence[Node], pad: int, levels: int, *, wide: bool = False
+) -> Document:
     parts: list[Document] = []
     for number, node in enumerate(nodes):
         first = node.opening if isinstance(node, Bracket) else node
         if number and not is_comment(node) and not first.adjacent:
             parts.append(LINE if first.begins_line else " ")
         if isinstance(node, Bracket):
-            parts.append(_bracket(node, pad, levels, wide=wide))
+            parts.append(_bracket_document(node, pad, levels, wide=wide))
         else:
             parts.append(remark(node) if is_comment(node) else node.text)
     return tuple(parts)
 
 
-def _bracket(bracket: Bracket, pad: int, levels: int, *, wide: bool) -> Document:
+def _bracket_document(bracket: Bracket, pad: int, levels: int, *, wide: bool) -> Document:
     opening, inside, closing = bracket.opening.text, bracket.inside, bracket.closing.text
     if not inside or levels < 1 or opening == "<":
-        edges = [" " if _blank(one) else "" for one in (_first(bracket), bracket.closing)]
-        return Nest(pad, (opening, edges[0], _value(inside, pad, 0))), edges[1], closing
-    items = [(Group(_value(own, pad, levels - 1)), behind) for own, behind in split_list(inside)]
+        edges = [
+            " " if _has_space_before(one) else "" for one in (_first_leaf(bracket), bracket.closing)
+        ]
+        return Nest(pad, (opening, edges[0], _value_document(inside, pad, 0))), edges[1], closing
+    items = [
+        (Group(_value_document(own, pad, levels - 1)), behind) for own, behind in split_list(inside)
+    ]
     between, edge = (HARD, HARD) if wide else (LINE, SOFT)
-    return Group((opening, Nest(pad, (edge, _listed(items, between))), edge, closing))
+    return Group((opening, Nest(pad, (edge, _join_items(items, between))), edge, closing))
 
 
-def _first(bracket: Bracket) -> Leaf:
+def _first_leaf(bracket: Bracket) -> Leaf:
     first = bracket.inside[0] if bracket.inside else bracket.closing
     return first.opening if isinstance(first, Bracket) else first
 
 
-def _blank(leaf: Leaf) -> bool:
+def _has_space_before(leaf: Leaf) -> bool:
     return not (leaf.adjacent or leaf.kind == "comment")

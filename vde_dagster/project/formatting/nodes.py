@@ -19,7 +19,7 @@ _NESTED_TYPES = ("ARRAY", "MAP", "STRUCT")
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A word, sign, literal, comment or macro call.
+    """A word, sign, literal, comment or macro call of a SQL text.
 
     Args:
         kind: A kind of `Token`, or `macro`.
@@ -36,12 +36,12 @@ class Leaf:
 
     @property
     def word(self) -> str:
-        """The word in upper case; empty for any other leaf."""
+        """The word in upper case; "" if the leaf is not a word."""
         return self.text.upper() if self.kind == "word" else ""
 
     @property
     def is_value(self) -> bool:
-        """Whether an operand may end with this leaf."""
+        """Whether a value can end here, so that a following minus is binary."""
         if self.kind in ("word", "macro"):
             return self.word not in CLAUSE_WORDS
         return self.kind in ("number", "string", "quoted") or self.text in CLOSING
@@ -49,7 +49,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """A pair of brackets."""
+    """An opening bracket, the nodes inside, and the closing bracket."""
 
     opening: Leaf
     inside: tuple[Node, ...]
@@ -60,7 +60,7 @@ Node: TypeAlias = Leaf | Bracket
 
 
 def read_nodes(source: SourceText, tokens: Sequence[Token]) -> tuple[Node, ...]:
-    """Read tokens, including comments, as nodes.
+    """Group tokens, including comments, into leaves and brackets.
 
     Raises:
         ProjectError: Brackets do not match.
@@ -114,7 +114,6 @@ def _leaves(source: SourceText, tokens: list[Token]) -> list[Leaf]:
 
 
 def _leaf_at(source: SourceText, tokens: list[Token], index: int) -> tuple[str, int]:
-    """Return the kind of the leaf that starts at a token, and its number of tokens."""
     token = tokens[index]
     if token.kind != "punct":
         return token.kind, 1
@@ -151,7 +150,7 @@ _MACROS = ("@JOIN", "@WHERE", "@GROUP_BY", "@HAVING", "@ORDER_BY", "@LIMIT")
 
 @dataclass(slots=True)
 class Clause:
-    """A clause of a query.
+    """A clause of a query, such as SELECT with its columns.
 
     Args:
         kind: `with`, `select`, `list`, `condition`, `join`, `on`, `set`, `values`, `inline`; empty
@@ -171,7 +170,7 @@ def is_comment(node: Node) -> bool:
 
 
 def is_query(nodes: Sequence[Node]) -> bool:
-    """Return whether nodes are a query, from their first words."""
+    """Return whether nodes start like a query, with SELECT, WITH or VALUES."""
     first = next((node for node in nodes if not is_comment(node)), None)
     if isinstance(first, Bracket):
         return first.opening.text == "(" and is_query(first.inside)
@@ -181,7 +180,7 @@ def is_query(nodes: Sequence[Node]) -> bool:
 
 
 def split_clauses(nodes: Sequence[Node]) -> list[Clause]:
-    """Split a query into its clauses."""
+    """Split the nodes of a query at its clauses: WITH, SELECT, FROM, JOIN, WHERE and so on."""
     clauses = [Clause()]
     index = 0
     while index < len(nodes):
@@ -191,14 +190,13 @@ def split_clauses(nodes: Sequence[Node]) -> list[Clause]:
             index += 1
             continue
         head = [node for node in nodes[index : index + count] if isinstance(node, Leaf)]
-        clauses.append(Clause(kind, head, before=_taken_comments(clauses[-1])))
+        clauses.append(Clause(kind, head, before=_pop_leading_comments(clauses[-1])))
         index += count
     first = clauses[0]
     return clauses if first.body or first.before else clauses[1:]
 
 
-def _taken_comments(clause: Clause) -> list[Leaf]:
-    """Remove and return the comments at a clause's end that belong to the next clause."""
+def _pop_leading_comments(clause: Clause) -> list[Leaf]:
     taken: list[Leaf] = []
     while clause.body:
         last = clause.body[-1]
@@ -273,7 +271,6 @@ def _set_operation(nodes: Sequence[Node], index: int, words: list[str]) -> tuple
 
 
 def _words(nodes: Sequence[Node], index: int) -> list[str]:
-    """Return the words that start at a node (at most six), padded with empty words."""
     found: list[str] = []
     for node in nodes[index : index + 6]:
         word = _word(node)
@@ -294,7 +291,6 @@ def _macro(leaf: Leaf) -> str:
 
 
 def _is_name(nodes: Sequence[Node], index: int) -> bool:
-    """Return whether a word is a part of a name, or an alias."""
     before = nodes[index - 1] if index else None
     following = nodes[index + 1] if index + 1 < len(nodes) else None
     if isinstance(before, Leaf) and (before.text == "." or before.word == "AS"):

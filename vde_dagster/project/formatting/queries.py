@@ -32,12 +32,12 @@ from vde_dagster.sql.query_text import CLAUSE_WORDS
 
 
 def remark(comment: Leaf) -> Remark:
-    """Return a comment as a part of a document."""
+    """Convert a comment's leaf to a part of a document."""
     return Remark(comment.text, behind=not comment.begins_line)
 
 
 def split_list(nodes: Iterable[Node]) -> list[tuple[list[Node], list[Leaf]]]:
-    """Split nodes at commas; return each item with the comments behind it."""
+    """Split nodes at commas; return each item, and the comments at the end of its line."""
     items: list[tuple[list[Node], list[Leaf]]] = [([], [])]
     for node in nodes:
         if isinstance(node, Leaf) and node.text == ",":
@@ -58,13 +58,13 @@ def _begins_line(node: Node) -> bool:
 
 
 class QueryLayout:
-    """Formats queries and expressions."""
+    """Lays out queries and expressions, as documents to be written by `render_document`."""
 
     def __init__(self, options: LayoutOptions) -> None:
         self._options = options
 
     def query(self, nodes: Sequence[Node]) -> Document:
-        """Return the layout of a query, or of a statement with a query after its first words."""
+        """Lay out a query, or a statement such as `CREATE VIEW v AS SELECT …`."""
         parts: list[Document] = []
         for clause in split_clauses(nodes):
             parts += [HARD, *map(remark, clause.before), self._clause(clause)]
@@ -112,7 +112,7 @@ class QueryLayout:
         return Group(self.expression(own)), tuple(map(remark, behind))
 
     def items(self, nodes: Sequence[Node], between: Document) -> Document:
-        """Return the layout of items separated by commas."""
+        """Lay out items separated by commas, with `between` after each comma."""
         parts: list[Document] = []
         split = split_list(nodes)
         leads = self._options.leading_comma and between is HARD
@@ -129,17 +129,17 @@ class QueryLayout:
         return tuple(parts)
 
     def expression(self, nodes: Sequence[Node]) -> Document:
-        """Return the layout of nodes without commas: an expression, or a table with its alias."""
-        grouped = _with_cases(nodes)
-        return self._run(grouped, _connectors(grouped))
+        """Lay out an expression, or a table with its alias."""
+        grouped = _group_cases(nodes)
+        return self._layout(grouped, _connectors(grouped))
 
-    def _run(self, nodes: Sequence[Node], breaks: set[int]) -> Document:
+    def _layout(self, nodes: Sequence[Node], breaks: set[int]) -> Document:
         parts: list[Document] = []
         before: Leaf | None = None
         for index, node in enumerate(nodes):
             first = node.opening if isinstance(node, Bracket) else node
             if before is not None and not is_comment(node):
-                blank = " " if blank_between(before, first) else ""
+                blank = " " if needs_space(before, first) else ""
                 parts.append(LINE if index in breaks else blank)
             if isinstance(node, Bracket):
                 parts.append(self._bracket(node))
@@ -178,7 +178,6 @@ class QueryLayout:
         return Group((opening, Nest(pad, (SOFT, content)), SOFT, closing))
 
     def _window(self, nodes: Sequence[Node]) -> Document | None:
-        """Return the layout of a window's bracket, or None for another bracket."""
         words = [node.word if isinstance(node, Leaf) else "" for node in nodes]
         starts = [
             index
@@ -195,21 +194,19 @@ class QueryLayout:
         return tuple(parts)
 
     def _case(self, bracket: Bracket) -> Document:
-        """Return the layout of CASE … END, with a line per branch if it does not fit."""
         inside = bracket.inside
         words = [node.word if isinstance(node, Leaf) else "" for node in inside]
         starts = [at for at, word in enumerate(words) if word in ("WHEN", "ELSE")]
         ends = [*starts, len(inside)]
         case, end = self._keyword(bracket.opening), self._keyword(bracket.closing)
         of = inside[: ends[0]]
-        head: Document = (case, " ", self._run(of, set())) if of else case
+        head: Document = (case, " ", self._layout(of, set())) if of else case
         branches = (inside[a:b] for a, b in pairwise(ends))
-        lines = tuple((LINE, Group(self._run(branch, set()))) for branch in branches)
+        lines = tuple((LINE, Group(self._layout(branch, set()))) for branch in branches)
         return Group((head, Nest(self._options.indent, lines), LINE, end))
 
 
-def _with_cases(nodes: Sequence[Node]) -> list[Node]:
-    """Return the nodes, with the nodes from each CASE to its END combined into one `Bracket`."""
+def _group_cases(nodes: Sequence[Node]) -> list[Node]:
     open_: list[list[Node]] = [[]]
     for node in nodes:
         if isinstance(node, Leaf) and node.word == "CASE":
@@ -223,7 +220,6 @@ def _with_cases(nodes: Sequence[Node]) -> list[Node]:
 
 
 def _connectors(nodes: Sequence[Node]) -> set[int]:
-    """Return the positions of AND and OR, except the AND of BETWEEN."""
     found: set[int] = set()
     between = 0
     for index, node in enumerate(nodes):
@@ -237,9 +233,9 @@ def _connectors(nodes: Sequence[Node]) -> set[int]:
     return found
 
 
-_NONE_BEHIND = frozenset(["(", "[", ".", "::"])
-_NONE_BEFORE = frozenset([")", "]", ",", ";", ".", "::"])
-_AS_WRITTEN = frozenset("${}:?!~\\#@")
+_NO_SPACE_AFTER = frozenset(["(", "[", ".", "::"])
+_NO_SPACE_BEFORE = frozenset([")", "]", ",", ";", ".", "::"])
+_KEEP_SPACES = frozenset("${}:?!~\\#@")
 """Signs that may get another meaning if spaces are added around them."""
 
 _WORDS = """
@@ -252,13 +248,18 @@ KEYWORDS = frozenset(_WORDS.split())
 _BEFORE_BY = ("GROUP", "ORDER", "PARTITION", "SORT", "CLUSTER", "DISTRIBUTE")
 
 
-def blank_between(before: Leaf, leaf: Leaf) -> bool:
+def needs_space(before: Leaf, leaf: Leaf) -> bool:
     """Return whether a space separates two consecutive leaves of a line."""
     if leaf.kind == "type" or before.kind == "type":
         return before.text == ">" and leaf.kind != "type"
-    if leaf.text in _NONE_BEFORE or before.text in _NONE_BEHIND:
+    if leaf.text in _NO_SPACE_BEFORE or before.text in _NO_SPACE_AFTER:
         return False
-    if _sticks(before) or _sticks(leaf) or _prefixes(before, leaf) or _is_joined(before, leaf):
+    if (
+        _keeps_spaces(before)
+        or _keeps_spaces(leaf)
+        or _may_join_literal(before, leaf)
+        or _may_join_name(before, leaf)
+    ):
         return not leaf.adjacent
     if before.is_sign:
         return leaf.text in ("-", "+")  # Two of them would begin a comment.
@@ -270,26 +271,24 @@ def blank_between(before: Leaf, leaf: Leaf) -> bool:
     return True
 
 
-def _sticks(leaf: Leaf) -> bool:
-    return leaf.kind == "punct" and leaf.text in _AS_WRITTEN
+def _keeps_spaces(leaf: Leaf) -> bool:
+    return leaf.kind == "punct" and leaf.text in _KEEP_SPACES
 
 
-def _is_joined(before: Leaf, leaf: Leaf) -> bool:
-    """Return whether two leaves may be parts of one name."""
+def _may_join_name(before: Leaf, leaf: Leaf) -> bool:
     if "macro" not in (before.kind, leaf.kind):
         return False
     return before.is_value or before.kind == "macro"
 
 
-def _prefixes(before: Leaf, leaf: Leaf) -> bool:
-    """Return whether a word or string may form one literal with the string after it."""
+def _may_join_literal(before: Leaf, leaf: Leaf) -> bool:
     return leaf.kind == "string" and before.kind in ("word", "string", "quoted")
 
 
 def leaf_text(
     leaf: Leaf, before: Leaf | None, following: Leaf | None, options: LayoutOptions
 ) -> str:
-    """Return a leaf's text, with keywords in capitals if the options require it."""
+    """Return a leaf's text; keywords are written in capitals if the options require it."""
     word = leaf.word
     if not word or _is_name(leaf, before, following):
         return leaf.text
@@ -302,7 +301,6 @@ def leaf_text(
 
 
 def _is_name(leaf: Leaf, before: Leaf | None, following: Leaf | None) -> bool:
-    """Return whether a word is a part of a name, or an alias."""
     if before and (before.text == "." or before.word == "AS"):
         return True
     if before and before.kind == "macro" and leaf.adjacent:

@@ -20,7 +20,7 @@ K = TypeVar("K", bound="Kind")
 
 
 class HasKind(Protocol):
-    """Value with a kind, such as a model."""
+    """A value with a field `kind`, such as a model."""
 
     @property
     def kind(self) -> Kind:
@@ -29,7 +29,7 @@ class HasKind(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """Property of a kind: `kind NAME (property value, …)`.
+    """A property of a kind in a header: `kind NAME (property value, …)`.
 
     Args:
         read: Reads the property's value; raises ProjectError at the value's place.
@@ -47,24 +47,24 @@ class Property:
 
     @staticmethod
     def flag(name: str) -> Property:
-        """Return a property that is true or false."""
+        """Define a property that is true or false."""
         return Property(name, lambda value: value.boolean(), {"type": "boolean"})
 
     @staticmethod
     def number(name: str, least: int = 1) -> Property:
-        """Return a property that is a whole number of `least` or more."""
+        """Define a property that is a whole number of `least` or more."""
         schema = {"type": "integer", "minimum": least}
         return Property(name, lambda value: value.integer(least), schema)
 
     @staticmethod
     def column(name: str, *, required: bool = False) -> Property:
-        """Return a property whose value is a column's name, as a text."""
+        """Define a property whose value is the name of one column."""
         schema = {"type": "string"}
         return Property(name, lambda value: value.text(), schema, required, names_columns=True)
 
     @staticmethod
     def word(name: str, words: Sequence[str], what: str, plural: str) -> Property:
-        """Return a property whose value must be one of the given words, in lower case."""
+        """Define a property whose value is one of the given words, in lower case."""
 
         def read(value: Value) -> str:
             word = value.text().lower()
@@ -76,7 +76,7 @@ class Property:
 
     @staticmethod
     def columns(name: str, *, required: bool = False) -> Property:
-        """Return a property whose value names one or more columns, as a tuple of texts."""
+        """Define a property whose value is one or more names of columns."""
         schema = {"type": ["string", "array"], "items": {"type": "string"}}
         return Property(name, _read_columns, schema, required, names_columns=True)
 
@@ -89,7 +89,7 @@ def _read_columns(value: Value) -> tuple[str, ...]:
 
 
 def no_column(value: Value) -> ProjectError:
-    """Return the error for a value that is not the name of a column."""
+    """Create the error for a value that is not the name of a column."""
     return value.error(
         f"property '{value.name}' names no column", f"write {value.name} (column, …)"
     )
@@ -97,7 +97,7 @@ def no_column(value: Value) -> ProjectError:
 
 @dataclass(frozen=True, slots=True)
 class AddedColumn:
-    """Column that a kind adds to its tables."""
+    """A column that a kind adds to the tables of its models, such as `valid_from`."""
 
     name: str
     type: str
@@ -106,7 +106,7 @@ class AddedColumn:
 
 @dataclass(frozen=True, slots=True)
 class IntervalColumn:
-    """Output column that identifies the interval of a row.
+    """The output column whose value assigns a row to an interval.
 
     `format` is the column's strftime format if it is text, else None.
     """
@@ -207,7 +207,7 @@ class Kind:
 
     @classmethod
     def from_model(cls: type[K], model: HasKind) -> K:
-        """Return a model's kind as an instance of this class."""
+        """Return a model's kind, checked to be of this class."""
         assert isinstance(model.kind, cls)
         return model.kind
 
@@ -233,7 +233,7 @@ class Kind:
 
     @staticmethod
     def later(default: Any, *, hashed: bool = True) -> Any:
-        """Return a field that was added to a kind after models of the kind had been stored.
+        """Declare a field that was added after models of the kind had been stored.
 
         Hashes never include the default; they include other values if `hashed` is true.
         """
@@ -242,7 +242,7 @@ class Kind:
 
     @classmethod
     def from_properties(cls, given: Mapping[str, Any]) -> Kind:
-        """Create the kind from the values that `Property.read` returned.
+        """Create the kind from its properties in a header, as read by `Property.read`.
 
         Raises:
             ValueError: The values cannot be combined; the message has the reason.
@@ -251,7 +251,7 @@ class Kind:
 
     @property
     def named_columns(self) -> tuple[str, ...]:
-        """Output columns that the kind's properties name."""
+        """Output columns that the kind's properties name, such as the time column."""
         return ()
 
     @property
@@ -275,12 +275,12 @@ class Kind:
         return None
 
     def with_time_format(self, text: str | None) -> Kind:
-        """Return the kind with `text` as the format of its time column, if it needs a format."""
+        """Return the kind with a time format, if its time column is text without a format."""
         return self
 
     @property
     def fixed(self) -> tuple[str, ...]:
-        """Columns and expressions whose types cannot change in place."""
+        """Columns and key expressions whose types must not change while the table is reused."""
         return self.named_columns
 
     @property
@@ -300,7 +300,7 @@ class Kind:
 
     @property
     def text(self) -> str:
-        """Text of the kind with its properties, for hashing."""
+        """The kind with the values of its fields as text, for hashing."""
         hashed: list[str] = []
         for item in dataclasses.fields(self):  # type: ignore[arg-type]
             value, later_ = getattr(self, item.name), item.metadata.get(_LATER)
@@ -311,7 +311,7 @@ class Kind:
 
 @dataclass(slots=True)
 class Registry:
-    """Available kinds, in documentation order.
+    """The available kinds of models, in the order of the documentation.
 
     Args:
         by_name: Built-in kinds.
@@ -329,12 +329,12 @@ class Registry:
             self.by_name[kind_name(kind)] = kind
 
     def named(self, name: str) -> type[Kind] | None:
-        """Return the kind for a header's name or alias."""
+        """Return the kind with a name or an older name (alias); None if there is none."""
         found = (kind for kind in self.by_name.values() if name in kind.aliases)
         return self.by_name.get(name) or next(found, None) or self.plugins.find(name)
 
     def require(self, name: str) -> type[Kind]:
-        """Return the kind with a given name. The name comes from the state store.
+        """Return the kind for a name that was stored in the state.
 
         Raises:
             UsageError: The kind's distribution is not installed, or is broken.
@@ -346,7 +346,7 @@ KINDS = Registry()
 
 
 def kind_name(kind: type[Kind]) -> str:
-    """Return a kind's name in headers."""
+    """Return the name that a header uses for a kind, such as `FULL`."""
     names: dict[str, dataclasses.Field[str]] = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
     return str(names["name"].default)
 
@@ -357,7 +357,7 @@ def kind_names() -> tuple[str, ...]:
 
 
 def column_properties() -> frozenset[str]:
-    """Return the names of all kinds' properties whose values are columns."""
+    """Return the names of properties, of all kinds, whose values are columns."""
     return frozenset(
         item.name
         for kind in (*KINDS.by_name.values(), *KINDS.plugins.loaded())
@@ -372,7 +372,7 @@ def as_tuples(value: Json) -> Any:
 
 
 def kind_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a kind in Python models: a name, or a dictionary."""
+    """Return the JSON Schema of the value of `kind` in Python models."""
     kinds = {**KINDS.plugins.working(), **KINDS.by_name}
     bare = [name for name, kind in kinds.items() if not _required(kind)]
     return {"anyOf": [{"enum": bare}, *(_schema(kind) for kind in kinds.values())]}

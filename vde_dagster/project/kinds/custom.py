@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 Settings = tuple[tuple[str, Any], ...]
 
 
-def _plain(item: Value) -> Any:
+def _python_value(item: Value) -> Any:
     if not item.tokens:
         raise item.error(f"'{item.name}' has no value", "write name = value")
     if item.tokens[0].text in "([":
-        return tuple(_plain(part) for part in item.items())
+        return tuple(_python_value(part) for part in item.items())
     text = item.raw
     if item.tokens[0].kind == "string":
         return item.text()
@@ -34,7 +34,7 @@ def _plain(item: Value) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Custom(Kind):
-    """Table filled by intervals; a function of the project writes the rows.
+    """A table filled by intervals; a function in `materializations/` writes the rows.
 
     Args:
         materialization: The function's name.
@@ -60,7 +60,7 @@ class Custom(Kind):
         Property("materialization", lambda value: value.text(), {"type": "string"}, required=True),
         Property(
             "materialization_properties",
-            lambda value: tuple(sorted((key, _plain(item)) for key, item in value.pairs())),
+            lambda value: tuple(sorted((key, _python_value(item)) for key, item in value.pairs())),
             {"type": "object"},
         ),
         Kind.LOOKBACK,
@@ -75,5 +75,5 @@ class Custom(Kind):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """The model's arguments for the function."""
+        """The arguments that the model passes to the function."""
         return dict(self.materialization_properties)

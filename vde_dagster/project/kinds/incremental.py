@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from vde_dagster.project.property_value import Value
 
 
-def _time_column(value: Value) -> tuple[str, str | None]:
-    """Read a column, or `(column, format)` with a format of strftime or of the dialect."""
+def _read_time_column(value: Value) -> tuple[str, str | None]:
     items = value.items()
     if not 1 <= len(items) <= 2 or len(items[0].tokens) != 1:
         raise value.error(
@@ -35,7 +34,7 @@ def _time_column(value: Value) -> tuple[str, str | None]:
 
 @dataclass(frozen=True, slots=True)
 class IncrementalByTimeRange(Kind):
-    """Table filled by intervals. A fill replaces exactly the rows of its interval.
+    """A table filled by intervals; a fill replaces exactly the rows of its interval.
 
     `time_format` is the time column's strftime format if the column is text, else None.
     """
@@ -59,7 +58,7 @@ class IncrementalByTimeRange(Kind):
     properties = (
         Property(
             "time_column",
-            _time_column,
+            _read_time_column,
             {"type": ["string", "array"], "items": {"type": "string"}, "maxItems": 2},
             required=True,
             names_columns=True,
@@ -92,7 +91,7 @@ class IncrementalByTimeRange(Kind):
 
 @dataclass(frozen=True, slots=True)
 class IncrementalByPartition(Kind):
-    """Table filled by intervals. A fill replaces all partitions that its rows belong to."""
+    """A table filled by intervals; a fill replaces every partition that its rows belong to."""
 
     lookback: int = 0
     batch_size: int | None = None
@@ -114,7 +113,7 @@ class IncrementalByPartition(Kind):
 
 @dataclass(frozen=True, slots=True)
 class IncrementalUnmanaged(Kind):
-    """Table filled by intervals; each fill appends rows.
+    """A table filled by intervals; each fill appends its rows.
 
     With `insert_overwrite`, a fill replaces all partitions that its rows belong to. If the table
     has no partitions, the fill replaces all rows.

@@ -20,16 +20,16 @@ _WORD = re.compile(r"[^\W\d]\w*")
 _QUOTED = re.compile(r"`(?:[^`]|``)+`")
 
 
-def key_parts(value: Value) -> tuple[str, ...]:
-    """Read the parts of a key as Spark SQL: columns, and expressions over columns."""
+def read_key(value: Value) -> tuple[str, ...]:
+    """Read the property `unique_key`: columns, and Spark SQL expressions over columns."""
     parts = []
     for item in value.items():
         text = item.raw
         try:
             if len(item.tokens) == 1 and text[:1] in "'\"":
                 # SQLMesh's Python models and headers quote columns this way.
-                text = column_part(item.text())
-            elif part_column(text) is None:
+                text = quote_key_column(item.text())
+            elif key_column(text) is None:
                 text = in_spark(text, item.dialect, item.trusted)
             named = columns_in(text)
         except ValueError as error:
@@ -47,13 +47,13 @@ def key_parts(value: Value) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def column_part(column: str) -> str:
-    """Return a column as a part of a key, quoted if necessary."""
+def quote_key_column(column: str) -> str:
+    """Return a column as a part of a key, in back quotes if its name needs them."""
     return column if _WORD.fullmatch(column) else quote(column)
 
 
-def part_column(part: str) -> str | None:
-    """Return the column of a key part, or None for an expression."""
+def key_column(part: str) -> str | None:
+    """Return the column that a part of a key consists of; None for an expression."""
     if _WORD.fullmatch(part):
         return part
     return part[1:-1].replace("``", "`") if _QUOTED.fullmatch(part) else None
@@ -61,17 +61,17 @@ def part_column(part: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def columns_in(part: str) -> tuple[str, ...]:
-    """Return the columns in a part of a key.
+    """Return the columns in a part of a key, a column or an expression.
 
     Raises:
         ValueError: The part is not an expression over the columns of one row.
     """
-    column = part_column(part)
+    column = key_column(part)
     return (column,) if column is not None else read_expression(part).columns
 
 
 def key_columns_in(parts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the columns in a key."""
+    """Return the columns in all parts of a key, each once."""
     found: dict[str, str] = {}
     for part in parts:
         for column in columns_in(part):
@@ -120,7 +120,7 @@ class ScdType2(Kind):
     def from_properties(cls, given: Mapping[str, Any]) -> Kind:
         if given.get("refresh") == "changes":
             for part in given["unique_key"]:
-                if part_column(part) is None:
+                if key_column(part) is None:
                     raise ValueError(f"'refresh changes' needs a key of columns, not '{part}'")
             if given.get("batch_size"):
                 raise ValueError("'refresh changes' and batch_size cannot be combined")
@@ -133,17 +133,17 @@ class ScdType2(Kind):
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """Columns in the key."""
+        """The columns that occur in the key."""
         return key_columns_in(self.unique_key)
 
     @property
     def compared(self) -> tuple[str, ...] | None:
-        """Columns to compare for changes; None if only the update time counts."""
+        """The columns whose changes start a new version; None if only the update time does."""
         return None
 
     @property
     def begins_when_seen(self) -> bool:
-        """Whether the versions of the first load start at their update or load time.
+        """Whether versions of the first load start at the load or update time, not in 1970.
 
         Otherwise, they start in 1970.
         """
@@ -163,7 +163,7 @@ class ScdType2(Kind):
         return (*self.unique_key, *updated, self.valid_from_name, self.valid_to_name)
 
 
-def _time_type(value: Value) -> str:
+def _read_time_type(value: Value) -> str:
     text = value.text().upper()
     if text not in _TYPES:
         raise value.error(
@@ -172,7 +172,7 @@ def _time_type(value: Value) -> str:
     return _TYPES[text]
 
 
-def _compared(value: Value) -> tuple[str, ...]:
+def _read_compared_columns(value: Value) -> tuple[str, ...]:
     columns = tuple(text.strip('`"') for text in value.texts())
     if not columns:
         raise value.error("property 'columns' names no column", "write columns *, or (a, b)")
@@ -181,7 +181,7 @@ def _compared(value: Value) -> tuple[str, ...]:
     return columns
 
 
-def _column(value: Value) -> str:
+def _read_column_name(value: Value) -> str:
     name = value.identifier().strip('`"')
     if not name or name.isdigit():
         raise value.error(f"'{name}' is not a column name", f"write {value.name} name")
@@ -190,22 +190,22 @@ def _column(value: Value) -> str:
 
 _KEY = Property(
     "unique_key",
-    key_parts,
+    read_key,
     {"type": ["string", "array"], "items": {"type": "string"}},
     required=True,
     names_columns=True,
 )
-_COLUMNS = replace(_KEY, name="columns", read=_compared)
+_COLUMNS = replace(_KEY, name="columns", read=_read_compared_columns)
 
 
-def _named(name: str) -> Property:
-    return Property(name, _column, _NAMES, names_columns=True)
+def _column_property(name: str) -> Property:
+    return Property(name, _read_column_name, _NAMES, names_columns=True)
 
 
 _SHARED = (
-    _named("valid_from_name"),
-    _named("valid_to_name"),
-    Property("time_data_type", _time_type, _NAMES),
+    _column_property("valid_from_name"),
+    _column_property("valid_to_name"),
+    Property("time_data_type", _read_time_type, _NAMES),
     Property.flag("invalidate_hard_deletes"),
     Kind.REFRESH,
     Kind.BATCH_SIZE,
@@ -216,7 +216,7 @@ _SHARED = (
 
 @dataclass(frozen=True, slots=True)
 class ScdType2ByTime(ScdType2):
-    """Table with a version of each row per value of its update-time column.
+    """A table with one row per version of a key; a newer update time starts a version.
 
     With `updated_at_as_valid_from`, versions of the first load start at the row's update time, not
     in 1970.
@@ -243,7 +243,7 @@ class ScdType2ByTime(ScdType2):
     aliases = ("SCD_TYPE_2",)
     properties = (
         _KEY,
-        _named("updated_at_name"),
+        _column_property("updated_at_name"),
         Property.flag("updated_at_as_valid_from"),
         *_SHARED,
     )
@@ -259,7 +259,7 @@ class ScdType2ByTime(ScdType2):
 
 @dataclass(frozen=True, slots=True)
 class ScdType2ByColumn(ScdType2):
-    """Table with a version of a row for each change of its columns.
+    """A table with one row per version of a key; a change of a compared column starts a version.
 
     A version starts when the change was detected.
 
@@ -292,7 +292,7 @@ class ScdType2ByColumn(ScdType2):
         _KEY,
         _COLUMNS,
         Property.flag("execution_time_as_valid_from"),
-        _named("updated_at_name"),
+        _column_property("updated_at_name"),
         *_SHARED,
     )
 

@@ -49,7 +49,7 @@ _LATER_SETTINGS = (
 
 
 def read_csv_settings(value: Value) -> dict[str, Any]:
-    """Read `(setting = value, …)` as fields of `Seed`."""
+    """Read `csv_settings (delimiter = ';', …)` as values of fields of `Seed`."""
     read_fields: dict[str, Any] = {}
     for key, item in value.pairs():
         name = "delimiter" if key == "sep" else key
@@ -60,8 +60,8 @@ def read_csv_settings(value: Value) -> dict[str, Any]:
     return read_fields
 
 
-def _character(item: Value) -> str:
-    text = _unescaped(item)
+def _read_character(item: Value) -> str:
+    text = _unescape(item)
     if len(text) != 1 or text in "\r\n":
         raise item.error(
             f"the CSV setting '{item.name}' must be one character, not {text!r}",
@@ -70,8 +70,8 @@ def _character(item: Value) -> str:
     return text
 
 
-def _line_end(item: Value) -> dict[str, Any]:
-    text = _unescaped(item)
+def _read_line_end(item: Value) -> dict[str, Any]:
+    text = _unescape(item)
     if text in ("\n", "\r\n", "\r"):
         return {}  # All three are recognized anyway.
     if len(text) != 1:
@@ -82,7 +82,7 @@ def _line_end(item: Value) -> dict[str, Any]:
     return {"lineterminator": text}
 
 
-def _encoding(item: Value) -> dict[str, Any]:
+def _read_encoding(item: Value) -> dict[str, Any]:
     name = item.text()
     try:
         found = codecs.lookup(name)
@@ -94,21 +94,20 @@ def _encoding(item: Value) -> dict[str, Any]:
     return {} if found.name == "utf-8" else {"encoding": found.name}
 
 
-def _na_values(item: Value) -> dict[str, Any]:
+def _read_na_values(item: Value) -> dict[str, Any]:
     parts = item.items()
     if any(token.text == "=" for part in parts for token in part.tokens):
-        by_column = tuple((name, _texts(one)) for name, one in item.pairs())
+        by_column = tuple((name, _read_texts(one)) for name, one in item.pairs())
         return {"column_null_values": tuple(sorted(by_column))}
-    return {"null_values": _texts(item)}
+    return {"null_values": _read_texts(item)}
 
 
-def _texts(item: Value) -> tuple[str, ...]:
+def _read_texts(item: Value) -> tuple[str, ...]:
     parts = [part for part in item.items() if part.raw.lower() != "null"]
-    return tuple(_unescaped(part) if part.tokens else "" for part in parts)
+    return tuple(_unescape(part) if part.tokens else "" for part in parts)
 
 
-def _unescaped(item: Value) -> str:
-    """Read a text, and replace the escapes `\\t`, `\\n`, `\\r` and `\\0`."""
+def _unescape(item: Value) -> str:
     written = item.raw
     if len(item.tokens) != 1 or item.tokens[0].kind != "string" or written[0] in "rR":
         return item.text()
@@ -120,14 +119,14 @@ def _unescaped(item: Value) -> str:
 
 
 _READERS: dict[str, Callable[[Value], dict[str, Any]]] = {
-    "delimiter": lambda item: {"delimiter": _character(item)},
-    "quotechar": lambda item: {"quotechar": _character(item)},
+    "delimiter": lambda item: {"delimiter": _read_character(item)},
+    "quotechar": lambda item: {"quotechar": _read_character(item)},
     "doublequote": lambda item: {"doublequote": item.boolean()},
-    "escapechar": lambda item: {"escapechar": _character(item)},
+    "escapechar": lambda item: {"escapechar": _read_character(item)},
     "skipinitialspace": lambda item: {"skipinitialspace": item.boolean()},
-    "lineterminator": _line_end,
-    "encoding": _encoding,
-    "na_values": _na_values,
+    "lineterminator": _read_line_end,
+    "encoding": _read_encoding,
+    "na_values": _read_na_values,
     "keep_default_na": lambda item: {"missing": "default" if item.boolean() else "given"},
 }
 
@@ -182,7 +181,7 @@ class Seed(Kind):
 
     @property
     def later_settings(self) -> tuple[str, ...]:
-        """Settings that differ from their defaults, as texts for hashing."""
+        """Settings that differ from their defaults, such as `quotechar="'"`, for hashing."""
         found = [
             f"{item.name}={getattr(self, item.name)!r}"
             for item in fields(self)
@@ -192,11 +191,11 @@ class Seed(Kind):
 
     @property
     def default_null_values(self) -> tuple[str, ...]:
-        """Texts that represent NULL in every column."""
+        """Texts that mean NULL in every column."""
         return (*(() if self.missing == "given" else MISSING), *self.null_values)
 
     def null_values_in(self, column: str) -> tuple[str, ...]:
-        """Return the texts that represent NULL in a column."""
+        """Return the texts that mean NULL in one column."""
         own = {name.lower(): texts for name, texts in self.column_null_values}
         return (*self.default_null_values, *own.get(column.lower(), ()))
 

@@ -12,7 +12,7 @@ REFRESHES = ("whole", "changes", "auto")
 
 @dataclass(frozen=True, slots=True)
 class Full(Kind):
-    """Table rebuilt as a whole, once per cron tick.
+    """A table that each fill rebuilds as a whole.
 
     With `refresh changes`, fills compute only the rows that changes of the inputs affect. With
     `refresh auto`, they do so only if a faster fill is likely.
@@ -30,7 +30,7 @@ class Full(Kind):
 
 @dataclass(frozen=True, slots=True)
 class View(Kind):
-    """Query without a table, which every environment shows as a view."""
+    """A query without a table; each environment has a view of it."""
 
     name: Literal["VIEW"] = "VIEW"
 
@@ -45,7 +45,7 @@ class View(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Embedded(Kind):
-    """Query that is inlined into its readers. It has neither a table nor a view."""
+    """A query without table and view, which is inserted into the queries that read it."""
 
     name: Literal["EMBEDDED"] = "EMBEDDED"
 
@@ -60,7 +60,7 @@ class Embedded(Kind):
 
 @dataclass(frozen=True, slots=True)
 class External(Kind):
-    """Table that other programs write.
+    """A table that other programs write.
 
     `partial` is true if the table may have undeclared columns.
     """
@@ -78,7 +78,7 @@ class External(Kind):
 
 @dataclass(frozen=True, slots=True)
 class StandaloneAudit(Kind):
-    """Audit that is a node of the graph, without a table or view."""
+    """An audit that belongs to no model; it has neither table nor view."""
 
     name: Literal["AUDIT"] = "AUDIT"
 

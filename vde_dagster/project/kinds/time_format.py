@@ -39,16 +39,16 @@ _SPARK = {
     "ss": "%S",
     "SSSSSS": "%f",
 }
-_OF_SPARK = {value: key for key, value in _SPARK.items() if key != "y"}
-_OTHERS = {"Y": "%Y", "YYYY": "%Y", "YY": "%y"}
+_TO_SPARK = {value: key for key, value in _SPARK.items() if key != "y"}
+_OLD_YEAR_LETTERS = {"Y": "%Y", "YYYY": "%Y", "YY": "%y"}
 """Letters that Spark no longer supports and that SQLMesh reads as the year."""
 _SPARKS_OWN = frozenset({"", "spark", "spark2", "databricks", "hive"})
 _PIECES = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|.", re.DOTALL)
 _HINT = "%Y, %m, %d, %H, %M, %S (and %y, %b, %B, %f)"
 
 
-def expand(pattern: str) -> str:
-    """Replace composite directives by their parts, such as `%F` by `%Y-%m-%d`."""
+def expand_aliases(pattern: str) -> str:
+    """Replace short directives by their parts: `%F` by `%Y-%m-%d`."""
     for short, long in _ALIASES.items():
         pattern = pattern.replace(short, long)
     return pattern
@@ -59,29 +59,29 @@ def directives(pattern: str) -> list[str]:
     return [_SAME.get(part, part) for part in re.findall("%.", pattern) if part != "%%"]
 
 
-def finest(pattern: str) -> str | None:
-    """Return the directive of the shortest unit in a format, or None if there are only texts."""
+def finest_directive(pattern: str) -> str | None:
+    """Return the directive of the shortest unit in a format: `%d` for `%Y-%m-%d`."""
     return next((part for part in FINEST_FIRST if part in directives(pattern)), None)
 
 
-def keeps_order(pattern: str) -> bool:
-    """Return whether texts of a format sort by time, as for `%Y-%m-%d`."""
+def sorts_by_time(pattern: str) -> bool:
+    """Return whether texts in a format sort by time: `%Y-%m-%d` does, `%d.%m.%Y` does not."""
     parts = re.findall("%.", pattern)
     return parts == list(FINEST_FIRST[::-1][: len(parts)])
 
 
-def problem(pattern: str) -> str | None:
-    """Return the reason why a format is invalid, or None if it is valid.
+def format_problem(pattern: str) -> str | None:
+    """Return why a format is invalid, or None if it is valid.
 
     Each text must identify one range of time. For example, `%m/%d` is invalid.
     """
-    pattern = expand(pattern)
+    pattern = expand_aliases(pattern)
     unknown = [part for part in directives(pattern) if part not in UNITS]
     if "%" in re.sub("%.", "", pattern):
         unknown.append("%")
     if unknown:
         return f"'{unknown[0]}' is not one of {_HINT}"
-    shortest = finest(pattern)
+    shortest = finest_directive(pattern)
     if shortest is None:
         return f"it contains none of {_HINT}"
     for part in FINEST_FIRST[FINEST_FIRST.index(shortest) :]:
@@ -91,24 +91,24 @@ def problem(pattern: str) -> str | None:
 
 
 def strftime_format(text: str, dialect: str) -> str:
-    """Convert a format of strftime or of the dialect to strftime's form.
+    """Convert a format, in strftime's or the dialect's form, to strftime's form.
 
     Raises:
         ValueError: The format is invalid; the message has the reason.
     """
     pattern = _from_dialect(text, dialect)
-    wrong = problem(pattern)
+    wrong = format_problem(pattern)
     if wrong is not None:
         raise ValueError(wrong)
     return pattern
 
 
 def spark_format(pattern: str) -> str:
-    """Translate a valid strftime format to a Spark datetime pattern."""
+    """Convert a strftime format to a Spark datetime pattern: `%Y-%m-%d` to `yyyy-MM-dd`."""
     out = []
-    for letters, literal in re.findall("(%[^%])|((?:%%|[^%])+)", expand(pattern)):
+    for letters, literal in re.findall("(%[^%])|((?:%%|[^%])+)", expand_aliases(pattern)):
         text = literal.replace("%%", "%").replace("'", "''")
-        out.append(_OF_SPARK[letters] if letters else f"'{text}'")
+        out.append(_TO_SPARK[letters] if letters else f"'{text}'")
     return "".join(out)
 
 
@@ -143,8 +143,8 @@ def _from_spark(text: str) -> str:
             out.append(found[1].replace("''", "'") or "'")
         elif found[2] is None:
             out.append(piece)
-        elif piece in _SPARK or piece in _OTHERS:
-            out.append(_SPARK.get(piece) or _OTHERS[piece])
+        elif piece in _SPARK or piece in _OLD_YEAR_LETTERS:
+            out.append(_SPARK.get(piece) or _OLD_YEAR_LETTERS[piece])
         else:
             known = ", ".join(key for key in _SPARK if key != "y")
             raise ValueError(f"'{piece}' is neither one of {known} nor a strftime format")

@@ -32,14 +32,14 @@ _HINT = "write WHEN MATCHED [AND condition] THEN UPDATE SET target.a = source.a,
 
 
 def read_keys(value: Value) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Read a key as its columns, and its expressions in Spark SQL."""
+    """Read the property `unique_key` as (columns, Spark SQL expressions)."""
     columns: list[str] = []
     expressions: list[str] = []
     for item in value.items():
         if len(item.tokens) == 1 and item.tokens[0].kind != "number":
             columns.append(item.raw.strip('`"'))
             continue
-        found = _expression(item, item.raw)
+        found = _read_expression(item, item.raw)
         if not found.mentions:
             raise item.error(
                 f"unique key '{item.raw}' names no column",
@@ -53,12 +53,12 @@ def read_keys(value: Value) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def read_when_matched(value: Value) -> tuple[Clause, ...]:
     """Read `WHEN MATCHED [AND condition] THEN UPDATE SET … | DELETE …`, brackets are optional."""
-    return _within(value, _read_clauses)
+    return _read_inner(value, _read_clauses)
 
 
 def _read_clauses(inner: Value) -> tuple[Clause, ...]:
     clauses: list[Clause] = []
-    starts = [i for i in _outside_case(inner.tokens) if inner.tokens[i].is_word("WHEN")]
+    starts = [i for i in _positions_outside_case(inner.tokens) if inner.tokens[i].is_word("WHEN")]
     if not starts or starts[0] != 0:
         raise inner.error(f"'{inner.raw}' is not a MERGE clause", _HINT)
     for start, end in zip(starts, [*starts[1:], len(inner.tokens)], strict=True):
@@ -70,15 +70,15 @@ def _read_clauses(inner: Value) -> tuple[Clause, ...]:
                 "this WHEN MATCHED is never reached, because the previous one has no condition",
                 "add AND condition to all but the last",
             )
-        clauses.append(_clause(inner.part(part)))
+        clauses.append(_read_clause(inner.part(part)))
     return tuple(clauses)
 
 
 def read_merge_filter(value: Value) -> str:
-    """Read a condition over `source.` and `target.` columns."""
+    """Read the property `merge_filter`, a condition over `source.x` and `target.x`."""
 
     def condition(inner: Value) -> str:
-        found = _sided(inner)
+        found = _read_sided_expression(inner)
         if not found.mentions:
             raise inner.error(
                 f"'{inner.raw}' is not a condition on rows",
@@ -86,11 +86,11 @@ def read_merge_filter(value: Value) -> str:
             )
         return found.text
 
-    return _within(value, condition)
+    return _read_inner(value, condition)
 
 
 def columns_in_clauses(expressions: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the columns in expressions, without the qualifiers source and target."""
+    """Return the columns in expressions, without the qualifiers `source` and `target`."""
     found = [
         parts[parts[0].lower() in SIDES and len(parts) > 1]
         for text in expressions
@@ -100,27 +100,27 @@ def columns_in_clauses(expressions: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def keeps_old_value(column: str, text: str) -> bool:
-    """Return whether an assignment keeps a column's old value."""
+    """Return whether an assignment sets a column to its own old value, `target.column`."""
     return text.lower() in (f"target.{column}".lower(), f"target.{quote(column)}".lower())
 
 
-def _clause(value: Value) -> Clause:
+def _read_clause(value: Value) -> Clause:
     tokens = list(value.tokens)
     if len(tokens) < 2 or not tokens[1].is_word("MATCHED"):
         hint = "rows of new keys are always inserted; " + _HINT
         raise value.error(f"'{value.raw}' is not a WHEN MATCHED clause", hint)
-    then = next((i for i in _outside_case(tokens) if tokens[i].is_word("THEN")), None)
+    then = next((i for i in _positions_outside_case(tokens) if tokens[i].is_word("THEN")), None)
     if then is None:
         raise value.error(f"THEN is missing in '{value.raw}'", _HINT)
     condition = ""
     if then > 2:
         if not tokens[2].is_word("AND") or then == 3:
             raise value.error(f"'{value.raw}' has no condition after AND", _HINT)
-        condition = _sided(value.part(tokens[3:then])).text
-    return condition, _action(value, tokens[then + 1 :])
+        condition = _read_sided_expression(value.part(tokens[3:then])).text
+    return condition, _read_action(value, tokens[then + 1 :])
 
 
-def _action(value: Value, tokens: list[Token]) -> Assignments:
+def _read_action(value: Value, tokens: list[Token]) -> Assignments:
     words = [token.text.upper() for token in tokens]
     if words == ["DELETE"]:
         return ()
@@ -142,13 +142,12 @@ def _action(value: Value, tokens: list[Token]) -> Assignments:
         column = name[0].text.strip('`"')
         if any(column.lower() == other.lower() for other, _ in out):
             raise item.error(f"column '{column}' is set twice in one clause", "set it once")
-        out.append((column, _sided(item.part(list(item.tokens[at + 1 :]))).text))
+        out.append((column, _read_sided_expression(item.part(list(item.tokens[at + 1 :]))).text))
     return tuple(out)
 
 
-def _sided(value: Value) -> Expression:
-    """Read an expression over columns of source and target."""
-    found = _expression(value, value.raw)
+def _read_sided_expression(value: Value) -> Expression:
+    found = _read_expression(value, value.raw)
     for parts, _ in found.mentions:
         if parts[0].lower() not in SIDES or len(parts) < 2:
             raise value.error(
@@ -159,7 +158,7 @@ def _sided(value: Value) -> Expression:
     return found
 
 
-def _expression(value: Value, text: str) -> Expression:
+def _read_expression(value: Value, text: str) -> Expression:
     try:
         return read_expression(in_spark(text, value.dialect, value.trusted))
     except ValueError as error:
@@ -169,18 +168,18 @@ def _expression(value: Value, text: str) -> Expression:
         ) from error
 
 
-def _within(value: Value, read: Callable[[Value], Read]) -> Read:
+def _read_inner(value: Value, read: Callable[[Value], Read]) -> Read:
     if len(value.tokens) != 1 or value.tokens[0].kind != "string":
         return read(value.part(value.inner()))
     source = SourceText(value.source.path, unquote(value.tokens[0]))
     try:
         tokens = tuple(Token.split(source))
-        return _within(replace(value, source=source, tokens=tokens, start=0), read)
+        return _read_inner(replace(value, source=source, tokens=tokens, start=0), read)
     except ProjectError as error:
         raise value.error(error.message, error.hint) from error
 
 
-def _outside_case(tokens: Sequence[Token]) -> Iterator[int]:
+def _positions_outside_case(tokens: Sequence[Token]) -> Iterator[int]:
     depth = cases = 0
     for index, token in enumerate(tokens):
         if token.kind == "punct" and token.text in "([{":
@@ -197,7 +196,7 @@ def _outside_case(tokens: Sequence[Token]) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class IncrementalByUniqueKey(Kind):
-    """Table filled by intervals. A fill merges its rows into the table by a key.
+    """A table filled by intervals; a fill merges its rows into the table by a key.
 
     Args:
         unique_key: Output columns that identify a row; NULLs are equal, but see `nulls_match`.
@@ -276,7 +275,6 @@ class IncrementalByUniqueKey(Kind):
 
     @property
     def named_columns(self) -> tuple[str, ...]:
-        """Columns of the key and of the merge's clauses."""
         known = {name.lower() for name in self.unique_key}
         others = (name for name in self.merge_columns if name.lower() not in known)
         return (*self.unique_key, *others)
@@ -297,7 +295,7 @@ class IncrementalByUniqueKey(Kind):
 
     @property
     def refills(self) -> bool:
-        """Whether a merge of rows that were merged before changes nothing."""
+        """Whether filling an interval twice gives the same rows as filling it once."""
         return not any(
             "target." in text.lower()
             for column, text in self.assignments

@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class FileRecord(NamedTuple):
-    """Cached content of one file.
+    """A cache entry: the content of one project file.
 
     Args:
         key: Hash of everything that the content depends on.
@@ -43,19 +43,19 @@ class FileRecord(NamedTuple):
 
     @classmethod
     def create(cls, key: str, file: LoadedFile) -> FileRecord:
-        """Create the record of a file."""
+        """Create the cache entry of a file."""
         if not file.tests:
             return cls(key, file, b"")
         return cls(key, replace(file, tests=()), dump_tests(file.tests))
 
-    def loaded(self) -> LoadedFile:
-        """Return the file's content, unit tests included."""
+    def file_with_tests(self) -> LoadedFile:
+        """Return the file's content, including its unit tests."""
         return replace(self.file, tests=load_tests(self.tests)) if self.tests else self.file
 
 
 @dataclass(slots=True)
 class ProjectCache:
-    """Cache of one project.
+    """The cache of one project, in `.vde/cache`.
 
     Args:
         stats: See `files.Hasher`.
@@ -72,12 +72,12 @@ class ProjectCache:
 
     @classmethod
     def open(cls, root: Path, *, use: bool = True) -> ProjectCache:
-        """Read a project's cache; an unreadable cache counts as empty."""
+        """Read a project's cache; with `use=False`, or if it cannot be read, the cache is empty."""
         folder = root / ".vde" / "cache"
         cache = cls(folder)
         if not use:
             return cache
-        body = _read(folder / "index.json")
+        body = _read_checked(folder / "index.json")
         if body is not None:
             with contextlib.suppress(ValueError, KeyError, TypeError):
                 index = json.loads(body)
@@ -87,50 +87,50 @@ class ProjectCache:
         return cache
 
     def load_records(self) -> None:
-        """Read the records of files."""
-        body = _read(self.folder / "files.bin")
+        """Read the contents of files from the cache."""
+        body = _read_checked(self.folder / "files.bin")
         if body is not None:
             with contextlib.suppress(ValueError):
                 self.records = from_bytes(dict[str, FileRecord], body)
 
     def save_index(self) -> None:
-        """Write everything in the cache except the records of files."""
+        """Write hashes, settings and the sources' data to the cache."""
         content = {
             "stats": self.stats,
             "settings": self.settings,
             "memories": self.memories,
         }
         text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-        _write(self.folder / "index.json", text.encode("utf-8", "surrogatepass"))
+        _write_checked(self.folder / "index.json", text.encode("utf-8", "surrogatepass"))
 
     def save_records(self) -> None:
-        """Write the records of files."""
-        _write(self.folder / "files.bin", to_bytes(self.records))
+        """Write the contents of files to the cache."""
+        _write_checked(self.folder / "files.bin", to_bytes(self.records))
 
 
-def _read(path: Path) -> bytes | None:
+def _read_checked(path: Path) -> bytes | None:
     try:
         content = path.read_bytes()
     except OSError:
         return None
     head, _, body = content.partition(b"\n")
-    return body if head == _header(body) else None
+    return body if head == _checksum_line(body) else None
 
 
-def _write(path: Path, body: bytes) -> None:
+def _write_checked(path: Path, body: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         ignore = path.parent.parent / ".gitignore"
         if not ignore.exists():
             ignore.write_text("*\n")
         with replacing(path) as file:
-            file.write(_header(body) + b"\n" + body)
+            file.write(_checksum_line(body) + b"\n" + body)
     except OSError as error:
         # A read-only checkout still loads, but slower the next time.
         _LOG.debug("the project's cache was not written: %s", error)
 
 
-def _header(body: bytes) -> bytes:
+def _checksum_line(body: bytes) -> bytes:
     checksum = content_digest(body)
     return f"{code_stamp()} {checksum}".encode()
 
@@ -139,7 +139,7 @@ _stamp: str | None = None
 
 
 def code_stamp() -> str:
-    """Return a hash of the code that creates cache records, including SQLGlot's version."""
+    """Return a hash of the code that reads files; a change of the code makes the cache invalid."""
     global _stamp
     if _stamp is None:
         import importlib.util
@@ -162,7 +162,7 @@ def code_stamp() -> str:
 
 
 def clean_caches(root: Path) -> dict[str, int]:
-    """Delete a project's `.vde/cache`.
+    """Delete a project's folder `.vde/cache`.
 
     Returns:
         Bytes by deleted file, relative to the root.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def environment_statements(
     settings: Settings, environment: str, *, schemas: Sequence[str], views: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the statements of `before_all` and of `after_all` in Spark SQL.
+    """Return the statements of the settings `before_all` and `after_all`, as Spark SQL.
 
     Macros are expanded; only time variables remain in the text.
 
@@ -50,7 +50,7 @@ def environment_statements(
 def read_environment_statements(
     context: FileContext, stage: str, texts: Sequence[str], values: Mapping[str, Any]
 ) -> tuple[str, ...]:
-    """Expand the macros in statements, except time variables, and translate them to Spark SQL.
+    """Expand the macros in statements, and translate the statements to Spark SQL.
 
     Args:
         stage: `before_all` or `after_all`.

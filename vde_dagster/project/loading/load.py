@@ -24,9 +24,9 @@ from vde_dagster.project.configuration.config_files import (
     CONFIG_FILES,
     DOTENV,
     load_dotenv,
-    variables_that_set,
+    sqlmesh_variables,
 )
-from vde_dagster.project.files import Hasher, link_flaw
+from vde_dagster.project.files import Hasher, find_link_error
 from vde_dagster.project.loading.cache import FileRecord, ProjectCache
 from vde_dagster.project.macros.known_columns import ColumnsWantedError
 from vde_dagster.project.model import LoadedFile, Model
@@ -50,7 +50,7 @@ _SETTINGS_FILES = ("pyproject.toml", *CONFIG_FILES, DOTENV)
 
 
 class ProjectLoad:
-    """One load of a project: the files read so far, and the files still to read.
+    """One load of a project: reads changed files, and takes all others from the cache.
 
     Only changed files are read.
 
@@ -89,7 +89,7 @@ class ProjectLoad:
                 f"the folder {self.root} does not exist", hint="pass a folder that contains models/"
             )
         for file in _SETTINGS_FILES:
-            flaw = link_flaw(str(self.root), file)
+            flaw = find_link_error(str(self.root), file)
             if flaw is not None:
                 raise flaw
         self.use_cache = use_cache
@@ -99,7 +99,7 @@ class ProjectLoad:
         self._environment = dict(os.environ)  # The project's code may change os.environ.
         self._hasher = Hasher(self.root, instead or {}, self.cache.stats)
         self._writes_cache = use_cache and not instead
-        self.settings = self._settings()
+        self.settings = self._read_settings()
         remember_secrets(self.settings)
         if variables:
             lowered = {name.lower() for name in variables}
@@ -123,14 +123,14 @@ class ProjectLoad:
         self._workers = None if sources is not None or variables or instead else workers
         self._waiting: WaitingFiles | None = None
 
-    def _settings(self) -> Settings:
+    def _read_settings(self) -> Settings:
         overridden = set_in_environment()
         known = self.cache.settings
         if not overridden and known and known["key"] == self._settings_key(known):
             return replace(from_plain(Settings, known["values"]), root=self.root)
-        from vde_dagster.project.configuration.settings_source import read_all
+        from vde_dagster.project.configuration.settings_source import read_settings_and_inputs
 
-        settings, seen = read_all(self.root)
+        settings, seen = read_settings_and_inputs(self.root)
         if not overridden and not seen.unrepeatable:
             made = {
                 "values": to_plain(settings),
@@ -142,9 +142,8 @@ class ProjectLoad:
         return settings
 
     def _settings_key(self, read: Mapping[str, Any]) -> str:
-        """Hash the files and environment variables that the settings depend on."""
-        files = self._hasher.combined([*_SETTINGS_FILES, *read["uses"]])
-        variables = hash_variables([*read["variables"], *variables_that_set()], self._environment)
+        files = self._hasher.combined_hash([*_SETTINGS_FILES, *read["uses"]])
+        variables = hash_variables([*read["variables"], *sqlmesh_variables()], self._environment)
         return content_digest(f"{self.root}\0{files}{variables}".encode())
 
     @cached_property
@@ -157,12 +156,12 @@ class ProjectLoad:
 
     @property
     def has_files(self) -> bool:
-        """Whether any file of the folder belongs to a source."""
+        """Whether the folder has any file of a project."""
         return bool(self._files)
 
     @property
     def names(self) -> TableNames:
-        """Resolves table names, including names in the catalogs of all sources."""
+        """Rules for resolving table names, including the catalogs of all sources."""
         catalogs: dict[str, str] = {}
         for source in reversed(self._sources):
             catalogs.update(source.names.catalogs)
@@ -170,42 +169,44 @@ class ProjectLoad:
 
     @property
     def any_table(self) -> bool:
-        """Whether all sources allow undeclared tables in models' namespaces."""
+        """Whether queries may read undeclared tables in the namespaces of models."""
         return all(source.names.any_catalog for source in self._sources)
 
     # -- unchanged files ---------------------------------------------------------------------
 
     def files_hash(self) -> str:
-        """Hash all files, including files that they use outside of the project's folder."""
+        """Hash the contents of all files, and of files outside the project that their code
+        reads.
+        """
         self._read_records()
         paths = {*_SETTINGS_FILES, *self.cache.settings.get("uses", ()), *self._files}
         variables: set[str] = set()
         for source in self._sources:
             paths.update(source.other_files())
         for path, source in self._files.items():
-            record = self._records.get(path) or self._cached(path)
+            record = self._records.get(path) or self._valid_record(path)
             paths.update(source.draws_in(path) if record is None else record.file.uses)
             variables.update(() if record is None else record.file.variables)
-        found = self._hasher.combined(paths)
+        found = self._hasher.combined_hash(paths)
         return f"{found}{hash_variables(variables, self._environment)}" if variables else found
 
     def is_stale(self) -> bool:
-        """Return whether any file must be read again."""
+        """Return whether a file or its inputs changed since the cache was written."""
         self._read_records()
-        return any(self._cached(path) is None for path in self._files)
+        return any(self._valid_record(path) is None for path in self._files)
 
     def _read_records(self) -> None:
         if not self._records_read and self.use_cache:
             self.cache.load_records()
         self._records_read = True
 
-    def _cached(self, path: str) -> FileRecord | None:
+    def _valid_record(self, path: str) -> FileRecord | None:
         record = self.cache.records.get(path)
-        return record if record and record.key == self._key(path, record.file) else None
+        return record if record and record.key == self._cache_key(path, record.file) else None
 
-    def _key(self, path: str, file: LoadedFile) -> str:
+    def _cache_key(self, path: str, file: LoadedFile) -> str:
         source = self._files[path]
-        content, uses = self._hasher.hash(path), self._hasher.combined(file.uses)
+        content, uses = self._hasher.hash(path), self._hasher.combined_hash(file.uses)
         own = f"{content}{source.name}{source.key}{uses}"
         if file.variables:
             own += hash_variables(file.variables, self._environment)
@@ -214,24 +215,24 @@ class ProjectLoad:
     # -- reading ---------------------------------------------------------------------------
 
     def load_files(self) -> list[LoadedFile]:
-        """Read all files; add their errors to `problems`."""
+        """Read all files; errors are added to `problems`."""
         self._read_records()
         loaded: list[LoadedFile] = []
-        cached = {path: self._cached(path) for path in self._files}
+        cached = {path: self._valid_record(path) for path in self._files}
         changed = [path for path, record in cached.items() if record is None]
-        read = self._read_shared(changed)
+        read = self._read_in_workers(changed)
         for path, record in cached.items():
             record = record or read.get(path)
             if record is not None:
-                file: LoadedFile | None = record.loaded()
+                file: LoadedFile | None = record.file_with_tests()
                 if record.file.repeatable:
                     self._records[path] = record
             else:
-                file = self._read_again(path) if self.known_problems is None else None
+                file = self._read_and_cache(path) if self.known_problems is None else None
             if file is not None:
                 loaded.append(file)
         if self._waiting is not None:
-            self.problems += self._waiting.read(loaded, self._read_again)
+            self.problems += self._waiting.read(loaded, self._read_and_cache)
             places = {path: index for index, path in enumerate(self._files)}
             loaded.sort(key=lambda file: places[file.path.as_posix()])
         if self.known_problems is not None:
@@ -242,7 +243,7 @@ class ProjectLoad:
         return loaded
 
     def warnings(self, files: Sequence[LoadedFile]) -> tuple[Problem, ...]:
-        """Return the sources' warnings on the files."""
+        """Return the warnings that sources have about files."""
         found: list[Problem] = []
         for source in self._sources:
             if isinstance(source, Warns):
@@ -251,19 +252,21 @@ class ProjectLoad:
         return tuple(found)
 
     def around(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the sources' statements to run at the start and at the end of an apply."""
+        """Return SQL statements of the sources to run (before, after) every apply."""
         found = [source.around() for source in self._sources if isinstance(source, Surrounds)]
         before, after = ([text for pair in found for text in pair[i]] for i in (0, 1))
         return tuple(before), tuple(after)
 
     def around_dialect(self) -> str:
-        """Return the SQLGlot dialect of the statements that `around` returns."""
+        """Return the dialect of the statements that `around` returns."""
         found = (one for one in self._sources if isinstance(one, Surrounds))
         return next((str(getattr(one, "around_dialect", "spark")) for one in found), "spark")
 
     def load_model(self, name: ModelName, path: str) -> Model | None:
-        """Read one model of a file again."""
-        file = self._read_again(path) if path in self._files else None
+        """Read a model's file again, and return the model; None if the file no longer defines
+        it.
+        """
+        file = self._read_and_cache(path) if path in self._files else None
         files = [file] if file is not None else []
         if self._waiting is not None and not self.problems:
             files = self.load_files()
@@ -272,33 +275,35 @@ class ProjectLoad:
         found = (loaded.model for one in files for loaded in one.models)
         return next((model for model in found if model.name == name), None)
 
-    def _read_again(self, path: str) -> LoadedFile | None:
+    def _read_and_cache(self, path: str) -> LoadedFile | None:
         """Read and cache a file; None if it has an error or must wait for other files."""
         file = self._read_file(path)
         self._hasher.forget(path)
         if file is not None and file.repeatable:
-            self._records[path] = FileRecord.create(self._key(path, file), file)
+            self._records[path] = FileRecord.create(self._cache_key(path, file), file)
         return file
 
-    def _read_shared(self, paths: Sequence[str]) -> dict[str, FileRecord]:
-        """Read many files in several processes; return the files that could be read."""
+    def _read_in_workers(self, paths: Sequence[str]) -> dict[str, FileRecord]:
         if self._workers is None or self.known_problems is not None:
             return {}
-        paths = [path for path in paths if self._is_for_workers(path)]
+        paths = [path for path in paths if self._can_worker_read(path)]
         if len(paths) < _MANY_FILES or not self._workers.count:
             return {}
-        from vde_dagster.project.loading.shared_reading import read_shared
+        from vde_dagster.project.loading.shared_reading import read_in_processes
 
         project = (str(self.root), self.use_cache)
-        found = read_shared(paths, self.read_if_valid, self._workers, read_files, project)
-        return {path: one for path, one in found.items() if one.key == self._key(path, one.file)}
+        found = read_in_processes(paths, self.read_if_valid, self._workers, read_files, project)
+        return {
+            path: one for path, one in found.items() if one.key == self._cache_key(path, one.file)
+        }
 
-    def _is_for_workers(self, path: str) -> bool:
-        """Return whether a worker process can read a file."""
+    def _can_worker_read(self, path: str) -> bool:
         return path.endswith(".sql") and self._files[path].name == OwnFiles.name
 
     def read_if_valid(self, path: str) -> FileRecord | None:
-        """Read a file; None if it must wait, or if an error prevents that."""
+        """Read a file; None if the file has an error or needs columns of a model in another
+        file.
+        """
         source = self._files.get(path)
         if source is None:
             return None
@@ -312,7 +317,7 @@ class ProjectLoad:
             return None
         finally:
             self._hasher.forget(path)
-        return FileRecord.create(self._key(path, file), file)
+        return FileRecord.create(self._cache_key(path, file), file)
 
     def _finish_reading(self, fresh: bool) -> None:
         for source in self._sources:
@@ -326,7 +331,7 @@ class ProjectLoad:
             self.cache.save_records()
 
     def save_stats(self) -> None:
-        """Save the files' hashes, and the sources' data, for the next process."""
+        """Write the hashes of files, and the data of sources, to the cache."""
         memories = {name: kept for name, kept in self._folder.memories.items() if kept}
         changed = self._index_changed or memories != self.cache.memories
         # Write nothing to a folder that is not a project.
@@ -347,7 +352,7 @@ class ProjectLoad:
                 from vde_dagster.project.loading.waiting_files import WaitingFiles
 
                 self._waiting = WaitingFiles(self._folder.known_columns)
-            self._waiting.put_off(path, wanted)
+            self._waiting.postpone(path, wanted)
         except ProjectError as error:
             shared = self._shared_problems.get(source.name, ())
             self.problems += [
@@ -371,16 +376,16 @@ class ProjectLoad:
 
 
 def read_files(argument: tuple[str, bool, list[str]]) -> list[bytes | None]:
-    """Read files of a project as serialized `SharedFile`s.
+    """Read files in a worker process; return a serialized `SharedFile` for each.
 
     The list has None for each file with an error or a warning.
     """
-    from vde_dagster.base.workers import quietly
+    from vde_dagster.base.workers import call_quietly
     from vde_dagster.project.loading.shared_reading import SharedFile
 
     collect_rarely()
     root, use_cache, paths = argument
-    load, trees = _opened(root, use_cache), worker_trees()
+    load, trees = _open_load(root, use_cache), trees_in_worker()
 
     def read(path: str) -> bytes | None:
         record = load.read_if_valid(path)
@@ -389,17 +394,17 @@ def read_files(argument: tuple[str, bool, list[str]]) -> list[bytes | None]:
         queries = (one.model.query or "" for one in record.file.models)
         return to_bytes(SharedFile(record, tuple(text for text in queries if text in trees)))
 
-    return [quietly(read, path) for path in paths]
+    return [call_quietly(read, path) for path in paths]
 
 
 @cache
-def _opened(root: str, use_cache: bool) -> ProjectLoad:
-    return ProjectLoad(Path(root), use_cache, worker_trees())
+def _open_load(root: str, use_cache: bool) -> ProjectLoad:
+    return ProjectLoad(Path(root), use_cache, trees_in_worker())
 
 
 @cache
-def worker_trees() -> ParsedQueries:
-    """Return the syntax trees of the queries that this worker process has read."""
+def trees_in_worker() -> ParsedQueries:
+    """Return the syntax trees of the queries that this worker process has parsed."""
     return ParsedQueries()
 
 
@@ -413,7 +418,7 @@ OTHER_TOOLS = {"dbt_project.yml": "dbt"}
 
 
 def project_sources(settings: Settings) -> tuple[SourceFactory, ...]:
-    """Return the sources of a project: the built-in sources, and sources from its settings."""
+    """Return the sources of a project: the built-in ones, and those named in its settings."""
     for file, name in OTHER_TOOLS.items():
         if (settings.root / file).is_file():
             # The source of another tool replaces the built-in sources.

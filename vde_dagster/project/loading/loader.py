@@ -12,7 +12,7 @@ from subprocess import CompletedProcess
 from typing import NamedTuple
 
 from vde_dagster.base.failures import Problem
-from vde_dagster.base.names import ModelName, place_flaw
+from vde_dagster.base.names import ModelName, find_name_flaw
 from vde_dagster.base.texts import closest, did_you_mean, printable
 from vde_dagster.base.workers import Workers
 from vde_dagster.errors import Fix, Hint, ProjectError, SourceLocation, Unknown, UsageError
@@ -31,8 +31,10 @@ from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.trees import ParsedQueries, collect_rarely
 
 
-def with_variables(test: UnitTest, root: Path, models: Mapping[ModelName, Model]) -> UnitTest:
-    """Return a test whose `tested` model is read with the test's variables and stage.
+def read_with_test_variables(
+    test: UnitTest, root: Path, models: Mapping[ModelName, Model]
+) -> UnitTest:
+    """Read the tested model again with the variables of a unit test, and attach it to the test.
 
     The test is returned unchanged if these cannot change the model.
 
@@ -75,10 +77,10 @@ def _uses_stage(model: Model, settings: Settings) -> bool:
     return any(STAGE.encode() in path.read_bytes() for path in files if path.is_file())
 
 
-def assemble(
+def join_models(
     files: Iterable[LoadedFile], names: TableNames, *, complete: bool, any_table: bool = False
 ) -> tuple[dict[ModelName, Model], tuple[UnitTest, ...], list[ProjectError]]:
-    """Join the models of all files, in topological order.
+    """Join the models of all files into one graph, parents before children.
 
     A table that is not declared becomes an external model. If its namespace has models, it is an
     error.
@@ -97,7 +99,7 @@ def assemble(
         tests.extend(file.tests)
         for item in file.models:
             model = item.model
-            flaw = _flawed_name(model)
+            flaw = _name_error(model)
             if flaw is not None:
                 problems.append(flaw)
                 continue
@@ -130,10 +132,9 @@ def assemble(
     return models, tuple(test for test in tests if test.model in models), problems
 
 
-def _flawed_name(model: Model) -> ProjectError | None:
-    """Return an error if a model's name is invalid as a folder name."""
+def _name_error(model: Model) -> ProjectError | None:
     for part in () if model.kind.is_external else model.name:
-        flaw = place_flaw(part)
+        flaw = find_name_flaw(part)
         if flaw is not None:
             return ProjectError(
                 f"'{printable(part)}' in the name of a model {flaw}",
@@ -147,7 +148,6 @@ def _flawed_name(model: Model) -> ProjectError | None:
 def _add_externals(
     models: dict[ModelName, Model], loaded: Mapping[ModelName, LoadedModel], complete: bool
 ) -> Iterator[ProjectError]:
-    """Add undeclared tables as external models; yield an error for each unreadable name."""
     namespaces = {name.namespace for name, model in models.items() if _is_own(model)}
     names = set(models)
     for name, item in loaded.items():
@@ -175,7 +175,6 @@ def _add_externals(
 
 
 def _private_reads(loaded: Mapping[ModelName, LoadedModel]) -> Iterator[ProjectError]:
-    """Yield an error for each read of a private model from outside of its group."""
     private = {name: item.group for name, item in loaded.items() if item.is_private}
     for name, item in loaded.items() if private else ():
         for parent, location in item.reads.items():
@@ -240,7 +239,7 @@ def _unknown_tests(
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """Project as its files define it.
+    """All models, tests and settings of a project, as read from its files.
 
     Args:
         models: Parents before children, including external models.
@@ -274,7 +273,7 @@ def load_project(
     instead: Mapping[str, bytes] | None = None,
     workers: Workers | None = None,
 ) -> Project:
-    """Load the project in a folder.
+    """Load a project: read its changed files, and join all models into one graph.
 
     Args:
         strict: Whether an error in any file raises; otherwise the rest of the project is loaded,
@@ -288,11 +287,11 @@ def load_project(
         ProjectError: The settings are invalid; if strict, all errors as one.
     """
     load = ProjectLoad(root, use_cache, parsed, sources, instead=instead, workers=workers)
-    return _finish(load, strict)
+    return _build_project(load, strict)
 
 
 def load_project_isolated(root: Path, *, strict: bool = True) -> Project:
-    """Load a project without executing its Python files in this process.
+    """Load a project; if files have changed, another process reads them and runs their Python code.
 
     If files have changed, another process reads them.
 
@@ -301,18 +300,18 @@ def load_project_isolated(root: Path, *, strict: bool = True) -> Project:
     """
     load = ProjectLoad(root, use_cache=True)
     if not load.is_stale():
-        return _finish(load, strict)
-    done = _read_elsewhere(load.root)
+        return _build_project(load, strict)
+    done = _read_in_process(load.root)
     if done.returncode != 0:
         raise ProjectError(
             f"the project's files could not be loaded: {done.stderr.strip()[-2000:]}"
         )
-    problems = [told.error() for told in from_text(_TOLD, done.stdout.splitlines()[-1])]
+    problems = [told.error() for told in from_text(_ReportedErrors, done.stdout.splitlines()[-1])]
     load = ProjectLoad(root, use_cache=True)
     if problems or not load.is_stale():
         load.known_problems = problems
     # Results of macros that call other programs are never cached, so they run here again.
-    return _finish(load, strict)
+    return _build_project(load, strict)
 
 
 class _ReportedError(NamedTuple):
@@ -324,7 +323,7 @@ class _ReportedError(NamedTuple):
     fixes: tuple[Fix, ...]
 
     @classmethod
-    def of(cls, error: ProjectError) -> _ReportedError:
+    def from_error(cls, error: ProjectError) -> _ReportedError:
         told = error.message, error.hint, error.location, error.unknown, error.models
         return cls(*told, error.fixes)
 
@@ -335,10 +334,10 @@ class _ReportedError(NamedTuple):
         return ProjectError(said.pop("message"), **said)
 
 
-_TOLD = list[_ReportedError]
+_ReportedErrors = list[_ReportedError]
 
 
-def _read_elsewhere(root: Path) -> CompletedProcess[str]:
+def _read_in_process(root: Path) -> CompletedProcess[str]:
     import subprocess
 
     command = [sys.executable, "-m", "vde_dagster.project.loading.loader", str(root)]
@@ -346,7 +345,7 @@ def _read_elsewhere(root: Path) -> CompletedProcess[str]:
 
 
 def project_hash(root: Path) -> str:
-    """Hash the contents of all of a project's files."""
+    """Return a hash of the contents of all files of a project."""
     load = ProjectLoad(root, use_cache=True)
     found = load.files_hash()
     load.save_stats()
@@ -359,20 +358,20 @@ def read_settings(root: Path, *, use_cache: bool = True) -> Settings:
 
 
 def require_files(root: Path) -> None:
-    """Check that a folder has files of a project, with or without errors."""
+    """Check that a folder has files of a project; errors in the files do not matter."""
     load = ProjectLoad(root, use_cache=True)
     if not load.has_files:
         raise no_models_error(load.settings)
 
 
 def has_models(settings: Settings) -> bool:
-    """Return whether any file of the folder may define a model, even if it has errors."""
+    """Return whether a folder may define models, without parsing its files."""
     if settings.sources or (own_files,) != load.SOURCES:
         return True
     if any((settings.root / file).is_file() for file in OTHER_TOOLS):
         return next(_files_of_other_tool(settings.root), None) is not None
     found = find_files(settings)
-    if found.notebooks or found.flawed:
+    if found.notebooks or found.bad_links:
         return True
     texts = (settings.root / path for path in (*found.sql, *found.python))
     return any(_MODEL.search(path.read_bytes()) for path in texts)
@@ -389,18 +388,18 @@ def _files_of_other_tool(root: Path) -> Iterator[str]:
 
 
 def no_models_error(settings: Settings) -> UsageError:
-    """Return the error for a folder without models."""
+    """Create the error for a folder without models."""
     return UsageError(
         f"there are no models in {settings.root} (searched in '{settings.models_dir}')",
         hint="pass a project's folder with --project, or create a project: vde init",
     )
 
 
-def _finish(load: ProjectLoad, strict: bool) -> Project:
+def _build_project(load: ProjectLoad, strict: bool) -> Project:
     files = load.load_files()
     more = {catalog.lower(): catalog for file in files for catalog in file.catalogs}
     names = replace(load.names, catalogs={**more, **load.names.catalogs})
-    models, tests, mistakes = assemble(
+    models, tests, mistakes = join_models(
         files, names, complete=not load.problems, any_table=load.any_table
     )
     session = load.settings.spark.meaning()
@@ -437,10 +436,10 @@ def _finish(load: ProjectLoad, strict: bool) -> Project:
 
 
 def main(arguments: list[str]) -> int:
-    """Load the project in a folder, fill its cache, and print its problems as JSON."""
+    """Load the project in a folder into its cache, and print its errors as JSON."""
     collect_rarely()
     project = load_project(Path(arguments[0]), strict=False)
-    print(to_text([_ReportedError.of(problem) for problem in project.problems]))
+    print(to_text([_ReportedError.from_error(problem) for problem in project.problems]))
     return 0
 
 

@@ -18,17 +18,17 @@ _LARGEST_PART = 40
 
 
 class SharedFile(NamedTuple):
-    """Result of reading a file in a worker process."""
+    """A file that a worker process has read, and the queries whose trees the worker keeps."""
 
     record: FileRecord
     queries: tuple[str, ...]
 
 
-def read_shared(
+def read_in_processes(
     paths: Sequence[str],
     read: Callable[[str], FileRecord | None],
     workers: Workers,
-    read_there: Function,
+    worker_function: Function,
     project: tuple[str, bool],
 ) -> dict[str, FileRecord]:
     """Read files in this process and in workers; return the records of files without errors.
@@ -47,13 +47,13 @@ def read_shared(
             size = min(_LARGEST_PART, len(left) // (2 * workers.count + 2))
             part = [left.pop() for _ in range(size)]
             if part:
-                workers.send(number, read_there, (*project, part), part)
+                workers.send(number, worker_function, (*project, part), part)
         if left:
             path = left.popleft()
             record = read(path)
             if record is not None:
                 found[path] = record
-        for number, sent, values in workers.received(wait=not left):
+        for number, sent, values in workers.receive(wait=not left):
             for path, data in zip(sent, values, strict=True):
                 if data is not None:
                     file = from_bytes(SharedFile, data)

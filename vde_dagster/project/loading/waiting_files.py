@@ -13,7 +13,7 @@ from vde_dagster.project.reading.columns import UnknownColumnsError, output_colu
 
 
 class WaitingFiles:
-    """Files that wait for the columns of other models, in reading order.
+    """Files whose macros need columns of models in other files, such as `@STAR(other)`.
 
     `known` receives columns while models are read.
     """
@@ -23,15 +23,15 @@ class WaitingFiles:
         self._waiting: dict[str, ColumnsWantedError] = {}
         self._files: dict[ModelName, LoadedFile] = {}
 
-    def put_off(self, path: str, wanted: ColumnsWantedError) -> None:
-        """Postpone a file until the columns that it needs are known."""
+    def postpone(self, path: str, wanted: ColumnsWantedError) -> None:
+        """Read a file later, once the columns that it needs are known."""
         self._waiting[path] = wanted
         self._known.asked.clear()
 
     def read(
         self, loaded: list[LoadedFile], read_file: Callable[[str], LoadedFile | None]
     ) -> list[ProjectError]:
-        """Read all waiting files.
+        """Read all postponed files, each after the files that it needs.
 
         Args:
             loaded: Files that are already read; waiting files are added.
@@ -41,10 +41,10 @@ class WaitingFiles:
             Errors of files whose required columns cannot be determined.
         """
         for file in loaded:
-            self._note(file)
+            self._add_models(file)
         while self._waiting:
             ready = [path for path, wanted in self._waiting.items() if self._is_known(wanted.name)]
-            ready = ready or self._do_without()
+            ready = ready or self._release_without_columns()
             if not ready:
                 break
             for path in ready:
@@ -53,17 +53,17 @@ class WaitingFiles:
                 read = read_file(path)
                 if read is not None:
                     loaded.append(read)
-                    self._note(read)
+                    self._add_models(read)
         return [one.mistake for one in self._waiting.values() if one.mistake is not None]
 
     def with_column_sources(self, file: LoadedFile) -> LoadedFile:
-        """Add to a file's `uses` the files from which its macros get columns."""
+        """Add to a file's `uses` the files whose models' columns its macros read."""
         uses = {use for name in self._known.asked for use in self._known.files.get(name, ())}
         self._known.asked.clear()
         uses.discard(str(file.path))
         return replace(file, uses=tuple(sorted({*file.uses, *uses}))) if uses else file
 
-    def _do_without(self) -> list[str]:
+    def _release_without_columns(self) -> list[str]:
         """Release the files that can be read without the missing columns; return their paths."""
         paths = [path for path, wanted in self._waiting.items() if wanted.mistake is None]
         for path in paths:
@@ -73,7 +73,7 @@ class WaitingFiles:
             self._known.files[name] = frozenset((str(file.path), *file.uses) if file else ())
         return paths
 
-    def _note(self, file: LoadedFile) -> None:
+    def _add_models(self, file: LoadedFile) -> None:
         for one in file.models:
             self._files[one.model.name] = file
 

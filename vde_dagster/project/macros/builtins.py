@@ -63,7 +63,7 @@ def _call_arguments(
     return {name: given.get(name, defaults[name] or "") for name in names}
 
 
-def _written(expander: MacroContext, spark: str, parts: Sequence[str]) -> str:
+def _translate(expander: MacroContext, spark: str, parts: Sequence[str]) -> str:
     """Translate Spark SQL to the file's dialect, and replace its placeholders by the parts."""
     dialect = expander.scope.dialect
     if dialect != "spark":
@@ -78,7 +78,7 @@ def _written(expander: MacroContext, spark: str, parts: Sequence[str]) -> str:
     return _PLACE.sub(lambda found: parts[int(found[1])], spark)
 
 
-def _place(index: int) -> str:
+def _part(index: int) -> str:
     return f"__vde_part_{index}__"
 
 
@@ -93,7 +93,7 @@ def _surrogate_key(expander: MacroContext, arguments: list[str]) -> str:
     if not fields:
         raise expander.error("@GENERATE_SURROGATE_KEY takes at least one column")
     texts = (
-        f"COALESCE(CAST({_place(i)} AS STRING), '_sqlmesh_surrogate_key_null_')"
+        f"COALESCE(CAST({_part(i)} AS STRING), '_sqlmesh_surrogate_key_null_')"
         for i in range(len(fields))
     )
     function = "MD5"
@@ -102,7 +102,7 @@ def _surrogate_key(expander: MacroContext, arguments: list[str]) -> str:
     digits = {"SHA256": 256, "SHA512": 512}.get(function.upper())
     joined = ", '|', ".join(texts)
     made = f"SHA2(CONCAT({joined}), {digits})" if digits else f"{function}(CONCAT({joined}))"
-    return _written(expander, made, fields)
+    return _translate(expander, made, fields)
 
 
 def _safe_sum(operator: str) -> Callable[[MacroContext, list[str]], str]:
@@ -134,13 +134,13 @@ def _haversine(expander: MacroContext, arguments: list[str]) -> str:
         raise expander.error(
             f"@HAVERSINE_DISTANCE does not support unit '{unit}'", "write 'mi' or 'km'"
         )
-    lat1, lon1, lat2, lon2 = map(_place, range(4))
+    lat1, lon1, lat2, lon2 = map(_part, range(4))
     made = (
         f"7922 * ASIN(SQRT((POWER(SIN(RADIANS(({lat2} - {lat1}) / 2)), 2)) + (COS(RADIANS({lat1}))"
         f" * COS(RADIANS({lat2})) * POWER(SIN(RADIANS(({lon2} - {lon1}) / 2)), 2))))"
         f" * {_MILES_TO_KILOMETRES[unit]}"
     )
-    return f"({_written(expander, made, [_operand(expander, given[name]) for name in names])})"
+    return f"({_translate(expander, made, [_operand(expander, given[name]) for name in names])})"
 
 
 def _pivot(expander: MacroContext, arguments: list[str]) -> str:
@@ -203,10 +203,10 @@ def _date_spine(expander: MacroContext, arguments: list[str]) -> str:
         if first > last:
             raise expander.error(f"@DATE_SPINE starts at {first}, after its end {last}")
     made = (
-        f"SELECT date_{part} FROM (SELECT EXPLODE(SEQUENCE(CAST({_place(0)} AS DATE),"
-        f" CAST({_place(1)} AS DATE), INTERVAL {_PARTS[part]})) AS date_{part}) AS _exploded"
+        f"SELECT date_{part} FROM (SELECT EXPLODE(SEQUENCE(CAST({_part(0)} AS DATE),"
+        f" CAST({_part(1)} AS DATE), INTERVAL {_PARTS[part]})) AS date_{part}) AS _exploded"
     )
-    return _written(expander, made, ends)
+    return _translate(expander, made, ends)
 
 
 def _resolve_template(expander: MacroContext, arguments: list[str]) -> str:
@@ -263,7 +263,9 @@ def _star(expander: MacroContext, arguments: list[str]) -> str:
     for name, type_ in kept.items():
         column = f"{qualifier}.{_identifier(expander, name, quoted=quoted)}"
         alias = f"{plain['prefix']}{name}{plain['suffix']}"
-        value = f"CAST({column} AS {_type(expander, type_)})" if all(kept.values()) else column
+        value = (
+            f"CAST({column} AS {_dialect_type(expander, type_)})" if all(kept.values()) else column
+        )
         written.append(f"{value} AS {_identifier(expander, alias, quoted=quoted)}")
     return ", ".join(written)
 
@@ -294,7 +296,7 @@ def _union(expander: MacroContext, arguments: list[str]) -> str:
     if not shared:
         raise expander.error("the tables of @UNION have no column in common")
     columns = ", ".join(
-        f"CAST({name} AS {_type(expander, tables[0][name])}) AS {name}" if typed else name
+        f"CAST({name} AS {_dialect_type(expander, tables[0][name])}) AS {name}" if typed else name
         for name in (_identifier(expander, one, quoted=False) for one in shared)
     )
     queries = [f"SELECT {columns} FROM {table}" for table in given]
@@ -302,7 +304,7 @@ def _union(expander: MacroContext, arguments: list[str]) -> str:
     return operator.join(queries[:1] if condition is False else queries)
 
 
-def _type(expander: MacroContext, spark: str | None) -> str:
+def _dialect_type(expander: MacroContext, spark: str | None) -> str:
     """Write a Spark type in the file's dialect."""
     dialect = expander.scope.dialect
     if spark is None or dialect == "spark":
@@ -379,20 +381,20 @@ def _sql(expander: MacroContext, arguments: list[str]) -> str:
     if len(tokens) == 1 and tokens[0].kind == "string":
         made = expander.expand_text(filled(expander, unquote(tokens[0])))
         return add_brackets(made, expander.scope.dialect)
-    return _literal(expander.constant(text))
+    return _sql_literal(expander.constant(text))
 
 
-def _literal(value: object) -> str:
+def _sql_literal(value: object) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, list):
-        return f"ARRAY({', '.join(map(_literal, value))})"
+        return f"ARRAY({', '.join(map(_sql_literal, value))})"
     return repr(value) if isinstance(value, int | float) else quoted_text(str(value))
 
 
-def _connect(operator: str) -> Builtin:
+def _join_conditions(operator: str) -> Builtin:
     def connect(expander: MacroContext, arguments: list[str]) -> str:
         conditions = [expander.expand_text(argument).strip() for argument in arguments]
         kept = [c for c in conditions if not is_nothing(c) and c.upper() != "NULL"]
@@ -406,12 +408,12 @@ BUILTINS: dict[str, Builtin] = {
     "def": _def,
     "var": _var,
     "blueprint_var": _var,
-    "eval": lambda expander, arguments: _literal(
+    "eval": lambda expander, arguments: _sql_literal(
         expander.constant(expander.expand_text(", ".join(arguments)))
     ),
     "sql": _sql,
-    "and": _connect("AND"),
-    "or": _connect("OR"),
+    "and": _join_conditions("AND"),
+    "or": _join_conditions("OR"),
     "reduce": reduced,
     "generate_surrogate_key": _surrogate_key,
     "safe_add": _safe_sum("+"),

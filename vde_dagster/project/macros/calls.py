@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from vde_dagster.base.failures import describe_exception, where_raised
+from vde_dagster.base.failures import describe_exception, find_project_line
 from vde_dagster.base.times import parse_iso
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.macros.evaluator import MacroEvaluator, loading_stage_error
@@ -37,13 +37,13 @@ BETWEEN_STATEMENTS = ";\n"
 def call_user_macro(
     expander: MacroContext, name: str, arguments: str, *, statement: bool = False
 ) -> str:
-    """Call a Python macro and return its result as SQL text.
+    """Call a Python macro of the project, and return its result as SQL text.
 
     Args:
         arguments: The text between the brackets of the call.
         statement: Whether the call is a whole statement; then a list becomes several statements.
     """
-    result = _result(expander, name, arguments)
+    result = _call_macro(expander, name, arguments)
     if statement and isinstance(result, list | tuple):
         texts = [_to_text(expander, item, whole=True) for item in result]
         return BETWEEN_STATEMENTS.join(text for text in texts if text != NOTHING) or NOTHING
@@ -51,14 +51,16 @@ def call_user_macro(
 
 
 def user_macro_items(expander: MacroContext, name: str, arguments: str) -> list[str] | None:
-    """Call a Python macro; return the texts of the list that it returns, None for other results."""
-    result = _result(expander, name, arguments)
+    """Call a Python macro that returns a list; return its items as texts, None for other
+    results.
+    """
+    result = _call_macro(expander, name, arguments)
     if not isinstance(result, list | tuple):
         return None
     return [_to_text(expander, item, whole=True) for item in result if item is not None]
 
 
-def _result(expander: MacroContext, name: str, arguments: str) -> Any:
+def _call_macro(expander: MacroContext, name: str, arguments: str) -> Any:
     if expander.is_not_for_loading:
         raise loading_stage_error(expander, f"the condition of @{name}")
     function = expander.macro(name)
@@ -76,7 +78,7 @@ def _result(expander: MacroContext, name: str, arguments: str) -> Any:
     except ProjectError:
         raise
     except (Exception, SystemExit) as error:
-        at = where_raised(error, expander.source.path)
+        at = find_project_line(error, expander.source.path)
         where = f" ({at})" if at.line else ""
         raise expander.error(
             f"the macro @{name} failed{where}: {describe_exception(error)}"
@@ -84,7 +86,7 @@ def _result(expander: MacroContext, name: str, arguments: str) -> Any:
 
 
 def call_query_function(function: Callable[..., Any], expander: MacroContext) -> str:
-    """Return the text of the query that a function creates.
+    """Call a Python function that returns a query as text or expression; return the query's text.
 
     Raises:
         TypeError: The function returned neither SQL text nor an expression.
@@ -99,7 +101,6 @@ def call_query_function(function: Callable[..., Any], expander: MacroContext) ->
 
 
 def _to_text(expander: MacroContext, result: Any, *, whole: bool = False) -> str:
-    """Write a macro's result as text, with brackets unless it is a whole statement."""
     if result is None:
         return NOTHING
     if isinstance(result, exp.Expr):
@@ -127,7 +128,7 @@ def _to_text(expander: MacroContext, result: Any, *, whole: bool = False) -> str
 
 def _expression_text(tree: exp.Expr, dialect: str, *, comments: bool) -> str:
     if dialect == "spark":  # The macro may have used SQLGlot's dialect.
-        return _written(tree)
+        return _write_with_original_text(tree)
     return with_variables(tree).sql(dialect=dialect, comments=comments)
 
 
@@ -138,7 +139,6 @@ SQL = typing.NewType("SQL", str)
 def _parse_arguments(
     expander: MacroContext, name: str, arguments: str
 ) -> tuple[list[exp.Expr], dict[str, exp.Expr]]:
-    """Parse a call's arguments as expressions, by position and by name (`name := value`)."""
     from vde_dagster.sql.reading import parse_plain
 
     text = expander.expand_text(arguments)
@@ -193,28 +193,27 @@ def _coerce_arguments(function: Any, bound: inspect.BoundArguments, dialect: str
         if hint is None:
             continue
         if parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-            bound.arguments[name] = tuple(_coerced(item, hint, dialect) for item in value)
+            bound.arguments[name] = tuple(_convert_or_keep(item, hint, dialect) for item in value)
         elif parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
             bound.arguments[name] = {
-                key: _coerced(item, hint, dialect) for key, item in value.items()
+                key: _convert_or_keep(item, hint, dialect) for key, item in value.items()
             }
         else:
-            bound.arguments[name] = _coerced(value, hint, dialect)
+            bound.arguments[name] = _convert_or_keep(value, hint, dialect)
 
 
 class _ConversionError(Exception):
     """An expression cannot be converted to the type of an annotation."""
 
 
-def _coerced(value: Any, hint: Any, dialect: str) -> Any:
-    """Convert a value to the annotated type of its parameter, or return it unchanged."""
+def _convert_or_keep(value: Any, hint: Any, dialect: str) -> Any:
     try:
-        return _strictly(value, hint, dialect)
+        return _convert(value, hint, dialect)
     except Exception:  # a class in an annotation may raise anything for an invalid text
         return value
 
 
-def _strictly(value: Any, hint: Any, dialect: str) -> Any:
+def _convert(value: Any, hint: Any, dialect: str) -> Any:
     if hint is None or hint is Any or not isinstance(value, exp.Expr):
         return value
     origin = get_origin(hint) or hint
@@ -229,10 +228,10 @@ def _strictly(value: Any, hint: Any, dialect: str) -> Any:
     if isinstance(value, origin):
         return value
     if issubclass(origin, exp.Expr):
-        return _tree(value, origin, dialect)
+        return _parse_as(value, origin, dialect)
     if origin in (list, tuple, set):
-        return origin(_items(value, get_args(hint), dialect, is_tuple=origin is tuple))
-    return _scalar(value, origin, dialect)
+        return origin(_convert_items(value, get_args(hint), dialect, is_tuple=origin is tuple))
+    return _convert_scalar(value, origin, dialect)
 
 
 def _first_match(value: exp.Expr, hints: tuple[Any, ...], dialect: str) -> Any:
@@ -240,7 +239,7 @@ def _first_match(value: exp.Expr, hints: tuple[Any, ...], dialect: str) -> Any:
         if hint is type(None):
             continue
         try:
-            return _strictly(value, hint, dialect)
+            return _convert(value, hint, dialect)
         except Exception:  # try the next type
             continue
     return value
@@ -255,8 +254,7 @@ def _allowed_value(value: exp.Expr, allowed: tuple[Any, ...]) -> Any:
     raise _ConversionError
 
 
-def _tree(value: exp.Expr, wanted: type[exp.Expr], dialect: str) -> exp.Expr:
-    """Parse a text, or the text of an expression, as an expression of the wanted class."""
+def _parse_as(value: exp.Expr, wanted: type[exp.Expr], dialect: str) -> exp.Expr:
     from sqlglot.parser import Parser
 
     from vde_dagster.sql.reading import parse_plain
@@ -273,7 +271,9 @@ def _tree(value: exp.Expr, wanted: type[exp.Expr], dialect: str) -> exp.Expr:
     return made
 
 
-def _items(value: exp.Expr, hints: tuple[Any, ...], dialect: str, *, is_tuple: bool) -> list[Any]:
+def _convert_items(
+    value: exp.Expr, hints: tuple[Any, ...], dialect: str, *, is_tuple: bool
+) -> list[Any]:
     if isinstance(value, exp.Array | exp.Tuple):
         items = list(value.expressions)
     else:
@@ -283,11 +283,13 @@ def _items(value: exp.Expr, hints: tuple[Any, ...], dialect: str, *, is_tuple: b
     if is_tuple and hints[-1] is not ...:
         if len(hints) != len(items):
             raise _ConversionError
-        return [_coerced(item, hint, dialect) for item, hint in zip(items, hints, strict=True)]
-    return [_coerced(item, hints[0], dialect) for item in items]
+        return [
+            _convert_or_keep(item, hint, dialect) for item, hint in zip(items, hints, strict=True)
+        ]
+    return [_convert_or_keep(item, hints[0], dialect) for item in items]
 
 
-def _scalar(value: exp.Expr, wanted: type, dialect: str) -> Any:
+def _convert_scalar(value: exp.Expr, wanted: type, dialect: str) -> Any:
     if wanted is str:
         if isinstance(value, exp.Literal) or (isinstance(value, exp.Column) and not value.table):
             return value.name
@@ -315,8 +317,7 @@ def _original_text(tree: exp.Expr) -> str | None:
     return text if text is not None and tree.meta.get(_HASH) == hash(tree) else None
 
 
-def _written(tree: exp.Expr) -> str:
-    """Write a macro's result with the original text of its arguments."""
+def _write_with_original_text(tree: exp.Expr) -> str:
     own = _original_text(tree)
     if own is not None:
         return own

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class NotConstantError(Exception):
-    """Expression whose value is unknown until the query runs."""
+    """An expression's value is unknown until the query runs."""
 
 
-_COMPUTED: dict[str, Callable[..., Any]] = {
+_OPERATORS: dict[str, Callable[..., Any]] = {
     "not": operator.not_,
     "neg": operator.neg,
     "add": operator.add,
@@ -54,8 +54,8 @@ _COMPUTED: dict[str, Callable[..., Any]] = {
 }
 
 
-def constant(tree: exp.Expr) -> Any:
-    """Compute an expression without columns of tables; NULL is returned as None.
+def evaluate_constant(tree: exp.Expr) -> Any:
+    """Evaluate an expression that reads no table, such as `1 + 1`; NULL gives None.
 
     Raises:
         NotConstantError: The expression has no value before the query runs.
@@ -69,52 +69,53 @@ def constant(tree: exp.Expr) -> Any:
     if isinstance(tree, exp.Null):
         return None
     if isinstance(tree, exp.Paren):
-        return constant(tree.this)
+        return evaluate_constant(tree.this)
     if isinstance(tree, exp.Identifier | exp.Var) or (
         isinstance(tree, exp.Column) and not tree.table
     ):
         return tree.name
     if isinstance(tree, exp.Array | exp.Tuple):
-        return [constant(item) for item in tree.expressions]
+        return [evaluate_constant(item) for item in tree.expressions]
     # Operators and functions that treat NULL specially.
     if isinstance(tree, exp.And):
-        sides = [constant(tree.left), constant(tree.right)]
+        sides = [evaluate_constant(tree.left), evaluate_constant(tree.right)]
         if any(side is False for side in sides):
             return False
         return None if None in sides else all(sides)
     if isinstance(tree, exp.Or):
-        sides = [constant(tree.left), constant(tree.right)]
+        sides = [evaluate_constant(tree.left), evaluate_constant(tree.right)]
         if any(sides):
             return True
         return None if None in sides else False
     if isinstance(tree, exp.Is):
-        left, right = constant(tree.this), constant(tree.expression)
+        left, right = evaluate_constant(tree.this), evaluate_constant(tree.expression)
         return left is right if right is None else left == right
     if isinstance(tree, exp.Coalesce):
-        values = [constant(item) for item in (tree.this, *tree.expressions)]
+        values = [evaluate_constant(item) for item in (tree.this, *tree.expressions)]
         return next((value for value in values if value is not None), None)
-    return _case(tree) if isinstance(tree, exp.Case | exp.If) else _computed(tree)
+    return _evaluate_case(tree) if isinstance(tree, exp.Case | exp.If) else _evaluate_operator(tree)
 
 
-def _case(tree: exp.Expr) -> Any:
+def _evaluate_case(tree: exp.Expr) -> Any:
     from sqlglot import exp
 
     branches = tree.args["ifs"] if isinstance(tree, exp.Case) else [tree]
     subject = tree.this if isinstance(tree, exp.Case) else None
     for branch in branches:
-        held = constant(branch.this)
-        if (constant(subject) == held) if subject is not None else held:
-            return constant(branch.args["true"])
+        held = evaluate_constant(branch.this)
+        if (evaluate_constant(subject) == held) if subject is not None else held:
+            return evaluate_constant(branch.args["true"])
     other = tree.args.get("default") or tree.args.get("false")
-    return constant(other) if other is not None else None
+    return evaluate_constant(other) if other is not None else None
 
 
-def _computed(tree: exp.Expr) -> Any:
-    """Compute a constant expression whose operator returns NULL if an operand is NULL."""
+def _evaluate_operator(tree: exp.Expr) -> Any:
     from sqlglot import exp
 
     arguments = [
-        constant(child) for child in tree.iter_expressions() if not isinstance(child, exp.DataType)
+        evaluate_constant(child)
+        for child in tree.iter_expressions()
+        if not isinstance(child, exp.DataType)
     ]
     try:
         if isinstance(tree, exp.In):
@@ -127,8 +128,8 @@ def _computed(tree: exp.Expr) -> Any:
             return int(quotient) if tree.args.get("typed") else quotient
         if isinstance(tree, exp.Cast):
             return _cast(arguments[0], tree.to)
-        if tree.key in _COMPUTED:
-            return _COMPUTED[tree.key](*arguments)
+        if tree.key in _OPERATORS:
+            return _OPERATORS[tree.key](*arguments)
     except (TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise NotConstantError(tree.sql()) from error
     raise NotConstantError(tree.sql())
@@ -149,7 +150,6 @@ def _cast(value: Any, target: exp.DataType) -> Any:
 
 
 def _is_like(text: str, pattern: str) -> bool:
-    """Return whether a text matches a LIKE pattern, in time linear in both lengths."""
     if len(text) * len(pattern) > _MOST_COMPARED:
         raise ValueError("the text and its pattern are too long")
     first, *others = [_literal_part(part) for part in pattern.split("%")]
@@ -180,7 +180,6 @@ def _require_number(value: Any) -> Any:
 
 
 def _product(a: Any, b: Any) -> Any:
-    """Multiply two values; a text or list times a number is repeated."""
     for many, count in ((a, b), (b, a)):
         if isinstance(many, str | list) and len(many) * max(int(count), 0) > _MOST_SIGNS:
             raise ValueError("the text is too long")

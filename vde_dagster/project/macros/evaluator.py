@@ -54,7 +54,7 @@ class _Stage(str):
 
 
 def loading_stage_error(expander: MacroContext, who: str) -> ProjectError:
-    """Return the error for code that tests for the stage `loading`.
+    """Create the error for code that compares the stage with `loading`.
 
     `who` is the name of the code in the message.
     """
@@ -66,7 +66,7 @@ def loading_stage_error(expander: MacroContext, who: str) -> ProjectError:
 
 
 class MacroEvaluator:
-    """Evaluator, the first argument of a Python macro."""
+    """The first argument of a Python macro, with the variables and helpers of its call."""
 
     def __init__(self, expander: MacroContext) -> None:
         self._expander = expander
@@ -79,7 +79,7 @@ class MacroEvaluator:
 
     @property
     def runtime_stage(self) -> str:
-        """Name of the stage that uses the macro's text.
+        """What the macro's text is used for, such as `evaluating` or `auditing`.
 
         It is `evaluating` in queries and the statements around them, `promoting` in statements on
         virtual update, `auditing`, `testing` for a unit test, `before_all`, or `after_all`.
@@ -125,7 +125,7 @@ class MacroEvaluator:
 
     @property
     def this_model(self) -> str:
-        """SQL text that refers to the model's table at run time."""
+        """The text `@this_model`, which becomes the model's table when the query runs."""
         return "@this_model"
 
     @property
@@ -174,7 +174,7 @@ class MacroEvaluator:
         return None
 
     def checked(self, result: Any) -> Any:
-        """Return a macro's result, unless an unset variable made a part of it None."""
+        """Return a macro's result, or raise an error if an unset variable became `None` in it."""
         parts = result if isinstance(result, list | tuple) else [result]
         if self._unset and any(_NONE_WRITTEN.search(str(one)) for one in parts if one is not None):
             raise self._expander.error(
@@ -197,7 +197,7 @@ class MacroEvaluator:
         }
 
     def error(self, message: str, hint: str | None = None) -> ProjectError:
-        """Return an error with the place of the macro's call, for the macro to raise."""
+        """Create an error that points at the macro's call, for the macro to raise."""
         return self._expander.error(message, hint)
 
     def parse_one(self, sql: str | exp.Expr, into: Any = None, **options: Any) -> exp.Expr:
@@ -213,7 +213,7 @@ class MacroEvaluator:
         return add_brackets(text, self.dialect)
 
     def transform(self, expression: exp.Expr) -> exp.Expr | None:
-        """Expand the macros and variables in an expression; return None if nothing remains."""
+        """Expand the macros and variables in an expression; None if nothing remains."""
         text = self._expander.expand_text(self._text(expression))
         return self._expression(text) if text.strip() else None
 

@@ -22,7 +22,7 @@ from vde_dagster.project.macros.conditions import (
     SIDES,
     NotConstantError,
     clause_end,
-    constant,
+    evaluate_constant,
 )
 from vde_dagster.project.macros.scope import MacroScope, UserMacro
 from vde_dagster.project.macros.templates import template
@@ -63,11 +63,11 @@ _MOST_MADE = 4_000_000
 _UNITS_PER_CALL = 100
 """Number of characters that each macro call counts in addition to its text."""
 _NO_MACRO = "define it in a Python file of macros/, under @macro()"
-_ALONE = ("there is no name after '@'", "write @name or @macro(…)")
+_NO_NAME = ("there is no name after '@'", "write @name or @macro(…)")
 
 
 class Expander:
-    """Expands the macros of one file."""
+    """Expands macros and variables in the text of one file."""
 
     def __init__(self, source: SourceText, scope: MacroScope) -> None:
         self.source = source
@@ -76,23 +76,25 @@ class Expander:
         self.is_condition = False
         self.is_not_for_loading = False
         self._call_offset = 0
-        self._made = 0
+        self._total_length = 0
 
     def expand(self, start: int = 0, end: int | None = None, *, whole: bool = False) -> Expanded:
-        """Expand a part of the file.
+        """Expand the macros in a part of the file, and record where each piece comes from.
 
         With `whole`, the part is one statement. If the statement is only a macro call, the macro
         may return a list, which becomes several statements.
         """
         end = len(self.source.text) if end is None else end
-        expanded = Expanded.build(self._pieces(self.source, start, end, top=True, whole=whole))
+        expanded = Expanded.build(
+            self._expand_pieces(self.source, start, end, top=True, whole=whole)
+        )
         if expanded.text.strip() == NOTHING:
             return Expanded("")
         self._check(expanded)
         return expanded
 
     def statements(self, start: int, end: int) -> list[Expanded]:
-        """Expand a statement of the file, into several if a macro returns a list."""
+        """Expand one statement; a macro that returns a list makes it several statements."""
         expanded = self.expand(start, end, whole=True)
         if ";" not in expanded.text:
             return [expanded] if expanded.text.strip() else []
@@ -100,7 +102,6 @@ class Expander:
         return [expanded.part(part[0].start, part[-1].end) for part in parts if part]
 
     def _check(self, expanded: Expanded) -> None:
-        """Refuse text, from the file or from a macro, that cannot be parsed as SQL."""
         source = SourceText(self.source.path, expanded.text)
         backslash = self.scope.backslash
         found = find_jinja(source, backslash=backslash)
@@ -116,12 +117,12 @@ class Expander:
             raise self.source.error(message, expanded.origin(found), _PARAMETER_HINT)
 
     def expand_text(self, text: str) -> str:
-        """Expand the macros of a macro's argument or result.
+        """Expand macros in a macro's argument or result.
 
         Raises:
             ProjectError: The text, or the total of the statement's texts, is too long.
         """
-        self._charge(text)
+        self._count_length(text)
         if "@" not in text:
             return text
         if self._depth > _MAX_DEPTH:
@@ -129,16 +130,17 @@ class Expander:
         self._depth += 1
         try:
             inner = SourceText(self.source.path, text)
-            made = "".join(piece[0] for piece in self._pieces(inner, 0, len(text), top=False))
+            made = "".join(
+                piece[0] for piece in self._expand_pieces(inner, 0, len(text), top=False)
+            )
         finally:
             self._depth -= 1
-        self._charge(made)
+        self._count_length(made)
         return made
 
-    def _charge(self, text: str) -> None:
-        """Count the length of a macro's text; raise ProjectError as `expand_text` does."""
-        self._made += _UNITS_PER_CALL + len(text)
-        if len(text) > _MOST_TEXT or self._made > _MOST_MADE:
+    def _count_length(self, text: str) -> None:
+        self._total_length += _UNITS_PER_CALL + len(text)
+        if len(text) > _MOST_TEXT or self._total_length > _MOST_MADE:
             most = _MOST_TEXT if len(text) > _MOST_TEXT else _MOST_MADE
             raise self.error(
                 f"macros create more than {most:,} characters of SQL",
@@ -148,11 +150,11 @@ class Expander:
     def error(
         self, message: str, hint: str | None = None, *, unknown: Unknown | None = None
     ) -> ProjectError:
-        """Return an error that points at the macro call being expanded."""
+        """Create an error that points at the macro call being expanded."""
         return self.source.error(message, self._call_offset, hint, unknown=unknown)
 
     def tokens(self, text: str) -> list[Token]:
-        """Scan a text of this file's dialect, without comments."""
+        """Split a text of the file's dialect into tokens, without comments."""
         inner = SourceText(self.source.path, text)
         return Token.split(inner, self.scope.dialect)
 
@@ -161,7 +163,7 @@ class Expander:
         parts = split_top_level(self.tokens(text))
         return [text[part[0].start : part[-1].end] if part else "" for part in parts]
 
-    def _pieces(
+    def _expand_pieces(
         self, source: SourceText, start: int, end: int, *, top: bool, whole: bool = False
     ) -> list[tuple[str, int]]:
         """Expand the macros in a part of a text, and return the pieces with their offsets.
@@ -179,16 +181,16 @@ class Expander:
             if top:
                 self._call_offset = at
             if len(tokens) == 1:
-                raise self.error(*_ALONE)
+                raise self.error(*_NO_NAME)
             before, behind = source.text[done:at], None
             within = (start, end) if whole else None
             # The `@x` of `k_@x` continues a name.
             glued = before[-1:].isalnum() or before[-1:] == "_"
             try:
-                text, used = self._replace(source, tokens, within, glued=glued)
+                text, used = self._expand_at(source, tokens, within, glued=glued)
                 behind = tokens[used - 1].end
                 if text is None:
-                    text, behind = "", self._left_out(source, tokens, end)
+                    text, behind = "", self._end_of_clause(source, tokens, end)
                     before = SIDES.sub("", before)
             except ProjectError as error:
                 if not top:
@@ -196,15 +198,14 @@ class Expander:
                 mistakes.append(error)
                 behind = tokens[-1].end if _is_call(tokens) or tokens[1].text == "{" else None
                 text, behind = "NULL", behind or tokens[1].end
-            pieces += self._verbatim(before, done)
+            pieces += self._expand_identifiers(before, done)
             pieces.append((text, ~self._call_offset))
             done = behind
         if mistakes:
             raise ProjectError.combine(mistakes)
-        return pieces + self._verbatim(source.text[done:end], done)
+        return pieces + self._expand_identifiers(source.text[done:end], done)
 
-    def _verbatim(self, text: str, offset: int) -> list[tuple[str, int]]:
-        """Return the text between macros, with the variables in its quoted identifiers replaced."""
+    def _expand_identifiers(self, text: str, offset: int) -> list[tuple[str, int]]:
         if "@" not in text:
             return [(text, offset)]
         pieces: list[tuple[str, int]] = []
@@ -215,7 +216,7 @@ class Expander:
             )
             if "@" not in token.text or not is_name:
                 continue
-            own = IN_TEXT.sub(self._in_identifier, token.text)
+            own = IN_TEXT.sub(self._variable_in_identifier, token.text)
             if own != token.text:
                 pieces += [
                     (text[done : token.start], offset + done),
@@ -224,17 +225,17 @@ class Expander:
                 done = token.end
         return [*pieces, (text[done:], offset + done)]
 
-    def _in_identifier(self, found: re.Match[str]) -> str:
+    def _variable_in_identifier(self, found: re.Match[str]) -> str:
         value = self.scope.variables.get((found[1] or found[2]).lower())
         return found[0] if value is None else bare(value)
 
-    def _left_out(self, source: SourceText, tokens: list[Token], end: int) -> int:
+    def _end_of_clause(self, source: SourceText, tokens: list[Token], end: int) -> int:
         behind = tokens[source.closing(tokens, 2)].end
         following = scan(source, behind, end, backslash=self.scope.backslash)
         rest = [token for token in following if token.kind != "comment"]
         return clause_end(rest, tokens[1].text.lower(), end)
 
-    def _replace(
+    def _expand_at(
         self,
         source: SourceText,
         tokens: list[Token],
@@ -248,13 +249,13 @@ class Expander:
         """
         following = tokens[1]
         if following.start != tokens[0].end:
-            raise self.error(*_ALONE)
+            raise self.error(*_NO_NAME)
         if following.kind == "string":
             return template(self, unquote(following)), 2
         if following.text == "{":
             closing = source.closing(tokens, 1)
             name = source.text[following.end : tokens[closing].start].strip()
-            return self._name(name), closing + 1
+            return self._expand_name(name), closing + 1
         if following.kind != "word":
             raise self.error(f"'@{following.text}' is not a macro", "write @name or @macro(…)")
         name = following.text
@@ -269,7 +270,7 @@ class Expander:
                 or source.text[tokens[closing].end : within[1]].strip()
             )
             return self._call(name, arguments, whole=whole), closing + 1
-        return self._name(name) if glued else self.variable(name), 2
+        return self._expand_name(name) if glued else self.variable(name), 2
 
     def is_true(self, condition: str) -> bool:
         """Return whether a macro's condition is true, with NULL for unset variables."""
@@ -280,11 +281,11 @@ class Expander:
             self.is_condition = before
 
     def is_constant_true(self, condition: str) -> bool:
-        """Return whether a condition of constants is true; NULL and empty text count as false."""
+        """Return whether an expression without columns is true; NULL and "" count as false."""
         return bool(self.constant(condition, "condition"))
 
     def constant(self, text: str, what: str = "expression") -> Any:
-        """Compute the value of an expression of constants."""
+        """Evaluate an expression without columns, such as `1 + 1`."""
         from sqlglot.errors import SqlglotError
 
         from vde_dagster.sql.reading import parse_plain
@@ -292,7 +293,7 @@ class Expander:
         if text.strip() in ("", NOTHING):
             return None
         try:
-            return constant(parse_plain(text, self.scope.dialect))
+            return evaluate_constant(parse_plain(text, self.scope.dialect))
         except SqlglotError as error:
             reason = str(error).splitlines()[0]
             raise self.error(f"the {what} '{text}' is invalid: {reason}") from error
@@ -302,8 +303,7 @@ class Expander:
                 "it is evaluated when the project is loaded; use CASE for conditions on data",
             ) from None
 
-    def _name(self, name: str) -> str:
-        """Return the text of a variable in a name, such as `@{x}_table`."""
+    def _expand_name(self, name: str) -> str:
         if name.lower() in _PARAMETERS and name.lower() not in self.scope.variables:
             if name.lower() == "this_model":
                 return placeholder(name.lower())
@@ -317,7 +317,7 @@ class Expander:
         return name.lower() in self.scope.variables or name.lower() in _PARAMETERS
 
     def variable(self, name: str) -> str:
-        """Return a variable's SQL text, or its placeholder if it is known only at run time."""
+        """Return a variable's SQL text; for a variable known only at run time, its placeholder."""
         key = name.lower()
         if key in self.scope.variables:
             return self.scope.variables[key]
@@ -363,7 +363,8 @@ class Expander:
         return builtin(self, given)
 
     def macro(self, name: str) -> UserMacro | None:
-        """Return a Python macro of the project or of a plug-in, or None.
+        """Return the Python macro with a name, from the project or a plug-in; None if there is
+        none.
 
         Raises:
             ProjectError: The plug-in cannot be imported, or two distributions have the name.
@@ -382,7 +383,7 @@ class Expander:
 
     @contextmanager
     def bound(self, values: Mapping[str, str]) -> Iterator[None]:
-        """Set variables while the block runs."""
+        """Set additional variables while the block runs."""
         before = self.scope.variables
         self.scope.variables = {**before, **values}
         try:
@@ -396,7 +397,6 @@ def _is_call(tokens: list[Token]) -> bool:
 
 
 def _call_tokens(tokens: Iterable[Token]) -> list[Token]:
-    """Return the tokens of at most one macro call: `@`, a name, and its brackets."""
     taken: list[Token] = []
     depth = 0
     for token in tokens:

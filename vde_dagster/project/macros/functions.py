@@ -21,14 +21,13 @@ _CLOSES = frozenset(
 
 
 def call_function(function: MacroFunction, expander: MacroContext, arguments: list[str]) -> str:
-    """Apply a function to SQL texts, one per parameter."""
+    """Apply `(x, y) -> body` to one SQL text per parameter."""
     values = dict(zip((name.lower() for name in function.names), arguments, strict=True))
     with expander.bound(values):
-        return expander.expand_text(_bind(expander, function.body, values))
+        return expander.expand_text(_insert_arguments(expander, function.body, values))
 
 
 def _call_with_item(function: MacroFunction, expander: MacroContext, item: str) -> str:
-    """Apply a function to an item of a list; an item `(a, b)` has two arguments."""
     if len(function.names) == 1:
         return call_function(function, expander, [item])
     parts = list_items(expander, item) if item.lstrip().startswith("(") else [item]
@@ -41,7 +40,7 @@ def _call_with_item(function: MacroFunction, expander: MacroContext, item: str) 
 
 
 def read_function(expander: MacroContext, text: str) -> MacroFunction | None:
-    """Read `x -> body` or `(x, y) -> body`; None if the text is not a function."""
+    """Parse `x -> body` or `(x, y) -> body`; None if the text is not a function."""
     sides = split_top_level(expander.tokens(text), "->")
     if len(sides) < 2 or not sides[0]:
         return None
@@ -59,7 +58,7 @@ def _last_function(expander: MacroContext, macro: str, arguments: list[str]) -> 
 
 
 def argument_items(expander: MacroContext, arguments: list[str]) -> list[str]:
-    """Return the items in a macro's arguments: the items of one list, or several arguments."""
+    """Return the items of a macro's arguments: of one list, or the arguments themselves."""
     if len(arguments) != 1:
         return [expander.expand_text(argument) for argument in arguments]
     text = arguments[0].strip()
@@ -68,7 +67,7 @@ def argument_items(expander: MacroContext, arguments: list[str]) -> list[str]:
 
 
 def list_items(expander: MacroContext, text: str) -> list[str]:
-    """Split `[a, b]`, `(a, b)` or `ARRAY(a, b)` into items; other text is one item."""
+    """Split `[a, b]`, `(a, b)` or `ARRAY(a, b)` into items; any other text is one item."""
     tokens = expander.tokens(text)
     if not tokens:
         return []
@@ -84,7 +83,7 @@ def _closes_last(expander: MacroContext, text: str, tokens: list[Token], opening
     return source.closing(tokens, opening) == len(tokens) - 1
 
 
-def _each(expander: MacroContext, arguments: list[str]) -> list[str]:
+def _map_items(expander: MacroContext, arguments: list[str]) -> list[str]:
     """`@EACH(items, x -> expression)`: one expression per item."""
     function = _last_function(expander, "EACH", arguments)
     made = [
@@ -93,7 +92,7 @@ def _each(expander: MacroContext, arguments: list[str]) -> list[str]:
     return [text for text in made if not is_nothing(text)]
 
 
-def _filtered(expander: MacroContext, arguments: list[str]) -> list[str]:
+def _filter(expander: MacroContext, arguments: list[str]) -> list[str]:
     """`@FILTER(items, x -> condition)`: the items that meet a condition."""
     function = _last_function(expander, "FILTER", arguments)
     return [
@@ -118,19 +117,18 @@ def reduced(expander: MacroContext, arguments: list[str]) -> str:
 
 
 LISTS: Mapping[str, Callable[[MacroContext, list[str]], list[str]]] = {
-    "each": _each,
-    "filter": _filtered,
+    "each": _map_items,
+    "filter": _filter,
 }
 """Macros that return a list."""
 
 
 def is_nothing(text: str) -> bool:
-    """Check whether a macro returned nothing."""
+    """Return whether a macro's result is empty."""
     return text.strip() in ("", NOTHING)
 
 
 def _call_items(expander: MacroContext, text: str) -> list[str] | None:
-    """Return the list that a single macro call returns; None if the text is not such a call."""
     from vde_dagster.project.macros.calls import user_macro_items
 
     if not text.startswith("@"):
@@ -148,13 +146,13 @@ def _call_items(expander: MacroContext, text: str) -> list[str] | None:
     return None
 
 
-def _bind(expander: MacroContext, body: str, values: Mapping[str, str]) -> str:
+def _insert_arguments(expander: MacroContext, body: str, values: Mapping[str, str]) -> str:
     """Replace the parameters in a function's body by the arguments.
 
     Names with `@` are variables and stay unchanged.
     """
     tokens = expander.tokens(body)
-    hidden = _hidden(tokens, values)
+    hidden = _shadowed_words(tokens, values)
     edits: list[Edit] = []
     for index, token in enumerate(tokens):
         value = values.get(token.text.lower()) if token.kind == "word" else None
@@ -172,8 +170,7 @@ def _bind(expander: MacroContext, body: str, values: Mapping[str, str]) -> str:
     return apply_edits(body, edits)
 
 
-def _hidden(tokens: list[Token], values: Mapping[str, str]) -> set[int]:
-    """Return the indexes of words that are parameters of functions inside of the body."""
+def _shadowed_words(tokens: list[Token], values: Mapping[str, str]) -> set[int]:
     hidden: set[int] = set()
     covered: dict[str, int] = {}
     for index, token in enumerate(tokens):

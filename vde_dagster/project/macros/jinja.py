@@ -38,17 +38,16 @@ _FIRST_OF_LINE = re.compile(r"(?:(?<=\n)|\A)[^\S\n]*(?=\S)")
 
 
 def render_block(expander: Expander, start: int, end: int) -> list[Expanded]:
-    """Render a block of Jinja, and expand the macros in the resulting SQL."""
+    """Render a Jinja block, and expand the macros in the resulting SQL."""
     source, scope = expander.source, expander.scope
-    text = _templates(expander).render(source, start, end)
+    text = _file_templates(expander).render(source, start, end)
     rendered = ExpandedSource(source.path, text.text, source, text)
-    text = _with_variables(text, rendered, backslash=scope.backslash)
+    text = _insert_placeholders(text, rendered, backslash=scope.backslash)
     inner = Expander(ExpandedSource(source.path, text.text, source, text), scope)
     return [one.through(text) for one in inner.statements(0, len(text.text))]
 
 
-def _templates(expander: Expander) -> Templates:
-    """Return the renderer of the file's templates, with SQLMesh's names."""
+def _file_templates(expander: Expander) -> Templates:
     scope = expander.scope
     evaluator = MacroEvaluator(expander)
     names: dict[str, Any] = {name: TimeValue(name) for name in (*TIME_VARIABLES, _THIS_MODEL)}
@@ -83,7 +82,7 @@ class _Missing(StrictUndefined):
 
 
 class Templates:
-    """Renders the templates of one file.
+    """The Jinja templates of one file, with the macros and variables that they may use.
 
     Args:
         macros: Texts of files with Jinja macros, by path.
@@ -96,24 +95,24 @@ class Templates:
         names: Mapping[str, Any],
         finalize: Callable[[Any], Any] | None,
     ) -> None:
-        self._environment = _environment(finalize)
+        self._make_environment = _make_environment(finalize)
         self._files = {f"<jinja {path}>": SourceText(Path(path), macros[path]) for path in macros}
-        self._environment.globals.update(names)
-        contexts = [self._run(file, source) for file, source in self._files.items()]
+        self._make_environment.globals.update(names)
+        contexts = [self._run_definitions(file, source) for file, source in self._files.items()]
         for context in contexts:
-            self._environment.globals.update(context.vars)
+            self._make_environment.globals.update(context.vars)
         for context in contexts:  # Macros of one file may call macros of another.
-            context.parent.update(self._environment.globals)
+            context.parent.update(self._make_environment.globals)
 
     def missing(self, name: str) -> Any:
-        """Return a placeholder for an unset variable. Printing the placeholder raises an error."""
-        return self._environment.undefined(name=name)
+        """Return a placeholder for an unset variable; printing it raises an error."""
+        return self._make_environment.undefined(name=name)
 
     def render(self, source: SourceText, start: int, end: int) -> Expanded:
-        """Render a part of a file."""
+        """Render a part of a file, and record where each line comes from."""
         text = source.text[start:end]
         rendered = self._render_text(source, start, text)
-        marked = _marked(self._environment, text, start)
+        marked = _insert_offsets(self._make_environment, text, start)
         if marked is not None:
             try:
                 places = self._render_text(source, start, marked)
@@ -137,11 +136,10 @@ class Templates:
             raise self._located_error(error, {_HERE: (source, first)}) from error
 
     def _template(self, text: str, file: str) -> Template:
-        code = _compiled(text, file)
-        return Template.from_code(self._environment, code, self._environment.globals)
+        code = _compile(text, file)
+        return Template.from_code(self._make_environment, code, self._make_environment.globals)
 
-    def _run(self, file: str, source: SourceText) -> Context:
-        """Run a file of macros; return a context with its definitions."""
+    def _run_definitions(self, file: str, source: SourceText) -> Context:
         try:
             template = self._template(source.text, file)
             context = template.new_context()
@@ -149,7 +147,7 @@ class Templates:
                 for _ in template.root_render_func(context):
                     pass
             except Exception:
-                self._environment.handle_exception()
+                self._make_environment.handle_exception()
         except ProjectError:
             raise
         except Exception as error:
@@ -159,7 +157,6 @@ class Templates:
     def _located_error(
         self, error: Exception, files: Mapping[str, tuple[SourceText, int]]
     ) -> ProjectError:
-        """Return a template's error with its file and line."""
         known = {name: (source, 0) for name, source in self._files.items()} | dict(files)
         lines = [(frame.f_code.co_filename, n) for frame, n in walk_tb(error.__traceback__)]
         if isinstance(error, TemplateSyntaxError):
@@ -169,11 +166,13 @@ class Templates:
             for name, line in lines
             if name in known
         ]
-        return _mistake(error, places[-1] if places else None, [*self._environment.globals])
+        return _template_error(
+            error, places[-1] if places else None, [*self._make_environment.globals]
+        )
 
 
 def broken_macros(macros: Mapping[str, str]) -> dict[str, ProjectError]:
-    """Return the errors in files of Jinja macros by path; `macros` has the files' texts."""
+    """Return the errors in files of Jinja macros, by path."""
     found: dict[str, ProjectError] = {}
     for path, text in macros.items():
         try:
@@ -183,7 +182,9 @@ def broken_macros(macros: Mapping[str, str]) -> dict[str, ProjectError]:
     return found
 
 
-def _mistake(error: Exception, location: SourceLocation | None, names: list[str]) -> ProjectError:
+def _template_error(
+    error: Exception, location: SourceLocation | None, names: list[str]
+) -> ProjectError:
     message = str(error).splitlines()[0] if str(error) else type(error).__name__
     hint: str | None
     missed = re.match(r"'(var )?(.*?)' is undefined", message)
@@ -213,18 +214,20 @@ _HINT = "define it: {% set x = … %}, a macro in macros/*.sql, or a variable: {
 _HINTS = dict.fromkeys(("ref", "source", "config"), "write the table's name; this is from dbt")
 
 
-def _environment(finalize: Callable[[Any], Any] | None = None) -> Sandbox:
+def _make_environment(finalize: Callable[[Any], Any] | None = None) -> Sandbox:
     environment = Sandbox(
         extensions=_EXTENSIONS, undefined=_Missing, autoescape=False, finalize=finalize
     )
     environment.filters = {
-        name: function if name in _PRINTING or name in OWN_FILTERS else _only_known(function)
+        name: function
+        if name in _PRINTING or name in OWN_FILTERS
+        else _refuse_time_variables(function)
         for name, function in environment.filters.items()
     }
     return environment
 
 
-def _only_known(function: Callable[..., Any]) -> Callable[..., Any]:
+def _refuse_time_variables(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a filter refuse time variables, which are known only when the query runs."""
 
     @wraps(function)
@@ -240,11 +243,11 @@ def _only_known(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @lru_cache(maxsize=512)
-def _compiled(text: str, file: str) -> CodeType:
-    return _environment().compile(text, file, file)
+def _compile(text: str, file: str) -> CodeType:
+    return _make_environment().compile(text, file, file)
 
 
-def _marked(environment: Sandbox, text: str, start: int) -> str | None:
+def _insert_offsets(environment: Sandbox, text: str, start: int) -> str | None:
     """Insert offsets before a template's plain lines; None on failure."""
     edits: list[Edit] = []
     position = 0
@@ -267,7 +270,7 @@ _TYPES = {"DATE": "DATE", "TIMESTAMP": "TIMESTAMP", "DATETIME": "TIMESTAMP"}
 
 
 class UnknownUntilRun(Exception):
-    """A template uses the value of a time variable, which is known only when the query runs."""
+    """A template computes with a time variable, which has a value only at run time."""
 
 
 _HINTS_BY_ERROR: tuple[tuple[type[Exception], str], ...] = (
@@ -278,7 +281,7 @@ _HINTS_BY_ERROR: tuple[tuple[type[Exception], str], ...] = (
 
 
 class TimeValue:
-    """Time variable in a template, such as `start_ds`."""
+    """A time variable in a template, such as `start_ds`, whose value is known only at run time."""
 
     __slots__ = ("_name",)
 
@@ -301,8 +304,7 @@ class TimeValue:
     __len__ = __iter__ = __getitem__ = __contains__ = __int__ = __float__ = _refuse
 
 
-def _with_variables(text: Expanded, source: SourceText, *, backslash: bool) -> Expanded:
-    """Replace the time variables that a template has printed by SQL placeholders."""
+def _insert_placeholders(text: Expanded, source: SourceText, *, backslash: bool) -> Expanded:
     if "\ue010" not in text.text:
         return text
     edits: list[Edit] = []
@@ -316,7 +318,7 @@ def _with_variables(text: Expanded, source: SourceText, *, backslash: bool) -> E
             edits.append(Edit(token.start, token.end, _PRINTED.sub(r"\1", token.text)))
             continue
         if token.kind == "string" and "\ue010" in token.text and token.text[0] == "'":
-            edits.append(_in_string(token, before))
+            edits.append(_string_edit(token, before))
         elif printed is not None and printed.start() == token.start and token.text[0] == "\ue010":
             name = printed[1]
             if name.rpartition("_")[2] not in _PLAIN:
@@ -338,7 +340,7 @@ def _with_variables(text: Expanded, source: SourceText, *, backslash: bool) -> E
     return text.edited(edits)
 
 
-def _in_string(token: Token, before: Token | None) -> Edit:
+def _string_edit(token: Token, before: Token | None) -> Edit:
     """Return an edit that turns a string with time variables into a concatenation."""
     parts: list[str] = []
     position = 1

@@ -17,7 +17,7 @@ Columns = Mapping[str, str | None]
 
 
 class ColumnsWantedError(BaseException):  # So that code of a project does not catch it.
-    """Signal that a file must wait for another file.
+    """Raised to read a file later, because it needs columns of a model that is not read yet.
 
     Args:
         name: Model whose columns are needed.
@@ -32,7 +32,7 @@ class ColumnsWantedError(BaseException):  # So that code of a project does not c
 
 @dataclass(slots=True)
 class KnownColumns:
-    """Columns of models known during a load.
+    """The columns of models, as far as files determine them.
 
     Args:
         columns: Columns by model; None if the files do not determine them.
@@ -45,7 +45,7 @@ class KnownColumns:
     asked: set[ModelName] = field(default_factory=set)
 
     def find(self, name: ModelName, mistake: ProjectError | None = None) -> Columns | None:
-        """Return the columns of a model, or None if its files do not determine them.
+        """Return a model's columns; None if its files do not determine them.
 
         Raises:
             ColumnsWantedError: The columns are not known yet.

@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class PythonModelDefinition:
-    """Arguments of `@model(…)`.
+    """A function with the decorator `@model(…)`, and the decorator's arguments.
 
     Args:
         name: The model's name as written.
@@ -36,7 +36,7 @@ class PythonModelDefinition:
 
 @dataclass(slots=True)
 class Collector:
-    """Decorated functions of one module, in order."""
+    """The decorated functions of one module, in the order of the file."""
 
     macros: dict[str, Callable[..., Any]] = field(default_factory=dict)
     models: list[PythonModelDefinition] = field(default_factory=list)
@@ -49,7 +49,7 @@ _current: ContextVar[Collector | None] = ContextVar("vde_collector", default=Non
 
 @contextmanager
 def collecting() -> Iterator[Collector]:
-    """Collect decorated functions while the block runs, in this thread."""
+    """Collect the functions that are decorated while the block runs, in this thread."""
     collector = Collector()
     token = _current.set(collector)
     try:
@@ -70,7 +70,7 @@ def macro(name: str | None = None, *, metadata_only: bool = False) -> Callable[[
         metadata_only: SQLMesh's argument, without effect: a version depends on a macro's result,
             not on its code.
     """
-    return _noting("macros", name, "write @macro() with parentheses")
+    return _register("macros", name, "write @macro() with parentheses")
 
 
 def signal(name: str | None = None) -> Callable[[F], F]:
@@ -81,7 +81,7 @@ def signal(name: str | None = None) -> Callable[[F], F]:
     `execution_time` (UTC), `environment` and `model` if it has parameters of these names. It
     returns true or false for the whole batch, or the intervals of the batch that may be filled.
     """
-    return _noting("signals", name, "write @signal() with parentheses")
+    return _register("signals", name, "write @signal() with parentheses")
 
 
 def materialization(name: str) -> Callable[[F], F]:
@@ -90,10 +90,10 @@ def materialization(name: str) -> Callable[[F], F]:
     It is called as `write(rows, target)`, with the rows as a Spark DataFrame, and makes one commit
     on `target` (see `CustomTarget`). Models name it in `kind CUSTOM (materialization 'name')`.
     """
-    return _noting("materializations", name, "write @materialization('name') with a name")
+    return _register("materializations", name, "write @materialization('name') with a name")
 
 
-def _noting(where: str, name: str | None, hint: str) -> Callable[[F], F]:
+def _register(where: str, name: str | None, hint: str) -> Callable[[F], F]:
     if callable(name):
         raise TypeError(hint)
 
@@ -133,7 +133,7 @@ def model(
 def noting_model(
     name: str, given: dict[str, Any], line: int, *, for_sqlmesh: bool = False
 ) -> Callable[[F], F]:
-    """Return a decorator that adds a model to the collector."""
+    """Return a decorator that registers a function as a model."""
 
     def decorate(function: F) -> F:
         collector = _current.get()
@@ -146,7 +146,7 @@ def noting_model(
 
 
 def note(where: str, name: str, code: Callable[..., Any]) -> None:
-    """Record code of the project in the `Collector` of the current load.
+    """Add decorated code to the `Collector` of the module that is being run.
 
     `where` is the mapping of the collector that gets the code, by lower-case name.
     """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def relation_columns(expander: MacroContext, relation: str) -> Columns:
-    """Return the columns of a table that a macro names.
+    """Return the columns of a table that is an argument of a macro.
 
     Raises:
         ColumnsWantedError: The columns are not known yet.
@@ -29,7 +29,7 @@ def relation_columns(expander: MacroContext, relation: str) -> Columns:
     except UsageError as problem:
         raise expander.error(problem.message, problem.hint) from None
     if len(ModelName.split(relation.strip())) == 1:
-        name = _with_its_schema(name, expander.source.text, scope.names)
+        name = _add_schema(name, expander.source.text, scope.names)
     mistake = expander.error(
         f"the columns of {name} are not known when the project is loaded",
         "declare them: in the model's header, or in external_models.yaml",
@@ -37,8 +37,7 @@ def relation_columns(expander: MacroContext, relation: str) -> Columns:
     return scope.known_columns.find(name, mistake) or {}
 
 
-def _with_its_schema(name: ModelName, text: str, names: TableNames) -> ModelName:
-    """Add the schema to a table's name, if FROM and JOIN in the text use only one schema for it."""
+def _add_schema(name: ModelName, text: str, names: TableNames) -> ModelName:
     last = rf"[`\"]?{re.escape(name.name)}\b"
     written = re.findall(rf"\b(?:FROM|JOIN)\s+((?:[\w`\"]+\s*\.\s*)+{last})", text, re.IGNORECASE)
     parts = (re.sub(r"[`\"\s]", "", one).split(".") for one in written)

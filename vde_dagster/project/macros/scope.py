@@ -21,7 +21,7 @@ UserMacro = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class MacroFunction:
-    """Function that is an argument of a macro. `body` is the text after the arrow."""
+    """A function `x -> body` in a macro's argument."""
 
     names: tuple[str, ...]
     body: str
@@ -29,7 +29,7 @@ class MacroFunction:
 
 @dataclass(slots=True)
 class MacroScope:
-    """Macros and variables in scope of a query, by lower-case name.
+    """The macros and variables that a query can use, by lower-case name.
 
     Args:
         variables: SQL text of `@name`.
@@ -63,16 +63,16 @@ class MacroScope:
 
     @property
     def stage(self) -> str:
-        """Name of the stage that uses the text, as in SQLMesh, such as `evaluating`."""
+        """The stage that uses the text, such as `evaluating`."""
         return self.variables.get(STAGE, EVALUATING).strip("'")
 
     def in_stage(self, stage: str) -> MacroScope:
-        """Return this scope for a text of another stage."""
+        """Return a copy of the scope for another stage, such as `auditing`."""
         return replace(self, variables={**self.variables, STAGE: f"'{stage}'"})
 
 
 class MacroContext(Protocol):
-    """Protocol through which macros expand texts of their file.
+    """Methods that macros use to expand texts of the file that calls them.
 
     Args:
         is_condition: Whether unset variables are NULL, as in a condition.

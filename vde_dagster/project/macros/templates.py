@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def filled(expander: MacroContext, text: str) -> str:
-    """Replace the variables in a text; unknown names stay unchanged."""
+    """Replace `@name` and `@{name}` in a text by their values; unknown names stay."""
 
     def value(found: re.Match[str]) -> str:
         name = found[1] or found[2]
@@ -32,7 +32,7 @@ def filled(expander: MacroContext, text: str) -> str:
 
 
 def template(expander: MacroContext, text: str) -> str:
-    """Return a string with its variables replaced, including the run's times."""
+    """Write a text with variables as a SQL string; run-time variables make it a `CONCAT(…)`."""
     parts: list[str] = []
     done = 0
     for found in IN_TEXT.finditer(text):

@@ -45,7 +45,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 def time_variable_values(
     start: datetime, end: datetime, execution_time: datetime
 ) -> dict[str, str]:
-    """Return every time variable's value as Spark SQL text, by name without `@`.
+    """Return the Spark SQL text of every time variable, such as `start_ds`, for one interval.
 
     Args:
         start: First instant of the interval (UTC; a value without a zone is read as UTC).
@@ -87,7 +87,7 @@ def _literals(instant: datetime) -> dict[str, str]:
 
 
 def substitute_time_variables(sql: str, values: Mapping[str, str]) -> str:
-    """Replace time variables in Spark SQL text, outside of strings, identifiers and comments.
+    """Replace time variables in Spark SQL by their values, except in strings and comments.
 
     Finds both spellings: `@start_ds` and `${start_ds}`. See `time_variable_values` for `values`.
     """
@@ -98,15 +98,14 @@ def substitute_time_variables(sql: str, values: Mapping[str, str]) -> str:
     tokens = [] if first is None else list(scan(source, first))
     edits = []
     for index, token in enumerate(tokens):
-        name, last = _variable_at(tokens, index)
+        name, last = _read_variable(tokens, index)
         value = values.get(name.lower())
         if value is not None:
             edits.append(Edit(token.start, tokens[last].end, value))
     return apply_edits(sql, edits)
 
 
-def _variable_at(tokens: list[Token], index: int) -> tuple[str, int]:
-    """Return the name of the time variable at a token, and its number of tokens."""
+def _read_variable(tokens: list[Token], index: int) -> tuple[str, int]:
     token = tokens[index]
     if token.text == "@" and index + 1 < len(tokens):
         word = tokens[index + 1]
@@ -131,7 +130,7 @@ EVALUATING, PROMOTING, AUDITING, TESTING = "evaluating", "promoting", "auditing"
 
 
 def this_model_values(table: str) -> dict[str, str]:
-    """Return the variable `this_model` and a variable for each part of its name, as SQL texts.
+    """Return `this_model` and the variables for its parts, such as `this_model_schema`.
 
     If `table` names a branch as a fourth part, only `this_model` contains the branch.
     """
@@ -146,7 +145,7 @@ IN_TEXT = re.compile(r"@\{\s*(\w+)\s*\}|@(\w+)")
 
 
 def bare(value: str) -> str:
-    """Return a value without its quotes."""
+    """Remove the quotes around a value, if it has any."""
     value = value.strip()
     if len(value) >= 2 and value[0] == value[-1] and value[0] in "'`\"":
         return value[1:-1]
@@ -154,12 +153,12 @@ def bare(value: str) -> str:
 
 
 def quoted_text(text: str) -> str:
-    """Write a text as a SQL string."""
+    """Write a text as a SQL string, in single quotes."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def sql_literal(value: Any, dialect: str = "spark") -> str:
-    """Write a value of YAML, TOML or Python in SQL: lists in brackets, tables as maps."""
+    """Write a value of YAML, TOML or Python in SQL; a list becomes `(a, b)`, a table a `MAP`."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):

@@ -27,7 +27,7 @@ KEYS = ("description", "columns")
 
 
 def load_descriptions(path: Path, text: str, names: TableNames) -> LoadedFile:
-    """Read a file of descriptions.
+    """Read a file `docs.yml` with descriptions of models.
 
     Raises:
         ProjectError: The file has an invalid form.
@@ -36,7 +36,7 @@ def load_descriptions(path: Path, text: str, names: TableNames) -> LoadedFile:
 
 
 def read_descriptions(document: YamlDocument, names: TableNames) -> tuple[Described, ...]:
-    """Return the descriptions in a parsed file, in the file's order.
+    """Read the descriptions in a parsed file `docs.yml`.
 
     Raises:
         ProjectError: The file has an invalid form.
@@ -48,7 +48,7 @@ def read_descriptions(document: YamlDocument, names: TableNames) -> tuple[Descri
         raise document.error((), "descriptions must be a table by model", form)
     found: dict[ModelName, Described] = {}
     for key, entry in document.value.items():
-        one = _read(document, key, entry, names, form)
+        one = _read_entry(document, key, entry, names, form)
         if one.model in found:
             message = f"{one.model} is described twice, first in {found[one.model].location}"
             raise document.error((str(key),), message, "describe it once")
@@ -56,7 +56,9 @@ def read_descriptions(document: YamlDocument, names: TableNames) -> tuple[Descri
     return tuple(found.values())
 
 
-def _read(document: YamlDocument, key: Any, entry: Any, names: TableNames, form: str) -> Described:
+def _read_entry(
+    document: YamlDocument, key: Any, entry: Any, names: TableNames, form: str
+) -> Described:
     keys: KeyPath = (str(key),)
     place = document.location(keys)
     with placed(place):
@@ -85,13 +87,13 @@ def _read(document: YamlDocument, key: Any, entry: Any, names: TableNames, form:
             raise document.error((*keys, "columns"), message, "put its name in quotes")
         if name.lower() in (one.lower() for one in columns):
             raise document.error(below, f"column {name} of {model} is described twice")
-        columns[name] = _text(document, below, value)
+        columns[name] = _read_text(document, below, value)
         places[name] = document.location(below)
-    text = _text(document, (*keys, "description"), entry.get("description"))
+    text = _read_text(document, (*keys, "description"), entry.get("description"))
     return Described(model, text or None, columns, place, places)
 
 
-def _text(document: YamlDocument, keys: KeyPath, value: Any) -> str:
+def _read_text(document: YamlDocument, keys: KeyPath, value: Any) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
@@ -103,7 +105,7 @@ def _text(document: YamlDocument, keys: KeyPath, value: Any) -> str:
 def with_descriptions(
     models: Mapping[ModelName, Model], files: Iterable[LoadedFile]
 ) -> tuple[dict[ModelName, Model], list[Problem]]:
-    """Add the descriptions in files to models; return the models and warnings."""
+    """Add the descriptions in files to their models; return the models, and warnings."""
     made = dict(models)
     problems: list[Problem] = []
     known: dict[ModelName, Described] = {}
@@ -121,8 +123,8 @@ def with_descriptions(
             problems.append(_warning(message, "describe it in one file", one))
         else:
             known[one.model] = one
-            problems += _conflicts(model, one)
-            made[one.model] = _described(model, one)
+            problems += _find_conflicts(model, one)
+            made[one.model] = _add_description(model, one)
     return made, problems
 
 
@@ -132,13 +134,13 @@ def _warning(message: str, hint: str, one: Described, column: str | None = None)
 
 
 def own_descriptions(model: Model) -> dict[str, str]:
-    """Return a model's own descriptions of columns, by lower-case column name."""
+    """Return the descriptions of columns in a model's own file, by lower-case name."""
     declared = {one.name.lower(): one.description for one in model.columns if one.description}
     texts = {name.lower(): text for name, text in model.column_descriptions.items() if text}
     return {**declared, **texts}
 
 
-def _described(model: Model, one: Described) -> Model:
+def _add_description(model: Model, one: Described) -> Model:
     own = own_descriptions(model)
     added = {name: text for name, text in one.columns.items() if text and name.lower() not in own}
     return replace(
@@ -149,7 +151,7 @@ def _described(model: Model, one: Described) -> Model:
     )
 
 
-def _conflicts(model: Model, one: Described) -> Iterator[Problem]:
+def _find_conflicts(model: Model, one: Described) -> Iterator[Problem]:
     own = own_descriptions(model)
     hint = f"write it in one place: {model.location} is used"
     if one.description and model.description and one.description != model.description.strip():

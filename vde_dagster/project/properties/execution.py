@@ -25,17 +25,17 @@ _TAG_KEY = re.compile(r"([A-Za-z0-9_.-]{1,63}/)?[A-Za-z0-9_.-]{1,63}")
 
 
 def read_execution(given: Mapping[str, Value]) -> dict[str, Any]:
-    """Read a header's properties for Dagster as fields of `Model`."""
+    """Read the properties for Dagster, such as `pool`, as fields of `Model`."""
     readers = {
-        "retry_policy": _retries,
-        "op_tags": _op_tags,
-        "pool": _pool,
-        "automation_condition": _automation,
+        "retry_policy": _read_retries,
+        "op_tags": _read_op_tags,
+        "pool": _read_pool,
+        "automation_condition": _read_automation,
     }
     return {name: read(given[name]) for name, read in readers.items() if name in given}
 
 
-def _retries(value: Value) -> Retries:
+def _read_retries(value: Value) -> Retries:
     """Read `3`, or `(max_retries = 3, delay = '30 seconds', backoff = exponential)`."""
     if value.tokens and value.tokens[0].text not in ("(", "["):
         return Retries(value.integer(1))
@@ -47,9 +47,9 @@ def _retries(value: Value) -> Retries:
         if key not in known:
             raise one.error(f"retry_policy has no '{key}'", suggest(key, known, "its parts"))
     retries = pairs["max_retries"].integer(1) if "max_retries" in pairs else 1
-    delay = _seconds(pairs["delay"]) if "delay" in pairs else None
+    delay = _read_seconds(pairs["delay"]) if "delay" in pairs else None
     backoff, jitter = (
-        _word(pairs[name], name, words) if name in pairs else None
+        _read_word(pairs[name], name, words) if name in pairs else None
         for name, words in (("backoff", _BACKOFFS), ("jitter", _JITTERS))
     )
     if delay is None and (backoff or jitter):
@@ -60,7 +60,7 @@ def _retries(value: Value) -> Retries:
     return Retries(retries, delay, backoff, jitter)
 
 
-def _seconds(value: Value) -> float:
+def _read_seconds(value: Value) -> float:
     text = value.text().strip()
     short = re.sub(r"(?<=[\d ])(second|minute|hour|day)s?\b", lambda found: found[1][0], text)
     try:
@@ -77,14 +77,14 @@ def _length(text: str) -> float:
     return parse_duration(text, "delay").total_seconds()
 
 
-def _word(value: Value, name: str, words: tuple[str, ...]) -> str:
+def _read_word(value: Value, name: str, words: tuple[str, ...]) -> str:
     text = value.text().lower()
     if text not in words:
         raise value.error(f"unknown {name} '{text}'", suggest(text, words, "values"))
     return text
 
 
-def _op_tags(value: Value) -> tuple[tuple[str, str], ...]:
+def _read_op_tags(value: Value) -> tuple[tuple[str, str], ...]:
     """Read `(key = value, …)`; nested tables and lists become JSON."""
     tags = {}
     for key, one in value.pairs():
@@ -96,19 +96,19 @@ def _op_tags(value: Value) -> tuple[tuple[str, str], ...]:
             )
         if key == _CONCURRENCY_TAG:
             raise one.error(f"the tag '{key}' sets the pool", "write pool 'name' instead")
-        plain = _plain(one)
+        plain = _read_plain_value(one)
         tags[key] = plain if isinstance(plain, str) else json.dumps(plain)
     return tuple(sorted(tags.items()))
 
 
-def _plain(value: Value) -> Any:
+def _read_plain_value(value: Value) -> Any:
     """Read a text, number or boolean, a list in brackets, or a table of `key = value`."""
     if value.tokens and value.tokens[0].text in ("(", "["):
         items = value.items()
         is_table = any(token.text == "=" for item in items for token in item.tokens[:4])
         if is_table and value.tokens[0].text == "(":
-            return {key: _plain(one) for key, one in value.pairs()}
-        return [_plain(item) for item in items]
+            return {key: _read_plain_value(one) for key, one in value.pairs()}
+        return [_read_plain_value(item) for item in items]
     text = value.text()
     if len(value.tokens) == 1 and value.tokens[0].text[0] in "'\"":
         return text
@@ -118,14 +118,14 @@ def _plain(value: Value) -> Any:
     return int(text) if re.fullmatch(r"-?\d{1,15}", text) else text
 
 
-def _pool(value: Value) -> str:
+def _read_pool(value: Value) -> str:
     text = value.text()
     if not text or re.search(r"\s", text):
         raise value.error(f"'{text}' is not a name of a pool", "write a name without spaces")
     return text
 
 
-def _automation(value: Value) -> Automation:
+def _read_automation(value: Value) -> Automation:
     """Read `eager`, `on_missing`, or `on_cron('@daily', 'Europe/Berlin')`."""
     text = value.text() if len(value.tokens) == 1 else value.raw
     hint = "write eager, on_missing, or on_cron('0 5 * * *'); other conditions: VdeTranslator"

@@ -15,7 +15,7 @@ from vde_dagster.sql.scanner import SourceText, Token
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Parsed header.
+    """A parsed header: `MODEL (…)` or `AUDIT (…)`.
 
     Args:
         word: `MODEL` or `AUDIT`.
@@ -51,12 +51,12 @@ def parse_header(source: SourceText, tokens: list[Token]) -> Header:
     return Header(word.text.upper(), properties, source, word.start)
 
 
-_OF_COLUMNS = ("partitioned_by", "clustered_by", "grain", "grains")
+_NAMING_COLUMNS = ("partitioned_by", "clustered_by", "grain", "grains")
 """Properties of models whose values name columns, which are written without quotes."""
 
 
 def property_text(key: str, value: Any, dialect: str = "spark", *, macros: bool = False) -> str:
-    """Write a value from settings or a decorator as a header has it.
+    """Write a value from settings or a decorator in the syntax of a header.
 
     Args:
         dialect: Dialect for types and columns that are given as expressions.
@@ -81,12 +81,12 @@ def property_text(key: str, value: Any, dialect: str = "spark", *, macros: bool 
         return header_literal(value.isoformat())
     if macros and isinstance(value, str) and value.startswith("@") and "(" in value:
         return value
-    names_columns = key in _OF_COLUMNS or key in column_properties()
+    names_columns = key in _NAMING_COLUMNS or key in column_properties()
     return _in_dialect(value, dialect) if names_columns else header_literal(value)
 
 
 def kind_text(kind: Any) -> str:
-    """Write a kind, given as a name or a table, in the form of a header."""
+    """Write a kind (a name, or a dictionary) as in a header: `FULL`, `SEED (path 'a.csv')`."""
     kind = getattr(kind, "value", kind)
     if not isinstance(kind, Mapping):
         return str(kind)
@@ -97,7 +97,7 @@ def kind_text(kind: Any) -> str:
 
 
 def header_literal(value: Any, *, macros: bool = False) -> str:
-    """Write a Python value as a literal of a header."""
+    """Write a Python value as a literal of a header: `'text'`, `true`, `('a', 'b')`."""
     if isinstance(value, str):
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
     if isinstance(value, Mapping):

@@ -28,7 +28,7 @@ _CALL = re.compile(r"(?<!\w)@\w+\s*\(")
 
 
 def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, str]) -> Header:
-    """Return a header with variables and macros expanded; a NULL or empty property is removed.
+    """Expand variables and macros in a header; a property whose value becomes NULL is removed.
 
     `blueprint` has the SQL text of the blueprint's variables by lower-case name.
     """
@@ -38,7 +38,7 @@ def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, s
     inner = replace(scope, variables={**known, **kind, **blueprint})
     pieces = [(source.text[: header.start], 0)]
     done = header.start
-    for start, until, text in _replaced(header, inner, blueprint):
+    for start, until, text in _find_replacements(header, inner, blueprint):
         pieces += [(source.text[done:start], done), (text, ~start)]
         done = until
     if done == header.start:
@@ -50,7 +50,7 @@ def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, s
 
 
 def written_kind(properties: Mapping[str, Value], default: str | None) -> dict[str, str]:
-    """Return the variable `@model_kind_name` with its SQL text.
+    """Return the variable `@model_kind_name`, if the kind's name is written literally.
 
     Return no variable if the kind's name is not a literal.
 
@@ -65,7 +65,7 @@ def written_kind(properties: Mapping[str, Value], default: str | None) -> dict[s
 
 
 def with_values(text: str, variables: Mapping[str, str]) -> str:
-    """Replace the variables `@{customer}` and `@customer` in a text that is not SQL."""
+    """Replace `@{customer}` and `@customer` in a text by the variables' values."""
 
     def value(found: re.Match[str]) -> str:
         own = variables.get((found[1] or found[2]).lower())
@@ -77,7 +77,7 @@ def with_values(text: str, variables: Mapping[str, str]) -> str:
 def expanded_text(
     text: str, scope: MacroScope, location: SourceLocation, *, strict: bool = True
 ) -> str:
-    """Expand variables and macros in a text that is not SQL, such as a name in YAML or Python.
+    """Expand variables and macros in a text outside of SQL, such as a name in YAML.
 
     If `strict`, an unknown variable is an error; otherwise it stays in the text.
     """
@@ -92,12 +92,12 @@ def expanded_text(
         if unknown is not None:
             name = unknown[1] or unknown[2]
             Expander(SourceText(location.path, f"@{name}"), scope).expand()
-            message, hint = _no_time(name)
+            message, hint = _unavailable_message(name)
             raise source.error(message, 0, hint)
         return found
 
 
-def _no_time(name: str) -> tuple[str, str]:
+def _unavailable_message(name: str) -> tuple[str, str]:
     return (
         f"'@{name}' is not available in a header",
         "use it in the query: it has a value only while an interval is filled",
@@ -108,12 +108,12 @@ def _without_blueprints(header: Header) -> Header:
     properties = {
         name: value
         for name, value in header.properties.items()
-        if name != "blueprints" and not _is_nothing(header, name)
+        if name != "blueprints" and not _is_empty(header, name)
     }
     return replace(header, properties=properties)
 
 
-def _is_nothing(header: Header, name: str) -> bool:
+def _is_empty(header: Header, name: str) -> bool:
     value = header.properties[name]
     if not isinstance(header.source, ExpandedSource) or len(value.tokens) != 1:
         return False
@@ -123,7 +123,7 @@ def _is_nothing(header: Header, name: str) -> bool:
     )
 
 
-def _replaced(
+def _find_replacements(
     header: Header, scope: MacroScope, blueprint: Mapping[str, str]
 ) -> Iterator[tuple[int, int, str]]:
     source, until = header.source, 0
@@ -144,7 +144,6 @@ def _replaced(
 def _replacement(
     expander: Expander, name: str, tokens: list[Token], before: bool, blueprint: Mapping[str, str]
 ) -> tuple[int, str] | None:
-    """Return the end and the expansion of the macro that starts at a token, or None."""
     source = expander.source
     variables: Mapping[str, str] = expander.scope.variables
     previous = tokens[0] if before else None
@@ -174,7 +173,7 @@ def _replacement(
     if later or _is_cron(name, previous, word):
         return None
     try:
-        return _expanded(expander, first, following)
+        return _expand_macro(expander, first, following)
     except ProjectError as error:
         where = error.location or source.location(first.start)
         message = f"property '{name}': {error.message}"
@@ -188,15 +187,14 @@ def _is_cron(name: str, previous: Token | None, word: Token) -> bool:
     return is_cron and f"@{word.text}".lower() in SHORT_NAMES
 
 
-def _expanded(expander: Expander, sign: Token, following: list[Token]) -> tuple[int, str]:
-    """Expand a macro call, or raise an error if the tokens are not a macro call."""
+def _expand_macro(expander: Expander, sign: Token, following: list[Token]) -> tuple[int, str]:
     source, word = expander.source, following[0]
     end = word.end
     if word.text == "{" or _is_call(following):
         end = following[source.closing(following, 0 if word.text == "{" else 1)].end
     text = expander.expand(sign.start, end).text.strip() or NOTHING
     if has_placeholder(text):
-        message, hint = _no_time(source.text[sign.end : end])
+        message, hint = _unavailable_message(source.text[sign.end : end])
         raise source.error(message, sign.start, hint)
     return end, text
 
@@ -208,7 +206,6 @@ def _is_call(following: list[Token]) -> bool:
 
 
 def _header_tokens(source: SourceText, start: int) -> list[Token]:
-    """Return the tokens of the header that starts at an offset, without comments."""
     # The text after the header may have another dialect.
     tokens: list[Token] = []
     depth = 0

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.cron import shortest_gap
+from vde_dagster.base.cron import shortest_gap_seconds
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.project.kinds import KINDS, Kind, View, kind_names
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 NO_DEFAULTS: Mapping[str, Value] = MappingProxyType({})
 
-_NEVER = {
+_UNSUPPORTED = {
     "MANAGED": (
         "Spark has no tables that the engine refreshes",
         "use FULL with a cron, or an incremental kind",
     )
 }
 
-_OF_DBT = {
+_KINDS_BY_MATERIALIZATION = {
     "TABLE": "FULL",
     "EPHEMERAL": "EMBEDDED",
     "SNAPSHOT": "SCD_TYPE_2_BY_TIME or SCD_TYPE_2_BY_COLUMN",
@@ -61,7 +61,7 @@ def read_kind(
     defaults: Mapping[str, Value] = NO_DEFAULTS,
     trusted: frozenset[str] = frozenset(),
 ) -> Kind:
-    """Read `NAME` or `NAME (property value, …)`.
+    """Read the property `kind`: `FULL`, or `SEED (path 'a.csv')`.
 
     Args:
         dialect: SQLGlot dialect of SQL in the value.
@@ -71,8 +71,8 @@ def read_kind(
     if not value.tokens:
         raise value.error("property 'kind' has no value", f"kinds: {', '.join(kind_names())}")
     name = value.tokens[0].text.upper().strip("'\"")
-    if name in _NEVER:
-        why, hint = _NEVER[name]
+    if name in _UNSUPPORTED:
+        why, hint = _UNSUPPORTED[name]
         raise value.error(f"kind {name} is not supported: {why}", hint)
     try:
         kind = KINDS.named(name)
@@ -81,7 +81,7 @@ def read_kind(
     if kind is None:
         raise value.error(f"unknown kind '{name}'", _similar_kinds(name))
     written = dataclasses.replace(value, dialect=dialect, trusted=trusted).properties(after=1)
-    _check_kind_names(name, kind, written)
+    _check_kind_properties(name, kind, written)
     defaulted = {item.name for item in kind.properties if item.has_default}
     defaults = {key: one for key, one in defaults.items() if key in defaulted}
     written = {**defaults, **written}
@@ -100,16 +100,15 @@ def read_kind(
 
 
 def _similar_kinds(name: str) -> str:
-    """Return a hint with the kinds that are similar to an unknown name."""
-    if name in _OF_DBT:
-        return f"write {_OF_DBT[name]}"
+    if name in _KINDS_BY_MATERIALIZATION:
+        return f"write {_KINDS_BY_MATERIALIZATION[name]}"
     alike = sorted(kind for kind in kind_names() if kind.startswith(name))
     if len(alike) > 1:
         return f"did you mean {', '.join(alike[:-1])} or {alike[-1]}?"
     return suggest(name, kind_names(), "kinds")
 
 
-def _check_kind_names(name: str, kind: type[Kind], written: dict[str, Value]) -> None:
+def _check_kind_properties(name: str, kind: type[Kind], written: dict[str, Value]) -> None:
     own = {item.name for item in kind.properties} | kind.ignored
     for key, value in written.items():
         value.require_comma(own)
@@ -162,7 +161,7 @@ REFUSED = {
 
 @dataclass(frozen=True, slots=True)
 class ModelProperties:
-    """Properties of a header, read and checked.
+    """The checked properties of a `MODEL (…)` header.
 
     Args:
         name: Name as written; empty if the model's path defines it.
@@ -186,8 +185,8 @@ class ModelProperties:
 def read_model_properties(
     header: Header, settings: Settings, defaults: Mapping[str, Value] = NO_DEFAULTS
 ) -> ModelProperties:
-    """Read a `MODEL` header; `defaults` are default values of its properties."""
-    _check_names(header)
+    """Read and check the properties of a `MODEL (…)` header."""
+    _check_property_names(header)
     of_kinds = {key: defaults[key] for key in OF_KINDS if key in defaults}
     instead = {key: v for key, v in defaults.items() if key not in (*OF_KINDS, *JOINED)}
     given = {**instead, **header.properties}
@@ -212,27 +211,27 @@ def read_model_properties(
 
     described: dict[str, Value] = dict(read("column_descriptions", Value.pairs, []))
     fields: dict[str, Any] = {
-        "columns": read("columns", partial(_columns, described, dialect), ()),
+        "columns": read("columns", partial(_read_columns, described, dialect), ()),
         "column_descriptions": {key: value.text() for key, value in described.items()},
         **read_times(given, settings),
         **read_execution(given),
         "owner": read("owner", Value.text) or settings.owner,
         "description": read("description", Value.text) or header.comment,
         "stamp": read("stamp", Value.text),
-        "physical_version": read("physical_version", partial(_physical_version, kind)),
+        "physical_version": read("physical_version", partial(_read_physical_version, kind)),
         "dialect_trust": tuple(
             sorted(trusted if dialect != "spark" else map(str.lower, own_trust))
         ),
         "skip_unchanged": read("skip_unchanged", Value.boolean),
         "tags": read("tags", Value.texts, ()),
-        "partitioned_by": read("partitioned_by", partial(_partitions, dialect, trusted), ()),
-        "clustered_by": read("clustered_by", _sort_columns, ()),
-        "table_properties": _table_properties(given, defaults),
-        "grains": _grains(given),
+        "partitioned_by": read("partitioned_by", partial(_read_partitions, dialect, trusted), ()),
+        "clustered_by": read("clustered_by", _read_sort_columns, ()),
+        "table_properties": _read_table_properties(given, defaults),
+        "grains": _read_grains(given),
         "ignored_rules": tuple(rule.lower() for rule in read("ignored_rules", Value.texts, ())),
-        "virtual_properties": _virtual_properties(given, defaults),
+        "virtual_properties": _read_virtual_properties(given, defaults),
     }
-    fields["freshness"] = read("freshness", partial(_freshness, kind, fields["cron"]))
+    fields["freshness"] = read("freshness", partial(_read_freshness, kind, fields["cron"]))
     audits = [one["audits"].items() for one in (defaults, given) if "audits" in one]
     return ModelProperties(
         name=read("name", Value.identifier, ""),
@@ -246,7 +245,7 @@ def read_model_properties(
     )
 
 
-def _check_names(header: Header) -> None:
+def _check_property_names(header: Header) -> None:
     for name, value in header.properties.items():
         value.require_comma(READ)
         if name in READ or name in METADATA or name == "default_catalog":
@@ -257,7 +256,7 @@ def _check_names(header: Header) -> None:
         raise header.source.error(message, value.start, hint)
 
 
-def _partitions(dialect: str, trusted: frozenset[str], value: Value) -> tuple[str, ...]:
+def _read_partitions(dialect: str, trusted: frozenset[str], value: Value) -> tuple[str, ...]:
     if dialect == "spark":
         return value.raws()
     made = []
@@ -270,7 +269,7 @@ def _partitions(dialect: str, trusted: frozenset[str], value: Value) -> tuple[st
     return tuple(made)
 
 
-def _sort_columns(value: Value) -> tuple[str, ...]:
+def _read_sort_columns(value: Value) -> tuple[str, ...]:
     for item in value.items():
         if not item.tokens or item.tokens[0].kind not in ("word", "quoted"):
             raise value.error(
@@ -280,7 +279,7 @@ def _sort_columns(value: Value) -> tuple[str, ...]:
     return value.raws()
 
 
-def _physical_version(kind: Kind, value: Value) -> str | None:
+def _read_physical_version(kind: Kind, value: Value) -> str | None:
     if not kind.forward_only:
         raise value.error(
             f"property 'physical_version' requires a model that changes in place; a model of kind "
@@ -292,7 +291,7 @@ def _physical_version(kind: Kind, value: Value) -> str | None:
     return value.text()
 
 
-def _freshness(kind: Kind, cron: str, value: Value) -> int:
+def _read_freshness(kind: Kind, cron: str, value: Value) -> int:
     if not kind.owns_table or not kind.has_query:
         raise value.error(
             "property 'freshness' requires a table that is filled repeatedly, unlike kind "
@@ -300,7 +299,7 @@ def _freshness(kind: Kind, cron: str, value: Value) -> int:
             "set it on parents or readers of this model that have a table",
         )
     seconds = read_length(value)
-    if seconds < shortest_gap(cron):
+    if seconds < shortest_gap_seconds(cron):
         raise value.error(
             f"'{value.text()}' is shorter than the time between two ticks of its cron '{cron}'",
             "set a longer time, or a more frequent cron",
@@ -308,7 +307,7 @@ def _freshness(kind: Kind, cron: str, value: Value) -> int:
     return seconds
 
 
-def _columns(described: Mapping[str, Value], dialect: str, value: Value) -> tuple[Column, ...]:
+def _read_columns(described: Mapping[str, Value], dialect: str, value: Value) -> tuple[Column, ...]:
     columns: list[Column] = []
     for item in value.items(angles=True):
         if not item.tokens:
@@ -325,7 +324,6 @@ def _columns(described: Mapping[str, Value], dialect: str, value: Value) -> tupl
 
 
 def _require_commas(type_: Value) -> None:
-    """Check that a comma separates a column's type from the next column."""
     tokens = type_.tokens
     for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
         ends = before.text.upper() in _SIMPLE_TYPES or before.text in (">", ")")
@@ -349,7 +347,7 @@ _AFTER_TYPES = (
 def canonical_type(
     text: str, dialect: str, error: Callable[[str, str | None], ProjectError]
 ) -> str:
-    """Return a type's Spark SQL spelling; `error` creates an error from a message and a hint."""
+    """Return a type as Spark SQL writes it: `BIGINT` for `int8` in PostgreSQL's dialect."""
     if dialect == "spark" and text.upper() in _SIMPLE_TYPES:
         return text.upper()
     from sqlglot.errors import SqlglotError
@@ -375,7 +373,6 @@ def canonical_type(
 
 
 def _is_type(found: exp.Expr) -> bool:
-    """Return whether an expression is a type, and not a value such as `ARRAY<INT>[1]`."""
     from sqlglot import exp
 
     if not isinstance(found, exp.DataType) or found.this == exp.DType.USERDEFINED:
@@ -383,8 +380,7 @@ def _is_type(found: exp.Expr) -> bool:
     return not any(part.args.get("values") for part in found.find_all(exp.DataType))
 
 
-def _joined(name: str, *given: Mapping[str, Value]) -> dict[str, Value]:
-    """Merge the property `name` of several tables; later values win."""
+def _merge_property(name: str, *given: Mapping[str, Value]) -> dict[str, Value]:
     # The value NULL removes a key.
     pairs: dict[str, Value] = {}
     for one in given:
@@ -393,13 +389,13 @@ def _joined(name: str, *given: Mapping[str, Value]) -> dict[str, Value]:
     return {key: value for key, value in pairs.items() if value.raw.upper() != "NULL"}
 
 
-def _table_properties(
+def _read_table_properties(
     given: Mapping[str, Value], defaults: Mapping[str, Value]
 ) -> tuple[tuple[str, str], ...]:
     properties = {
         key: _property_text(value)
         for name in ("table_properties", "physical_properties")
-        for key, value in _joined(name, defaults, given).items()
+        for key, value in _merge_property(name, defaults, given).items()
     }
     if "table_format" in given and given["table_format"].text().lower() != "iceberg":
         raise given["table_format"].error("tables are Iceberg tables", "remove 'table_format'")
@@ -413,10 +409,10 @@ def _table_properties(
     return tuple(sorted(properties.items()))
 
 
-def _virtual_properties(
+def _read_virtual_properties(
     given: Mapping[str, Value], defaults: Mapping[str, Value]
 ) -> tuple[tuple[str, str], ...]:
-    pairs = _joined("virtual_properties", defaults, given)
+    pairs = _merge_property("virtual_properties", defaults, given)
     for key, text in pairs.items():
         if key == "comment" or key.startswith(OWN_PROPERTIES):
             raise text.error(
@@ -427,19 +423,17 @@ def _virtual_properties(
 
 
 def _property_text(value: Value) -> str:
-    """Read a property of a table or view; a list or a call is returned as written."""
     brackets = [token for token in value.tokens[:2] if token.text in ("(", "[")]
     return value.raw if brackets and value.tokens[-1].text in (")", "]") else value.text()
 
 
-def _grains(given: Mapping[str, Value]) -> tuple[tuple[str, ...], ...]:
+def _read_grains(given: Mapping[str, Value]) -> tuple[tuple[str, ...], ...]:
     grains = [given["grain"]] if "grain" in given else []
     grains += given["grains"].items() if "grains" in given else []
     return tuple(map(_grain_columns, grains))
 
 
 def _grain_columns(value: Value) -> tuple[str, ...]:
-    """Read the columns of a grain: `a` from `a AS b`."""
     found = []
     for item in value.items():
         if len(item.tokens) == 3 and item.tokens[1].is_word("AS"):
@@ -461,7 +455,7 @@ PROPERTIES = (
 
 
 def model_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of the model properties that are supported."""
+    """Return the JSON Schema of the supported properties of models."""
     plain = sorted(READ.union(METADATA) - set(REFUSED) - {"name", "kind"})
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

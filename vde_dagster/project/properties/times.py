@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from vde_dagster.base.cron import shortest_gap
+from vde_dagster.base.cron import shortest_gap_seconds
 from vde_dagster.base.texts import suggest
 from vde_dagster.base.times import (
     is_relative,
@@ -36,21 +36,21 @@ _SOME_DAY = datetime(2024, 1, 1, tzinfo=timezone.utc)
 
 
 def read_times(given: Mapping[str, Value], settings: Settings) -> dict[str, Any]:
-    """Read a header's time properties as fields of `Model`."""
+    """Read the properties about time, such as `cron` and `start`, as fields of `Model`."""
     cron, zone = settings.schedule()
     cron = given["cron"].cron() if "cron" in given else cron
     partials = "allow_partials" in given and given["allow_partials"].boolean()
     unit = given.get("interval_unit")
     fields: dict[str, Any] = {
         "cron": cron,
-        "cron_tz": _zone(given["cron_tz"]) if "cron_tz" in given else zone,
-        "interval_unit": _unit(unit, cron, partials) if unit is not None else None,
+        "cron_tz": _read_zone(given["cron_tz"]) if "cron_tz" in given else zone,
+        "interval_unit": _read_unit(unit, cron, partials) if unit is not None else None,
         "allow_partials": partials,
         **dict.fromkeys(("start", "end", "relative_start", "relative_end")),
     }
     for name in ("start", "end"):
         if name in given:
-            fields |= _instant(given[name], name)
+            fields |= _read_instant(given[name], name)
     if "start" not in given:
         fields["start"] = settings.start_time
     if fields["start"] and fields["end"] and fields["end"] <= fields["start"]:
@@ -59,7 +59,7 @@ def read_times(given: Mapping[str, Value], settings: Settings) -> dict[str, Any]
 
 
 def read_length(value: Value) -> int:
-    """Return a length of time, such as `2 hours` or `90m`, in seconds."""
+    """Read a length of time, such as `2 hours` or `90m`; return seconds."""
     text = re.sub(r"(minute|hour|day|week)s?", lambda found: found[1][0], value.text().lower())
     try:
         return int(parse_duration(text, value.name).total_seconds())
@@ -70,7 +70,7 @@ def read_length(value: Value) -> int:
         ) from None
 
 
-def _zone(value: Value) -> str:
+def _read_zone(value: Value) -> str:
     text = value.raw.strip("'\"")
     try:
         return zone_name(text)
@@ -78,13 +78,13 @@ def _zone(value: Value) -> str:
         raise value.error(f"'{text}' is not a time zone", error.args[0]) from None
 
 
-def _unit(value: Value, cron: str, partials: bool) -> str:
+def _read_unit(value: Value, cron: str, partials: bool) -> str:
     text = value.raw.strip("'\"").lower()
     if text not in UNITS:
         raise value.error(
             f"'{text}' is not an interval unit", suggest(text, UNITS, "interval units")
         )
-    if UNITS[text] > shortest_gap(cron) and not partials:
+    if UNITS[text] > shortest_gap_seconds(cron) and not partials:
         raise value.error(
             f"the interval unit '{text}' is longer than the time between two ticks of '{cron}'",
             "use a shorter unit or a less frequent cron; or 'allow_partials true', which fills the"
@@ -93,7 +93,7 @@ def _unit(value: Value, cron: str, partials: bool) -> str:
     return text
 
 
-def _instant(value: Value, name: str) -> dict[str, Any]:
+def _read_instant(value: Value, name: str) -> dict[str, Any]:
     text = value.raw.strip("'\"")
     try:
         if is_relative(text):
@@ -105,6 +105,6 @@ def _instant(value: Value, name: str) -> dict[str, Any]:
 
 
 def not_a_date(text: str, *, relative: bool = True) -> tuple[str, str]:
-    """Return the message and the hint for a text that is not a date."""
+    """Return the error message and the hint for a text that is not a date."""
     also = ", 'yesterday' or '3 days ago'" if relative else ""
     return f"'{text}' is not a date", f"write it as '2013-01-31'{also}"

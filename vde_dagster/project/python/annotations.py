@@ -8,7 +8,7 @@ from typing import Any
 from vde_dagster.errors import UsageError
 
 
-class _Named:
+class _AnnotationOnly:
     """Base of classes that exist only for annotations."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
@@ -18,15 +18,15 @@ class _Named:
         )
 
 
-class Context(_Named):
+class Context(_AnnotationOnly):
     """Stand-in for SQLMesh's `Context`, the whole project."""
 
     def __class_getitem__(cls, _: Any) -> type:
         return cls
 
 
-class Model(_Named):
-    """Stand-in for SQLMesh's `Model`."""
+class Model(_AnnotationOnly):
+    """Stand-in for SQLMesh's class `Model`, for annotations."""
 
 
 BaseContext = GenericContext = Context
@@ -34,7 +34,9 @@ ExecutionContext = type("ExecutionContext", (Context,), {})
 SqlModel, PythonModel, SeedModel, ExternalModel = (
     type(name, (Model,), {}) for name in ("SqlModel", "PythonModel", "SeedModel", "ExternalModel")
 )
-EngineAdapter, Snapshot = (type(name, (_Named,), {}) for name in ("EngineAdapter", "Snapshot"))
+EngineAdapter, Snapshot = (
+    type(name, (_AnnotationOnly,), {}) for name in ("EngineAdapter", "Snapshot")
+)
 QueryOrDF = DF = Query = TableName = SchemaName = Any
 
 

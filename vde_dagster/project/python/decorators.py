@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vde_dagster.base.failures import describe_exception, where_raised
+from vde_dagster.base.failures import describe_exception, find_project_line
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError, placed
 from vde_dagster.project.macros.calls import call_query_function
@@ -26,7 +26,8 @@ from vde_dagster.sql.scanner import SourceText, scan
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Parsed statements of a decorator, and the SQL that its function returns.
+    """The SQL of a Python model: statements of its decorator, and the query that its function
+    returns.
 
     Args:
         query: The rendered query; None for a function that returns rows.
@@ -51,25 +52,25 @@ def read_parts(
     context: FileContext,
     dialect: str,
 ) -> Parts:
-    """Read the statements in a decorator's arguments, and the query that its function returns.
+    """Read the statements in a decorator's arguments, and the query of an SQL function.
 
     Args:
         function: Function that returns the query, or None if the function returns rows.
         given: The decorator's arguments.
         dialect: SQLGlot dialect of all texts.
     """
-    text = None if function is None else _call(function, location, context, dialect)
+    text = None if function is None else _call_query_function(function, location, context, dialect)
     with placed(location):
         expanded = {
             key: [
-                _expanded(one, location, context, dialect, key)
-                for one in _listed(key, given.get(key))
+                _expand(one, location, context, dialect, key)
+                for one in _statement_texts(key, given.get(key))
             ]
             for key in STATEMENTS
         }
         later = tuple(render_last_statement(*one) for one in expanded["on_virtual_update"])
         if text is not None:
-            expander, query = _expanded(text, location, context, dialect)
+            expander, query = _expand(text, location, context, dialect)
             pre = [one for _, one in expanded["pre_statements"]]
             post = [one for _, one in expanded["post_statements"]]
             around = with_temporary_views(expander, context.names, pre, query, post)
@@ -89,7 +90,7 @@ def read_parts(
     return Parts(None, reads, frozenset(hidden), tuple(before), after, later)
 
 
-def _call(
+def _call_query_function(
     function: Callable[..., Any], location: SourceLocation, context: FileContext, dialect: str
 ) -> str:
     expander = Expander(SourceText(location.path, ""), context.scope(dialect))
@@ -99,7 +100,7 @@ def _call(
     except ProjectError:
         raise
     except (Exception, SystemExit) as error:
-        where = where_raised(error, location.path)
+        where = find_project_line(error, location.path)
         raise ProjectError(
             f"the function {function.__name__} failed: {describe_exception(error)}",
             hint="a function with is_sql=True must return SQL; it is called while the project is "
@@ -109,8 +110,7 @@ def _call(
     return text.strip().rstrip(";")
 
 
-def _listed(key: str, given: Any) -> list[str]:
-    """Read a decorator's statements: a text, a SQLGlot expression, or a list of both."""
+def _statement_texts(key: str, given: Any) -> list[str]:
     listed = list(given) if isinstance(given, list | tuple) else [given]
     listed = [one for one in listed if one is not None]
     for one in listed:
@@ -122,7 +122,7 @@ def _listed(key: str, given: Any) -> list[str]:
     return [text.strip().rstrip(";") for text in texts if text.strip()]
 
 
-def _expanded(
+def _expand(
     text: str, location: SourceLocation, context: FileContext, dialect: str, key: str = ""
 ) -> tuple[Expander, Expanded]:
     scope = context.scope(dialect)
@@ -139,7 +139,7 @@ _NAMES = ("name", "depends_on", "kind", "dialect")
 def python_blueprints(
     definition: PythonModelDefinition, location: SourceLocation, context: FileContext
 ) -> list[dict[str, Any]]:
-    """Return the blueprint variables of each model that a decorated function defines."""
+    """Return the blueprint variables of each model that a decorator defines."""
     given = definition.options.get("blueprints")
     if given is None:
         return [{}]
@@ -164,7 +164,7 @@ def python_blueprints(
                     hint="use a text, a number, true, false, or a list or table of them",
                     location=location,
                 )
-    return [{str(key).lower(): _as_stored(own) for key, own in one.items()} for one in listed]
+    return [{str(key).lower(): _plain_value(own) for key, own in one.items()} for one in listed]
 
 
 def _is_plain(value: Any) -> bool:
@@ -175,17 +175,16 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
 
 
-def _as_stored(value: Any) -> Any:
-    """Convert a value to the types that it would have when read from the state store."""
+def _plain_value(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _as_stored(own) for key, own in value.items()}
-    return list(map(_as_stored, value)) if isinstance(value, list | tuple) else value
+        return {key: _plain_value(own) for key, own in value.items()}
+    return list(map(_plain_value, value)) if isinstance(value, list | tuple) else value
 
 
 def with_variables_expanded(
     definition: PythonModelDefinition, location: SourceLocation, context: FileContext
 ) -> PythonModelDefinition:
-    """Expand variables and macros in a decorator's arguments, except in statements.
+    """Expand variables and macros in a decorator's arguments, except in SQL statements.
 
     `context` has the variables of the settings and of one blueprint.
     """
@@ -208,7 +207,7 @@ def with_variables_expanded(
 
 
 def variable_texts(variables: Mapping[str, Any]) -> dict[str, str]:
-    """Return the SQL text of variables."""
+    """Write the values of variables as SQL texts."""
     return {
         key: sql_literal(own) if isinstance(own, bool | list | Mapping) else str(own)
         for key, own in variables.items()

@@ -18,16 +18,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from vde_dagster.base.failures import describe_exception, where_raised
+from vde_dagster.base.failures import describe_exception, find_project_line
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.project.files import decoded
+from vde_dagster.project.files import decode_text
 from vde_dagster.project.macros.registry import Collector, collecting
 from vde_dagster.project.model import PythonSource
 from vde_dagster.sql.scanner import SourceText, nesting_error
 
 
 def parse_python(path: Path, text: str) -> ast.Module:
-    """Parse a file."""
+    """Parse a Python file; a syntax error becomes a `ProjectError`."""
     try:
         return ast.parse(text, str(path))
     except (MemoryError, RecursionError):
@@ -43,7 +43,7 @@ def parse_python(path: Path, text: str) -> ast.Module:
 
 
 def with_local_imports(root: Path, path: str, text: str) -> dict[str, str]:
-    """Return a file and all project-local modules that it imports, directly or not, by path.
+    """Return the texts of a file and of all project files that it imports, by path.
 
     Imports inside functions are included.
     """
@@ -55,14 +55,14 @@ def with_local_imports(root: Path, path: str, text: str) -> dict[str, str]:
             continue
         files[current] = content
         for name in _imported_names(current, parse_python(Path(current), content)):
-            for found in _local_files(root, name):
+            for found in _files_of_import(root, name):
                 if found not in files:
-                    waiting.append((found, decoded(Path(found), (root / found).read_bytes())))
+                    waiting.append((found, decode_text(Path(found), (root / found).read_bytes())))
     return dict(sorted(files.items()))
 
 
 def run_file(root: Path, path: str, text: str) -> tuple[ModuleType, Collector, dict[str, str]]:
-    """Execute a file; return its module, its decorated functions, and the texts it imports."""
+    """Run a Python file; return its module, its decorated functions, and its imported texts."""
     files = with_local_imports(root, path, text)
     try:
         module, collector = LocalModules(files, root).run(path)
@@ -72,7 +72,7 @@ def run_file(root: Path, path: str, text: str) -> tuple[ModuleType, Collector, d
         raise ProjectError(
             f"the file cannot be imported: {describe_exception(error)}",
             hint=_import_hint(error),
-            location=where_raised(error, Path(path)),
+            location=find_project_line(error, Path(path)),
         ) from error
     return module, collector, files
 
@@ -99,8 +99,7 @@ def _imported_names(path: str, tree: ast.Module) -> Iterator[str]:
             yield from (f"{module}.{a.name}" if module else a.name for a in node.names)
 
 
-def _local_files(root: Path, name: str) -> Iterator[str]:
-    """Yield the project's files that are executed when a dotted name is imported."""
+def _files_of_import(root: Path, name: str) -> Iterator[str]:
     parts = name.split(".")
     if parts[0] == __name__.partition(".")[0]:
         return  # the project may be this package's checkout: never copy its decorators
@@ -127,7 +126,7 @@ def _is_package(name: str, files: Mapping[str, str]) -> bool:
 
 
 class LocalModules:
-    """Modules created from texts; each is executed once.
+    """Python modules that are created from texts instead of files.
 
     Args:
         files: Text by path relative to the project's root (forward slashes).
@@ -146,9 +145,9 @@ class LocalModules:
         self._builtins = {**vars(builtins), "__import__": self._import}
 
     def run(self, path: str) -> tuple[ModuleType, Collector]:
-        """Execute a file; return its module and its decorated functions."""
+        """Run a file; return its module and its decorated functions."""
         with self._lock, collecting() as collector:
-            return self._load(_dotted(path)), collector
+            return self._load(_module_name(path)), collector
 
     def _load(self, name: str) -> ModuleType:
         if name in self._modules:
@@ -220,12 +219,12 @@ class LocalModules:
         return ".".join([*kept, *([name] if name else [])])
 
 
-def _dotted(path: str) -> str:
+def _module_name(path: str) -> str:
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def run_source(python: PythonSource, root: Path | None = None) -> Callable[..., Any]:
-    """Return a Python model's function from its stored texts, without a working copy.
+    """Return the function of a Python model, from the texts stored with the model.
 
     Thread-safe.
 

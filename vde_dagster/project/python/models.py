@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.outside import read_outside
+from vde_dagster.base.outside import find_outside_inputs
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError, placed
 from vde_dagster.project.kinds import KINDS, Kind
@@ -58,13 +58,13 @@ def load_python_file(
     context: FileContext,
     hash_of: Callable[[str], str],
 ) -> LoadedFile:
-    """Execute a Python file and read the models that it decorates.
+    """Run a Python file, and read the models that it decorates.
 
     `hash_of` hashes a file by its path relative to the root.
     """
     tree = parse_python(path, text)
     _, collector, files = run_file(root, path.as_posix(), text)
-    outside = read_outside(root, files, hash_of)
+    outside = find_outside_inputs(root, files, hash_of)
     entrypoints = _entrypoints(path, collector.models)
     models: list[LoadedModel] = []
     for definition, entrypoint in zip(collector.models, entrypoints, strict=True):
@@ -76,14 +76,13 @@ def load_python_file(
             asked = _used_variables(definition.function, files, context.settings.variables)
             python = PythonSource(entrypoint, files, outside.hashes, variables, asked)
             made = with_variables_expanded(definition, location, here)
-            models += _read(made, python, location, text, tree, here)
+            models += _read_model(made, python, location, text, tree, here)
     kind_files = (used for one in models for used in one.model.kind.files)
     uses = {*files, *outside.paths, *kind_files} - {path.as_posix()}
     return LoadedFile(path, tuple(models), uses=tuple(sorted(uses)), variables=outside.variables)
 
 
 def _entrypoints(path: Path, models: Sequence[PythonModelDefinition]) -> list[str]:
-    """Return the entrypoints of a file's models."""
     names = [one.function.__name__ for one in models]
     made = []
     for place, name in enumerate(names, 1):
@@ -92,7 +91,7 @@ def _entrypoints(path: Path, models: Sequence[PythonModelDefinition]) -> list[st
     return made
 
 
-def _read(
+def _read_model(
     definition: PythonModelDefinition,
     python: PythonSource,
     location: SourceLocation,
@@ -106,9 +105,11 @@ def _read(
     declared = options.pop("depends_on")
     kind = options.pop("kind")
     is_query = bool(options.pop("is_sql", False))
-    around = {key: _statements(key, options.pop(key, None), context) for key in STATEMENTS}
+    around = {
+        key: _with_default_statements(key, options.pop(key, None), context) for key in STATEMENTS
+    }
     with placed(location):
-        read = _properties(definition.name, kind, options, location.path, context, is_query)
+        read = _read_properties(definition.name, kind, options, location.path, context, is_query)
     if read is None:
         return []
     properties, read_kind, dialect, written = read
@@ -122,7 +123,7 @@ def _read(
     parts = read_parts(called, around, location, context, dialect)
     reads |= parts.reads
     if not is_query:
-        code = _Code(tree, definition.function, python)
+        code = _ModelCode(tree, definition.function, python)
         found = _tables_read(code, location.path, context, declared=bool(declared))
         reads |= {table: place for table, place in found.items() if table not in parts.hidden}
     reads_itself = reads.pop(name, None) is not None
@@ -156,7 +157,7 @@ def _read(
     return loaded_models(model, {**audit_reads, **reads}, context.known_columns)
 
 
-def _properties(
+def _read_properties(
     name: str,
     kind: Any,
     options: Mapping[str, Any],
@@ -207,8 +208,7 @@ def _properties(
     return read.fields, chosen, read.dialect, written
 
 
-def _statements(key: str, own: Any, context: FileContext) -> Any:
-    """Put the settings' statements for all models before a model's own statements."""
+def _with_default_statements(key: str, own: Any, context: FileContext) -> Any:
     defaults = [source.text for source in default_statements(context.settings, key)]
     if not defaults:
         return own
@@ -279,23 +279,21 @@ _QUERY_METHODS = ("sql", "fetchdf", "fetch_pyspark_df")
 
 
 @dataclass(frozen=True, slots=True)
-class _Code:
-    """A model's code, with the variables and the dialect of its source."""
-
+class _ModelCode:
     tree: ast.Module
     function: Callable[..., Any]
     python: PythonSource
 
 
 def _tables_read(
-    code: _Code, path: Path, context: FileContext, *, declared: bool
+    code: _ModelCode, path: Path, context: FileContext, *, declared: bool
 ) -> dict[ModelName, SourceLocation]:
     """Find the tables that a model's function and its helpers name.
 
     `declared` allows names that cannot be found in the code.
     """
     reads: dict[ModelName, SourceLocation] = {}
-    for function, call, method in _calls(code):
+    for function, call, method in _context_calls(code):
         location = SourceLocation(path, call.lineno, call.col_offset + 1)
         words = [word.value for word in call.keywords if word.arg in ("model_name", "query")]
         first = next(iter([*call.args, *words]), None)
@@ -319,13 +317,12 @@ def _tables_read(
     return reads
 
 
-def _calls(code: _Code) -> Iterator[tuple[ast.FunctionDef, ast.Call, str]]:
-    """Yield the calls of the context's methods in a function and its helpers."""
+def _context_calls(code: _ModelCode) -> Iterator[tuple[ast.FunctionDef, ast.Call, str]]:
     functions = {node.name: node for node in code.tree.body if isinstance(node, ast.FunctionDef)}
     for node in ast.walk(code.tree):
         if isinstance(node, ast.FunctionDef):
             functions.setdefault(node.name, node)
-    own = _own_node(code)
+    own = _function_node(code)
     if own is not None:
         functions[own.name] = own
     waiting, seen = [code.function.__name__], set()
@@ -353,7 +350,7 @@ def _calls(code: _Code) -> Iterator[tuple[ast.FunctionDef, ast.Call, str]]:
                 yield function, node, method
 
 
-def _own_node(code: _Code) -> ast.FunctionDef | None:
+def _function_node(code: _ModelCode) -> ast.FunctionDef | None:
     """Return the syntax tree of a model's function.
 
     The file may have a later function with the same name.
@@ -368,9 +365,7 @@ def _own_node(code: _Code) -> ast.FunctionDef | None:
     return None
 
 
-class _Variables:
-    """Replacement of a model's context for computing an argument while the project is read."""
-
+class _VariableLookup:
     def __init__(self, python: PythonSource) -> None:
         self._python = python
 
@@ -381,14 +376,16 @@ class _Variables:
         return self._python.variables.get(name.lower(), default)
 
 
-def _argument_value(node: ast.expr | None, function: ast.FunctionDef, code: _Code) -> str | None:
+def _argument_value(
+    node: ast.expr | None, function: ast.FunctionDef, code: _ModelCode
+) -> str | None:
     """Return an argument's text: a literal, a constant, or a value computed from variables."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     if node is None or _uses_own_names(node, function):
         return None
     parameters = function.args.posonlyargs + function.args.args
-    stand_in = _Variables(code.python)
+    stand_in = _VariableLookup(code.python)
     names = {one.arg: stand_in for one in parameters[:1]} | {"context": stand_in}
     try:
         value = eval(  # the project's code, whose module was executed before
@@ -402,7 +399,6 @@ def _argument_value(node: ast.expr | None, function: ast.FunctionDef, code: _Cod
 
 
 def _uses_own_names(node: ast.expr, function: ast.FunctionDef) -> bool:
-    """Return whether an argument uses parameters or local variables of a function."""
     used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
     given = {
         one.id

@@ -20,7 +20,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(eq=False)
 class Module:
-    """One parsed file.
+    """A parsed Python file of a project.
 
     Args:
         package: Dotted name of its package; for a package, its own name.
@@ -48,12 +48,12 @@ class Module:
         )
 
     def sole(self, name: str) -> ast.stmt | None:
-        """Return the only statement that binds a name, or None."""
+        """Return the statement that binds a name, if it is the only one, else None."""
         found = self.bindings.get(name, ())
         return self.statements[found[0]] if len(found) == 1 else None
 
     def base(self, node: ast.ImportFrom) -> str:
-        """Return the absolute dotted name of the module in a `from` import."""
+        """Return the absolute dotted name of the module in `from … import`."""
         if not node.level:
             return node.module or ""
         package = self.package.split(".") if self.package else []
@@ -62,7 +62,7 @@ class Module:
 
 
 class Modules:
-    """Finds and parses modules of a project; `files` has their texts by relative path."""
+    """Finds and parses the Python modules of a project, given their texts."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
         self.files = files
@@ -81,7 +81,7 @@ class Modules:
         package = ".".join(parts[:-1])
         if parts[-1] == "__init__":
             parts.pop()
-        statements = list(_split(ast.parse(self.files[path], filename=path).body))
+        statements = list(_split_imports(ast.parse(self.files[path], filename=path).body))
         module = Module(".".join(parts), path, package, statements)
         for index, statement in enumerate(statements):
             for name in bound_names(statement):
@@ -90,7 +90,7 @@ class Modules:
         return module
 
     def find(self, dotted: str, where: Module) -> Module | None:
-        """Return the module that an import in `where` finds for a dotted name."""
+        """Return the project's module for a dotted name in an import of `where`, or None."""
         if not dotted:
             return None
         key = (dotted, where.path)
@@ -107,7 +107,7 @@ class Modules:
         return self._found[key]
 
     def packages(self, dotted: str, where: Module) -> Iterator[Module]:
-        """Yield the packages and the module that are executed when a dotted name is imported."""
+        """Yield the packages and the module that run when a dotted name is imported."""
         parts = dotted.split(".")
         for count in range(1, len(parts) + 1):
             found = self.find(".".join(parts[:count]), where)
@@ -115,7 +115,7 @@ class Modules:
                 yield found
 
     def executed(self, node: Import, where: Module) -> list[Module]:
-        """Return the project's modules that an import executes, in order."""
+        """Return the project's modules that an import runs, in order."""
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         else:
@@ -136,7 +136,7 @@ def imports_within(node: ast.AST, *, functions: bool) -> Iterator[Import]:
 
 
 def bound_names(statement: ast.stmt) -> set[str]:
-    """Return the names that a top-level statement binds, at any depth."""
+    """Return the names that a top-level statement assigns, defines or imports."""
     names: set[str] = set()
     is_definition = isinstance(statement, Function | ast.ClassDef)
     for node in [statement] if is_definition else ast.walk(statement):
@@ -156,7 +156,7 @@ def bound_names(statement: ast.stmt) -> set[str]:
     return names
 
 
-def _split(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+def _split_imports(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     for statement in body:
         if isinstance(statement, ast.Import):
             yield from (ast.Import(names=[alias]) for alias in statement.names)
@@ -201,7 +201,7 @@ _WORD = re.compile(r"[^\W\d]\w*")
 
 @dataclass(slots=True)
 class Mentions:
-    """Names and strings that statements mention.
+    """The names and strings that statements contain.
 
     Args:
         chains: Dotted names as written (`lib.rates.FACTOR`); a plain name is a chain of length one.
@@ -223,7 +223,7 @@ class Mentions:
 
 
 def mentions(statements: Iterable[ast.stmt]) -> Mentions:
-    """Collect the names and strings in statements, without docstrings."""
+    """Collect the names and strings in statements; docstrings are left out."""
     visitor = _Visitor()
     for statement in statements:
         visitor.visit(statement)
@@ -247,7 +247,7 @@ class _Visitor(ast.NodeVisitor):
             self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> None:
-        self._chain((node.id,))
+        self._add_name((node.id,))
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         parts: list[str] = []
@@ -255,9 +255,9 @@ class _Visitor(ast.NodeVisitor):
         while isinstance(base, ast.Attribute):
             parts.append(base.attr)
             base = base.value
-        self._attributes(parts)
+        self._add_attributes(parts)
         if isinstance(base, ast.Name):
-            self._chain((base.id, *reversed(parts)))
+            self._add_name((base.id, *reversed(parts)))
         else:
             self.visit(base)
 
@@ -276,7 +276,7 @@ class _Visitor(ast.NodeVisitor):
 
     def visit_Compare(self, node: ast.Compare) -> None:
         sides = [node.left, *node.comparators]
-        if any(_is_text(side) and _value(side) == "__main__" for side in sides):
+        if any(_is_text(side) and _constant_value(side) == "__main__" for side in sides):
             sides = [side for side in sides if not is_own_name(side)]
         for side in sides:
             self.visit(side)
@@ -286,20 +286,20 @@ class _Visitor(ast.NodeVisitor):
             words = _WORD.findall(node.value)
             self.found.words.update(words)
             self.found.texts.add(node.value)
-            self._attributes([word for word in words if word.startswith("__")])
+            self._add_attributes([word for word in words if word.startswith("__")])
 
     def visit_Global(self, node: ast.Global) -> None:
         self.found.chains |= {(name,) for name in node.names}
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
-            self._module(alias.name)
+            self._add_module(alias.name)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        self._module(node.module or "")
-        self._attributes([alias.name for alias in node.names])
+        self._add_module(node.module or "")
+        self._add_attributes([alias.name for alias in node.names])
 
-    def _chain(self, chain: tuple[str, ...]) -> None:
+    def _add_name(self, chain: tuple[str, ...]) -> None:
         found, name = self.found, chain[0]
         found.chains.add(chain)
         found.anywhere |= name in _ANYWHERE
@@ -307,26 +307,26 @@ class _Visitor(ast.NodeVisitor):
         found.by_text |= name in _TEXT or chain == ("__name__",)
         found.documents |= name in _DOCUMENTS
 
-    def _attributes(self, names: Iterable[str]) -> None:
+    def _add_attributes(self, names: Iterable[str]) -> None:
         found = self.found
         for name in names:
             found.anywhere |= name in _ANYWHERE_ATTRIBUTES
             found.by_text |= name in _TEXT_ATTRIBUTES
             found.documents |= name in _DOCUMENTS
 
-    def _module(self, dotted: str) -> None:
+    def _add_module(self, dotted: str) -> None:
         found, name = self.found, dotted.partition(".")[0]
         found.anywhere |= name in _ANYWHERE_MODULES
         found.by_text |= name in _TEXT_MODULES
         found.documents |= name in _DOCUMENTS
 
 
-def _value(node: ast.expr) -> object:
+def _constant_value(node: ast.expr) -> object:
     return node.value if isinstance(node, ast.Constant) else None
 
 
 def _is_text(node: ast.expr) -> bool:
-    return isinstance(_value(node), str)
+    return isinstance(_constant_value(node), str)
 
 
 def is_own_name(node: ast.expr) -> bool:

@@ -25,7 +25,7 @@ from vde_dagster.project.python.module_texts import (
 
 
 class Effect(IntEnum):
-    """Side effects of a statement beyond binding names."""
+    """What a statement does when its module is imported, apart from binding names."""
 
     NONE = 0
     FOREIGN = 1  # imports a package that may change other packages
@@ -37,22 +37,20 @@ _OWN_DUNDERS = frozenset({"__all__", "__author__", "__version__"})
 
 
 class Inertness:
-    """Classifies the statements of a project's modules by their side effects."""
+    """Determines which top-level statements of modules have side effects."""
 
     def __init__(self, modules: Modules) -> None:
         self._modules = modules
-        self.effect = cache(self._effect)
-        self.import_effect = cache(self._import_effect)
+        self.effect = cache(self._find_effect)
+        self.import_effect = cache(self._find_import_effect)
 
-    def _effect(self, module: Module, index: int) -> Effect:
-        """Return the side effect of a statement when its module is imported."""
+    def _find_effect(self, module: Module, index: int) -> Effect:
         statement = module.statements[index]
         if isinstance(statement, Import):
             return self.import_effect(module, index)
         return Effect.NONE if self._is_inert(module, statement) else Effect.ANY
 
-    def _import_effect(self, module: Module, index: int) -> Effect:
-        """Return the side effect of all modules that an import executes, directly or not."""
+    def _find_import_effect(self, module: Module, index: int) -> Effect:
         worst = Effect.NONE
         waiting, seen = [(module, index)], {(module.path, index)}
         while waiting:
@@ -118,7 +116,7 @@ class Inertness:
         if isinstance(node, ast.Attribute) and node.attr in ("setter", "deleter", "getter"):
             return isinstance(node.value, ast.Name) and node.value.id in properties
         function = node.func if isinstance(node, ast.Call) else node
-        values = _arguments(node) if isinstance(node, ast.Call) else []
+        values = _all_arguments(node) if isinstance(node, ast.Call) else []
         known = self._external_name(module, function) in DECORATORS
         return known and all(self._is_value(module, value) for value in values)
 
@@ -186,7 +184,7 @@ class Inertness:
             return all(keys) and all(values)
         if isinstance(node, ast.Call):
             called = self._external_name(module, node.func) or ""
-            arguments = _arguments(node)
+            arguments = _all_arguments(node)
             if called == "logging.getLogger":
                 arguments = [one for one in arguments if not is_own_name(one)]
             pure = called in CALLS or called.startswith(PURE_MODULES)
@@ -266,8 +264,7 @@ def _is_special(name: str) -> bool:
     return name.startswith("__") and name.endswith("__") and name not in _OWN_DUNDERS
 
 
-def _arguments(call: ast.Call) -> list[ast.expr]:
-    """Return a call's arguments, with unpacked mappings as starred arguments."""
+def _all_arguments(call: ast.Call) -> list[ast.expr]:
     named = [k.value if k.arg else ast.Starred(value=k.value) for k in call.keywords]
     return [*call.args, *named]
 
@@ -312,7 +309,7 @@ PURE_MODULES = ("pyspark.sql.types.",)
 
 
 def is_harmless(statement: Import) -> bool:
-    """Return whether an import from outside the project has no effect on other code."""
+    """Return whether an import of a package outside the project affects no other code."""
     if isinstance(statement, ast.ImportFrom):
         if statement.level:
             return False

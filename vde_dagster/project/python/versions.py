@@ -15,8 +15,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from copy import deepcopy
 
-from vde_dagster.base.hashing import digest_all, digest_values
-from vde_dagster.base.outside import mentioned
+from vde_dagster.base.hashing import digest_tagged, digest_values
+from vde_dagster.base.outside import find_mentioned_inputs
 from vde_dagster.project.python.module_texts import (
     BUILTINS,
     Function,
@@ -33,7 +33,7 @@ from vde_dagster.project.python.side_effects import Effect, Inertness
 def python_version(
     module: str, function: str, files: Mapping[str, str], outside: Mapping[str, str]
 ) -> str:
-    """Return the version of a function's code, with all code that it can reach, as hex.
+    """Hash a function's code and all project code that it can reach, as hexadecimal digits.
 
     Args:
         module: Path of the file that defines the function at its top level.
@@ -45,7 +45,7 @@ def python_version(
         SyntaxError: A reached file is not valid Python.
         LookupError: The module does not define the function.
     """
-    reach = _Reach(files)
+    reach = _ReachableCode(files)
     start = reach.modules.load(module)
     if function not in start.bindings:
         raise LookupError(f"{module} does not define {function}")
@@ -54,24 +54,23 @@ def python_version(
     taken.sort(key=lambda module: module.path.split("/"))
     parts: list[bytes | str | None] = []
     for one in taken:
-        parts += [one.name, one.path, _hash(reach, one)]
+        parts += [one.name, one.path, _hash_module(reach, one)]
     if reach.by_text:
         # A module's name at run time depends on all texts, see `project.python.files`.
         parts += [part for path, text in sorted(files.items()) for part in (f"/{path}", text)]
     parts += ["imports", *sorted(reach.foreign), "outside"]
-    for name in mentioned(outside, reach.texts):
+    for name in find_mentioned_inputs(outside, reach.texts):
         parts += [name, outside[name]]
-    return digest_all("python", parts).hex()
+    return digest_tagged("python", parts).hex()
 
 
-def _hash(reach: _Reach, module: Module) -> bytes:
-    """Hash the included statements of a module."""
+def _hash_module(reach: _ReachableCode, module: Module) -> bytes:
     if reach.by_text:
         return digest_values("text", module.name)
     documents = {i for i, s in enumerate(module.statements) if is_docstring(s)}
     kept = reach.kept[module]
     kept = kept | documents if reach.documents else kept - documents
-    dumps = {index: _dump(reach, module, index) for index in sorted(kept)}
+    dumps = {index: _dump_statement(reach, module, index) for index in sorted(kept)}
     futures = ",".join(sorted(module.futures))
     if reach.is_in_order(module):
         return digest_values("in order", futures, *dict.fromkeys(dumps.values()))
@@ -80,19 +79,19 @@ def _hash(reach: _Reach, module: Module) -> bytes:
     return digest_values("any order", futures, *dict.fromkeys(run), "|", *sorted(bound))
 
 
-def _dump(reach: _Reach, module: Module, index: int) -> str:
+def _dump_statement(reach: _ReachableCode, module: Module, index: int) -> str:
     statement = module.statements[index]
     if isinstance(statement, Import) and index not in reach.named[module]:
         # Its names are not used: it only runs the modules.
         names = [m.name for m in reach.modules.executed(statement, module)]
         base = module.base(statement) if isinstance(statement, ast.ImportFrom) else ""
         return "import " + (",".join(names) or base or statement.names[0].name)
-    return ast.dump(statement if reach.documents else _Bare().visit(deepcopy(statement)))
+    return ast.dump(
+        statement if reach.documents else _DocstringRemover().visit(deepcopy(statement))
+    )
 
 
-class _Bare(ast.NodeTransformer):
-    """Removes docstrings."""
-
+class _DocstringRemover(ast.NodeTransformer):
     def generic_visit(self, node: ast.AST) -> ast.AST:
         super().generic_visit(node)
         if isinstance(node, Function | ast.ClassDef):
@@ -102,9 +101,7 @@ class _Bare(ast.NodeTransformer):
         return node
 
 
-class _Reach:
-    """Finds the code that a function can reach through names and imports."""
-
+class _ReachableCode:
     def __init__(self, files: Mapping[str, str]) -> None:
         self.modules = Modules(files)
         self.executed: dict[Module, None] = {}
@@ -127,19 +124,17 @@ class _Reach:
         self._used: set[tuple[Module, int, tuple[str, ...]]] = set()
 
     def start(self, module: Module, function: str) -> None:
-        """Include a function and everything that can affect it."""
         self._execute(module)
-        self._mention(module, function)
+        self._add_definition(module, function)
         while self._waiting:
             while self._waiting:
-                self._read(*self._waiting.pop())
+                self._add_mentions(*self._waiting.pop())
             for found in list(self.executed):
                 escaped = any(found.name.startswith(f"{name}.") for name in self._escaped)
                 if self._anywhere or escaped:
-                    self._take_whole(found)
+                    self._add_module(found)
 
     def is_in_order(self, module: Module) -> bool:
-        """Return whether the order of a module's statements can matter."""
         # Only statements that bind each name once, and no built-in's name, have no order.
         kept = self.kept[module]
         runs = range(len(module.statements))
@@ -151,7 +146,6 @@ class _Reach:
         )
 
     def _execute(self, module: Module) -> None:
-        """Include the statements that run when a module is imported."""
         if module in self.executed:
             return
         self.executed[module] = None
@@ -168,32 +162,32 @@ class _Reach:
         for target in self.modules.executed(node, module):
             self._execute(target)
 
-    def _take_whole(self, module: Module) -> None:
+    def _add_module(self, module: Module) -> None:
         if module in self.whole:
             return
         self.whole.add(module)
         self._execute(module)
         for index in range(len(module.statements)):
             self._keep(module, index)
-            self._use(module, index, ())
+            self._add_import(module, index, ())
 
     def _keep(self, module: Module, index: int) -> None:
         if index not in self.kept[module]:
             self.kept[module].add(index)
             self._waiting.append((module, index))
 
-    def _mention(self, module: Module, name: str, rest: tuple[str, ...] = ()) -> None:
+    def _add_definition(self, module: Module, name: str, rest: tuple[str, ...] = ()) -> None:
         """Include the definition of a name in a module.
 
         `rest` are the attributes that follow the name in the code.
         """
         for index in module.bindings.get(name, ()):
             self._keep(module, index)
-            self._use(module, index, rest)
+            self._add_import(module, index, rest)
         if module.is_package and self.modules.find(f"{module.name}.{name}", module) is not None:
             self._module_object(module, f"{module.name}.{name}", rest)
 
-    def _use(self, module: Module, index: int, rest: tuple[str, ...]) -> None:
+    def _add_import(self, module: Module, index: int, rest: tuple[str, ...]) -> None:
         """Include the definitions that a top-level import binds."""
         statement = module.statements[index]
         if (module, index, rest) in self._used:
@@ -219,11 +213,11 @@ class _Reach:
             if child is not None:
                 self._module_object(module, dotted, rest)
             if target is not None and alias.name in target.bindings:
-                self._mention(target, alias.name, rest)
+                self._add_definition(target, alias.name, rest)
             elif target is not None and child is None:
-                self._take_whole(target)
+                self._add_module(target)
             elif child is None:
-                self._outside(base)
+                self._add_external_package(base)
 
     def _module_object(self, where: Module, dotted: str, rest: tuple[str, ...]) -> None:
         """Include all code of a module, or of its submodule, that is used as a value."""
@@ -233,25 +227,24 @@ class _Reach:
             self._execute(child)
             self._module_object(where, f"{dotted}.{rest[0]}", rest[1:])
             if found is not None and rest[0] in found.bindings:
-                self._mention(found, rest[0], rest[1:])
+                self._add_definition(found, rest[0], rest[1:])
         elif found is not None:
             self._execute(found)
-            self._take_whole(found)
+            self._add_module(found)
             if not rest:
                 self._escaped.add(found.name)
         elif rest:
-            self._outside(dotted)
+            self._add_external_package(dotted)
         else:
             # A folder without __init__.py, or an external package.
             self._escaped.add(dotted)
-            self._outside(dotted)
+            self._add_external_package(dotted)
 
-    def _outside(self, dotted: str) -> None:
+    def _add_external_package(self, dotted: str) -> None:
         if dotted and dotted != "__future__":
             self.foreign.add(dotted.partition(".")[0])
 
-    def _read(self, module: Module, index: int) -> None:
-        """Include the definitions that a statement mentions."""
+    def _add_mentions(self, module: Module, index: int) -> None:
         statement = module.statements[index]
         found = mentions([statement])
         self.texts |= found.texts
@@ -259,25 +252,24 @@ class _Reach:
         self.documents |= found.documents
         self._anywhere |= found.anywhere or self._changes_outside(module, statement)
         if found.here:
-            self._take_whole(module)
+            self._add_module(module)
         if isinstance(statement, Import):
             if statement.names[0].name == "*":
-                self._take_whole(module)
+                self._add_module(module)
                 for target in self.modules.executed(statement, module):
-                    self._take_whole(target)
+                    self._add_module(target)
             if self._inertness.import_effect(module, index) is Effect.FOREIGN:
                 self.documents = True  # Some packages read docstrings.
             return
         for chain in found.chains:
-            self._mention(module, chain[0], chain[1:])
+            self._add_definition(module, chain[0], chain[1:])
         for word in found.words & module.bindings.keys():
-            self._mention(module, word)
+            self._add_definition(module, word)
         for node in imports_within(statement, functions=True):
             for rest in _attributes(statement, node, found.chains):
                 self._follow(module, node, rest)
 
     def _changes_outside(self, module: Module, statement: ast.stmt) -> bool:
-        """Return whether a statement sets an attribute of an imported module or object."""
         for node in ast.walk(statement):
             if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
                 continue

@@ -32,7 +32,7 @@ _WATCHED = _UNREPEATABLE | {"open", "os.listdir", "os.scandir"}
 
 @dataclass(slots=True)
 class Seen:
-    """Files and environment variables that were read.
+    """The files and environment variables that project code has read.
 
     Args:
         paths: Files and folders, absolute.
@@ -63,8 +63,8 @@ _installed = False
 
 @contextmanager
 def watching(seen: Seen | None = None) -> Iterator[Seen]:
-    """Record the reads of project code in this thread while the block runs."""
-    _install()
+    """Record the files and variables that project code reads while the block runs."""
+    _install_hooks()
     seen = Seen() if seen is None else seen
     token = _current.set(seen)
     try:
@@ -73,7 +73,7 @@ def watching(seen: Seen | None = None) -> Iterator[Seen]:
         _current.reset(token)
 
 
-def _install() -> None:
+def _install_hooks() -> None:
     global _installed
     if not _installed:
         _installed = True
@@ -87,7 +87,7 @@ def _on_event(event: str, arguments: tuple[Any, ...]) -> None:
     if event not in _WATCHED:
         return
     seen = _current.get()
-    if seen is None or not _is_project_s(sys._getframe(1)):
+    if seen is None or not _is_project_code(sys._getframe(1)):
         return
     if event in _UNREPEATABLE:
         seen.unrepeatable = True
@@ -106,7 +106,7 @@ def _only_writes(mode: Any, flags: Any) -> bool:
     return isinstance(flags, int) and flags & os.O_ACCMODE == os.O_WRONLY
 
 
-def _is_project_s(frame: FrameType | None) -> bool:
+def _is_project_code(frame: FrameType | None) -> bool:
     """Return whether the project's code caused an event, not the import of a package."""
     while frame is not None:
         name = frame.f_code.co_filename
@@ -122,33 +122,33 @@ class _Environment(type(os.environ)):  # type: ignore[misc]
     """`os.environ` or `os.environb` that records reads by the project's code."""
 
     def __getitem__(self, key: Any) -> Any:
-        _note_variable(key)
+        _record_variable(key)
         return super().__getitem__(key)
 
     def __contains__(self, key: object) -> bool:
-        _note_variable(key)
+        _record_variable(key)
         return bool(super().__contains__(key))
 
     def __iter__(self) -> Iterator[Any]:
-        _note_variable("*")
+        _record_variable("*")
         return iter(super().__iter__())
 
     def __len__(self) -> int:
-        _note_variable("*")
+        _record_variable("*")
         return len(self._data)
 
 
-def _note_variable(name: object) -> None:
+def _record_variable(name: object) -> None:
     seen = _current.get()
     # Keys of `os.environb` are bytes, and `subprocess` also passes bytes to `os.environ`.
     if seen is None or not isinstance(name, str | bytes):
         return
-    if _is_project_s(sys._getframe(1)):
+    if _is_project_code(sys._getframe(1)):
         seen.variables.add(os.fsdecode(name))
 
 
 def with_recorded_reads(file: LoadedFile, seen: Seen, root: Path) -> LoadedFile:
-    """Add to a loaded file the files and variables that the project's code has read."""
+    """Return a loaded file with the recorded files and variables added to its inputs."""
     if not (file.uses or file.variables or seen.paths or seen.variables or seen.unrepeatable):
         return file
     uses = {*file.uses, *seen.relative_paths(root)} - {file.path.as_posix()}
@@ -161,11 +161,11 @@ def with_recorded_reads(file: LoadedFile, seen: Seen, root: Path) -> LoadedFile:
 
 
 class TooSlow(BaseException):  # So that `except Exception` in a project does not catch it.
-    """The time limit was exceeded."""
+    """Raised when a block exceeds its time limit."""
 
     @staticmethod
     def after(seconds: float) -> AbstractContextManager[None]:
-        """Interrupt the block after some seconds of wall-clock time.
+        """Return a context manager that raises `TooSlow` in its block after some seconds.
 
         In the main thread a system timer interrupts, even during waits, unless other code uses that
         timer. In other threads a second thread raises the exception, which interrupts Python code
@@ -179,11 +179,11 @@ class TooSlow(BaseException):  # So that `except Exception` in a project does no
             or not hasattr(signal, "setitimer")
             or signal.getitimer(signal.ITIMER_REAL) != (0.0, 0.0)
         ):
-            return _Watched(seconds)
-        return _Timer(seconds)
+            return _ThreadTimer(seconds)
+        return _SignalTimer(seconds)
 
 
-class _Timer:
+class _SignalTimer:
     """Raises `TooSlow` in the main thread when the block's time has passed."""
 
     def __init__(self, seconds: float) -> None:
@@ -207,15 +207,17 @@ class _Timer:
         # An exception in these methods, or at the `with` before its block, would leave the timer
         # running for whatever comes later.
         at_start = frame is not None and (frame, frame.f_lasti) == self._start
-        if not at_start and not _runs(_OF_TIMERS, frame):
+        if not at_start and not _is_on_stack(_SIGNAL_TIMER_CODE, frame):
             raise TooSlow
 
 
-_OF_TIMERS = {method.__code__ for method in (_Timer.__enter__, _Timer.__exit__, _Timer._interrupt)}
+_SIGNAL_TIMER_CODE = {
+    method.__code__
+    for method in (_SignalTimer.__enter__, _SignalTimer.__exit__, _SignalTimer._interrupt)
+}
 
 
-def _runs(codes: Container[CodeType], frame: FrameType | None) -> bool:
-    """Return whether a function with one of these code objects is on the stack."""
+def _is_on_stack(codes: Container[CodeType], frame: FrameType | None) -> bool:
     while frame is not None:
         if frame.f_code in codes:
             return True
@@ -223,7 +225,7 @@ def _runs(codes: Container[CodeType], frame: FrameType | None) -> bool:
     return False
 
 
-class _Watched:
+class _ThreadTimer:
     """Interrupts the current thread with `TooSlow` when a time limit has passed."""
 
     def __init__(self, seconds: float) -> None:
@@ -256,8 +258,7 @@ class _Watched:
             left = 1.0 if self._raise() else 0.001
 
     def _raise(self) -> bool:
-        """Raise TooSlow in the watched thread, unless it is entering or leaving the block."""
-        if _runs(_OF_WATCHED, sys._current_frames().get(self._thread)):
+        if _is_on_stack(_OF_WATCHED, sys._current_frames().get(self._thread)):
             return False
         import ctypes  # Only a file that exceeds its time needs it.
 
@@ -267,4 +268,4 @@ class _Watched:
         return True
 
 
-_OF_WATCHED = {method.__code__ for method in (_Watched.__enter__, _Watched.__exit__)}
+_OF_WATCHED = {method.__code__ for method in (_ThreadTimer.__enter__, _ThreadTimer.__exit__)}

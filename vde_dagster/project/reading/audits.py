@@ -37,7 +37,7 @@ _NON_BLOCKING = "_non_blocking"
 
 @dataclass(frozen=True, slots=True)
 class AuditDefinition:
-    """Custom audit.
+    """An audit defined by `AUDIT (…); SELECT …` in a file of the project.
 
     Args:
         name: In lower case.
@@ -71,7 +71,7 @@ class AuditCall:
 
 @dataclass(frozen=True, slots=True)
 class AuditContext:
-    """The custom audits, macros, variables and table names that audit calls can use."""
+    """The project's audits, macros, variables and tables, for resolving calls of audits."""
 
     definitions: Mapping[str, AuditDefinition]
     scope: MacroScope
@@ -79,7 +79,7 @@ class AuditContext:
 
 
 def read_audit(block: Block, source: SourceText, default_dialect: str) -> AuditDefinition:
-    """Read an `AUDIT (…); SELECT …` block of a file."""
+    """Read an audit's definition, `AUDIT (…); SELECT …`."""
     header = block.header
     given = header.properties
     standalone = given["standalone"].boolean() if "standalone" in given else False
@@ -114,7 +114,7 @@ def read_audit(block: Block, source: SourceText, default_dialect: str) -> AuditD
 
 
 def read_call(value: Value) -> AuditCall:
-    """Read one call of `audits (…)`."""
+    """Read one call in `audits (…)`, such as `unique_values(columns := (id))`."""
     name, arguments = value.call()
     texts: dict[str, str] = {}
     for argument in arguments:
@@ -132,11 +132,11 @@ def read_call(value: Value) -> AuditCall:
 def read_audits(
     calls: Iterable[AuditCall], context: AuditContext
 ) -> tuple[tuple[Audit, ...], dict[ModelName, SourceLocation]]:
-    """Return the audits that a model calls, and the tables that their queries read."""
+    """Resolve a model's calls of audits; also return the tables that the audits read."""
     audits: list[Audit] = []
     reads: dict[ModelName, SourceLocation] = {}
     for call in calls:
-        audit, read = _resolved(call, context)
+        audit, read = _resolve_call(call, context)
         if audit is None or audit in audits:
             continue
         audits.append(audit)
@@ -145,7 +145,7 @@ def read_audits(
     return tuple(audits), reads
 
 
-def _resolved(
+def _resolve_call(
     call: AuditCall, context: AuditContext
 ) -> tuple[Audit | None, dict[ModelName, SourceLocation]]:
     """Return the audit of a call, and the other tables that it reads besides the model.
@@ -163,12 +163,12 @@ def _resolved(
     if definition is not None:
         sql, reads = _render_custom(definition, call, arguments, context)
         default, dialect = definition.blocking, definition.dialect
-    elif (builtin := _without_definition(base, call)) is not None:
+    elif (builtin := _find_builtin(base, call)) is not None:
         sql, reads = _render_builtin(builtin, base, call, arguments, translated, context)
         default, dialect = True, dialect if translated else "spark"
     else:
         known = [*context.definitions, *PLUGINS.names()]
-        raise _error(
+        raise _call_error(
             call,
             f"unknown audit '{call.name}'",
             suggest(base, known, "audits"),
@@ -194,16 +194,16 @@ def _blocking_argument(call: AuditCall, arguments: dict[str, str]) -> bool | Non
     if text is None:
         return None
     if text.lower() not in ("true", "false"):
-        raise _error(call, f"'blocking' must be true or false, not '{text}'")
+        raise _call_error(call, f"'blocking' must be true or false, not '{text}'")
     return text.lower() == "true"
 
 
-def _without_definition(name: str, call: AuditCall) -> BuiltinAudit | None:
+def _find_builtin(name: str, call: AuditCall) -> BuiltinAudit | None:
     """Return a built-in audit or an audit of a plug-in, or None."""
     try:
         return BUILTIN_AUDITS.get(name) or PLUGINS.find(name)
     except UsageError as error:
-        raise _error(call, error.message, error.hint) from error
+        raise _call_error(call, error.message, error.hint) from error
 
 
 def _render_builtin(
@@ -221,17 +221,17 @@ def _render_builtin(
     known = (*builtin.required, *builtin.optional, "condition")
     for argument in arguments:
         if argument not in known:
-            raise _error(
+            raise _call_error(
                 call, f"audit {name} has no argument '{argument}'", suggest(argument, known)
             )
     for argument in builtin.required:
         if argument not in arguments:
-            raise _error(
+            raise _call_error(
                 call, f"audit {name} requires '{argument}'", f"write {name}({argument} := …)"
             )
     limits = [argument for argument in builtin.optional if argument in ("min_v", "max_v")]
     if limits and not any(argument in arguments for argument in limits):
-        raise _error(
+        raise _call_error(
             call,
             f"audit {name} has no limits and checks nothing",
             f"write {name}({limits[0]} := …), or {limits[1]}, or both",
@@ -243,18 +243,17 @@ def _render_builtin(
             expanded = expander.expand_text(text)
         items[key] = (expanded,) if key == "condition" else tuple(list_items(expander, expanded))
         if not items[key]:
-            raise _error(call, f"argument '{key}' of {name} is empty")
-        if context.scope.dialect != "spark" and key in arguments and key not in _NO_EXPRESSIONS:
+            raise _call_error(call, f"argument '{key}' of {name} is empty")
+        if context.scope.dialect != "spark" and key in arguments and key not in _UNTRANSLATED:
             items[key] = tuple(_in_spark(text, call, context) for text in items[key])
             translated += items[key]
     return _render_text(builtin.build(items), call, context)
 
 
-_NO_EXPRESSIONS = ("partition_clause",)
+_UNTRANSLATED = ("partition_clause",)
 
 
 def _in_spark(text: str, call: AuditCall, context: AuditContext) -> str:
-    """Translate an argument from the model's dialect to Spark SQL."""
     head = "SELECT "
     expander = Expander(SourceText(call.location.path, head + text), context.scope)
     expanded = expander.expand()
@@ -290,14 +289,14 @@ def _render_custom(
     except ProjectError as error:
         if error.unknown is not None and error.unknown.what == "variable":
             missing = error.unknown.name
-            raise _error(
+            raise _call_error(
                 call,
                 f"audit {call.name} requires '{missing}' ({error.location})",
                 f"write {call.name}({missing} := …), or add a default",
             ) from error
         raise
     if f"@{TABLE_PARTS['table_name']}" in sql:
-        raise _error(
+        raise _call_error(
             call,
             f"audit {call.name}: @RESOLVE_TEMPLATE is only for statements",
             "use @this_model",
@@ -308,7 +307,7 @@ def _render_custom(
 def expanded_query(
     definition: AuditDefinition, arguments: Mapping[str, str], context: AuditContext
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
-    """Expand a custom audit's query with its arguments; also return the tables in the query."""
+    """Expand the macros in an audit's query; also return the tables that it reads."""
     variables = {**context.scope.variables, **definition.defaults, **arguments}
     scope = dataclasses.replace(
         context.scope, variables=variables, dialect=definition.dialect, functions={}
@@ -327,7 +326,7 @@ def expanded_query(
     return rendered.sql, dict(rendered.reads)
 
 
-def _error(
+def _call_error(
     call: AuditCall, message: str, hint: str | None = None, unknown: Unknown | None = None
 ) -> ProjectError:
     return ProjectError(message, hint=hint, location=call.location, unknown=unknown)
@@ -339,16 +338,16 @@ def _at_call(call: AuditCall) -> Iterator[None]:
     try:
         yield
     except ProjectError as error:
-        raise _error(call, f"audit {call.name}: {error.message}", error.hint) from error
+        raise _call_error(call, f"audit {call.name}: {error.message}", error.hint) from error
 
 
-_GIVEN = ("batch", "execution_time", "environment", "model", "context")
+_AUTOMATIC_PARAMETERS = ("batch", "execution_time", "environment", "model", "context")
 """Parameters of signals that are passed automatically."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignalDefinition:
-    """Function of the project that is decorated with `@signal()`."""
+    """A function of the project with the decorator `@signal()`."""
 
     function: Callable[..., Any]
     python: PythonSource
@@ -357,33 +356,35 @@ class SignalDefinition:
 def read_signals(
     calls: Iterable[AuditCall], known: Mapping[str, SignalDefinition]
 ) -> tuple[Signal, ...]:
-    """Resolve calls to signals."""
-    return tuple(_signal(call, known) for call in calls)
+    """Find the function for each signal that a model names, and check its arguments."""
+    return tuple(_resolve_signal(call, known) for call in calls)
 
 
-def _signal(call: AuditCall, known: Mapping[str, SignalDefinition]) -> Signal:
+def _resolve_signal(call: AuditCall, known: Mapping[str, SignalDefinition]) -> Signal:
     name = call.name.lower()
     definition = known.get(name)
     if definition is None:
         hint = "define it in signals/ as a Python function with @signal()"
         if known:
             hint = suggest(call.name, known, "signals")
-        raise _error(call, f"unknown signal '{call.name}'", hint, Unknown("signal", name))
-    arguments = {key: _value(text, key, call) for key, text in sorted(call.arguments.items())}
+        raise _call_error(call, f"unknown signal '{call.name}'", hint, Unknown("signal", name))
+    arguments = {
+        key: _read_plain_value(text, key, call) for key, text in sorted(call.arguments.items())
+    }
     parameters = list(inspect.signature(definition.function).parameters.values())[1:]
     open_ended = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)
-    names = [one.name for one in parameters if one.name not in _GIVEN]
+    names = [one.name for one in parameters if one.name not in _AUTOMATIC_PARAMETERS]
     for key in arguments:
         if key not in names and not open_ended:
             hint = suggest(key, names, "arguments") if names else "remove it"
-            raise _error(call, f"signal '{call.name}' has no argument '{key}'", hint)
+            raise _call_error(call, f"signal '{call.name}' has no argument '{key}'", hint)
     for one in parameters:
         needed = one.default is inspect.Parameter.empty and one.kind in (
             inspect.Parameter.POSITIONAL_OR_KEYWORD,
             inspect.Parameter.KEYWORD_ONLY,
         )
         if needed and one.name in names and one.name not in arguments:
-            raise _error(
+            raise _call_error(
                 call,
                 f"signal '{call.name}' requires the argument '{one.name}'",
                 f"write {call.name}({one.name} := …)",
@@ -391,8 +392,7 @@ def _signal(call: AuditCall, known: Mapping[str, SignalDefinition]) -> Signal:
     return Signal(name, tuple(arguments.items()), definition.python)
 
 
-def _value(text: str, key: str, call: AuditCall) -> object:
-    """Read a plain SQL value: a text, a number, true, false or null."""
+def _read_plain_value(text: str, key: str, call: AuditCall) -> object:
     words = text.strip()
     plain: dict[str, object] = {"true": True, "false": False, "null": None}
     if words.lower() in plain:
@@ -404,7 +404,7 @@ def _value(text: str, key: str, call: AuditCall) -> object:
             return kind(words)
         except ValueError:
             continue
-    raise _error(
+    raise _call_error(
         call,
         f"argument '{key}' of signal '{call.name}' is not a plain value: {words}",
         "write a text in quotes, a number, true, false or null",

@@ -14,7 +14,7 @@ from vde_dagster.base.plugins import Seam
 
 @dataclass(frozen=True, slots=True)
 class BuiltinAudit:
-    """Built-in audit.
+    """An audit that every project can use, such as `not_null`.
 
     Args:
         required: Required arguments.
@@ -49,7 +49,7 @@ def _where(items: Items) -> str:
     return f" WHERE {condition[0]}" if condition else ""
 
 
-def _filled(template: str, items: Items, more: Mapping[str, Build]) -> str:
+def _fill(template: str, items: Items, more: Mapping[str, Build]) -> str:
     texts = {name: ", ".join(given) for name, given in items.items()}
     texts |= {name: build(items) for name, build in more.items()}
     return template.format(where=_where(items), **texts)
@@ -62,15 +62,15 @@ def _query(template: str, **more: Build) -> Build:
 
     A template contains `{argument}`, and `{where}` for the call's condition.
     """
-    return lambda items: _filled(_TEMPLATES.get(template, template), items, more)
+    return lambda items: _fill(_TEMPLATES.get(template, template), items, more)
 
 
-def _rows(test: str, **more: Build) -> Build:
+def _rows_where(test: str, **more: Build) -> Build:
     """Return a function that builds an audit's query for the rows where a condition is true."""
-    return lambda items: _failing_rows(items, _filled(test, items, more))
+    return lambda items: _failing_rows(items, _fill(test, items, more))
 
 
-def _any(test: str, argument: str = "columns", joined: str = " OR ") -> Build:
+def _any_of(test: str, argument: str = "columns", joined: str = " OR ") -> Build:
     """Return a function that builds an audit's query from a condition with `{c}`.
 
     The condition is repeated for each value of `argument`, such as each column. `{c}` is replaced
@@ -78,19 +78,19 @@ def _any(test: str, argument: str = "columns", joined: str = " OR ") -> Build:
     """
 
     def build(items: Items) -> str:
-        tests = (_filled(test, items, {"c": lambda _, one=one: one}) for one in items[argument])  # type: ignore[misc]
+        tests = (_fill(test, items, {"c": lambda _, one=one: one}) for one in items[argument])  # type: ignore[misc]
         return _failing_rows(items, joined.join(tests))
 
     return build
 
 
-def _outside(value: str) -> Build:
+def _outside_limits(value: str) -> Build:
     """Return a builder of the condition for values outside of `min_v` to `max_v`."""
 
     def build(items: Items) -> str:
         strict = items["inclusive"][0].upper() == "FALSE"
         low, high = items["min_v"][0], items["max_v"][0]
-        what = _filled(value, items, {})
+        what = _fill(value, items, {})
         tests = []
         if low.upper() != "NULL":
             tests.append(f"{what} {'<=' if strict else '<'} {low}")
@@ -101,7 +101,7 @@ def _outside(value: str) -> Build:
     return build
 
 
-def _figure(function: str) -> Build:
+def _aggregate_query(function: str) -> Build:
     """Return a function that builds an audit's query for an aggregate of a column.
 
     The audit compares the aggregate with its arguments `min_v` and `max_v`.
@@ -109,11 +109,11 @@ def _figure(function: str) -> Build:
     return _query(
         f"SELECT * FROM (SELECT {function}({{column}}) AS figure FROM @this_model{{where}}) "
         "AS figures WHERE {outside}",
-        outside=_outside("figure"),
+        outside=_outside_limits("figure"),
     )
 
 
-def _partition(items: Items) -> str:
+def _partition_by(items: Items) -> str:
     """Return the argument `partition_clause` as `PARTITION BY a, b `."""
     text = ", ".join(items["partition_clause"]).strip()
     if len(text) > 1 and text[0] == text[-1] == "'":
@@ -126,11 +126,11 @@ def _partition(items: Items) -> str:
     return f"PARTITION BY {text} "
 
 
-def _also(items: Items) -> str:
+def _and_condition(items: Items) -> str:
     return f" AND ({items['condition'][0]})" if "condition" in items else ""
 
 
-def _wanted(items: Items) -> str:
+def _comparison(items: Items) -> str:
     return "<=" if items["dependent"][0].upper() == "FALSE" else ">"
 
 
@@ -145,9 +145,9 @@ def _unique_values(items: Items) -> str:
     return " UNION ALL ".join(parts)
 
 
-def _valid(pattern: str, value: str = "{column}") -> Build:
+def _matches_pattern(pattern: str, value: str = "{column}") -> Build:
     text = pattern.replace("\\", "\\\\")
-    return _rows(f"NOT ({value} RLIKE '{{pattern}}')", pattern=lambda _: text)
+    return _rows_where(f"NOT ({value} RLIKE '{{pattern}}')", pattern=lambda _: text)
 
 
 _TEMPLATES = {
@@ -173,42 +173,46 @@ _LIMITS = {"min_v": "NULL", "max_v": "NULL", "inclusive": "TRUE"}
 _PATTERNS = ("column", "patterns")
 
 BUILTIN_AUDITS: dict[str, BuiltinAudit] = {
-    "not_null": BuiltinAudit(("columns",), _any("{c} IS NULL")),
-    "not_empty_string": BuiltinAudit(("column",), _any("{c} = ''", "column")),
+    "not_null": BuiltinAudit(("columns",), _any_of("{c} IS NULL")),
+    "not_empty_string": BuiltinAudit(("column",), _any_of("{c} = ''", "column")),
     "unique_values": BuiltinAudit(("columns",), _unique_values),
     "unique_combination_of_columns": BuiltinAudit(("columns",), _query("unique_combination")),
-    "accepted_values": BuiltinAudit(("column", "is_in"), _rows("{column} NOT IN ({is_in})")),
-    "not_accepted_values": BuiltinAudit(("column", "is_in"), _rows("{column} IN ({is_in})")),
-    "forall": BuiltinAudit(("criteria",), _any("NOT ({c})", "criteria")),
+    "accepted_values": BuiltinAudit(("column", "is_in"), _rows_where("{column} NOT IN ({is_in})")),
+    "not_accepted_values": BuiltinAudit(("column", "is_in"), _rows_where("{column} IN ({is_in})")),
+    "forall": BuiltinAudit(("criteria",), _any_of("NOT ({c})", "criteria")),
     "number_of_rows": BuiltinAudit(("threshold",), _query("number_of_rows")),
     "at_least_one": BuiltinAudit(("column",), _query("at_least_one")),
     "not_constant": BuiltinAudit(("column",), _query("not_constant")),
     "not_null_proportion": BuiltinAudit(("column", "threshold"), _query("not_null_proportion")),
     "accepted_range": BuiltinAudit(
-        ("column",), _rows("{outside}", outside=_outside("{column}")), _LIMITS
+        ("column",), _rows_where("{outside}", outside=_outside_limits("{column}")), _LIMITS
     ),
-    "mean_in_range": BuiltinAudit(("column",), _figure("AVG"), _LIMITS),
-    "stddev_in_range": BuiltinAudit(("column",), _figure("STDDEV"), _LIMITS),
+    "mean_in_range": BuiltinAudit(("column",), _aggregate_query("AVG"), _LIMITS),
+    "stddev_in_range": BuiltinAudit(("column",), _aggregate_query("STDDEV"), _LIMITS),
     "string_length_between": BuiltinAudit(
-        ("column",), _rows("{outside}", outside=_outside("LENGTH({column})")), _LIMITS
+        ("column",), _rows_where("{outside}", outside=_outside_limits("LENGTH({column})")), _LIMITS
     ),
-    "string_length_equal": BuiltinAudit(("column", "v"), _rows("LENGTH({column}) <> {v}")),
+    "string_length_equal": BuiltinAudit(("column", "v"), _rows_where("LENGTH({column}) <> {v}")),
     "match_regex_pattern_list": BuiltinAudit(
-        _PATTERNS, _any("NOT ({column} RLIKE {c})", "patterns", " AND ")
+        _PATTERNS, _any_of("NOT ({column} RLIKE {c})", "patterns", " AND ")
     ),
-    "not_match_regex_pattern_list": BuiltinAudit(_PATTERNS, _any("{column} RLIKE {c}", "patterns")),
+    "not_match_regex_pattern_list": BuiltinAudit(
+        _PATTERNS, _any_of("{column} RLIKE {c}", "patterns")
+    ),
     "match_like_pattern_list": BuiltinAudit(
-        _PATTERNS, _any("NOT ({column} LIKE {c})", "patterns", " AND ")
+        _PATTERNS, _any_of("NOT ({column} LIKE {c})", "patterns", " AND ")
     ),
-    "not_match_like_pattern_list": BuiltinAudit(_PATTERNS, _any("{column} LIKE {c}", "patterns")),
-    "valid_email": BuiltinAudit(("column",), _valid(_EMAIL)),
-    "valid_http_method": BuiltinAudit(("column",), _rows(f"{{column}} NOT IN ({_METHODS})")),
-    "valid_url": BuiltinAudit(("column",), _valid(_URL)),
-    "valid_uuid": BuiltinAudit(("column",), _valid(_UUID, "LOWER({column})")),
+    "not_match_like_pattern_list": BuiltinAudit(
+        _PATTERNS, _any_of("{column} LIKE {c}", "patterns")
+    ),
+    "valid_email": BuiltinAudit(("column",), _matches_pattern(_EMAIL)),
+    "valid_http_method": BuiltinAudit(("column",), _rows_where(f"{{column}} NOT IN ({_METHODS})")),
+    "valid_url": BuiltinAudit(("column",), _matches_pattern(_URL)),
+    "valid_uuid": BuiltinAudit(("column",), _matches_pattern(_UUID, "LOWER({column})")),
     "sequential_values": BuiltinAudit(("column",), _query("sequential_values"), {"interval": "1"}),
     "mutually_exclusive_ranges": BuiltinAudit(
         ("lower_bound_column", "upper_bound_column"),
-        _query("mutually_exclusive_ranges", partition=_partition),
+        _query("mutually_exclusive_ranges", partition=_partition_by),
         {"partition_clause": "FALSE"},
     ),
     "z_score": BuiltinAudit(("column", "threshold"), _query("z_score")),
@@ -219,7 +223,7 @@ BUILTIN_AUDITS: dict[str, BuiltinAudit] = {
     ),
     "chi_square": BuiltinAudit(
         ("column_a", "column_b", "critical_value"),
-        _query("chi_square", also=_also, wanted=_wanted),
+        _query("chi_square", also=_and_condition, wanted=_comparison),
         {"dependent": "TRUE"},
         {"column": "column_a", "target_column": "column_b"},
     ),

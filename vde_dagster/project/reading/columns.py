@@ -31,7 +31,7 @@ class UnknownColumnsError(Exception):
 
 
 def output_columns(model: Model, columns_of: ColumnsOf) -> Columns:
-    """Return a model's columns in order, with declared types.
+    """Return a model's output columns in order, with their types if they are declared.
 
     Raises:
         UnknownColumnsError: The files do not determine the columns.
@@ -46,35 +46,37 @@ def output_columns(model: Model, columns_of: ColumnsOf) -> Columns:
 
 
 class QueryColumns:
-    """Determines the names of columns in one query."""
+    """Determines the names of a query's columns, as far as the project's files define them."""
 
     def __init__(self, columns_of: ColumnsOf) -> None:
         self._columns_of = columns_of
 
     def column_names(self, query: exp.Expr, ctes: Mapping[str, list[str] | None]) -> list[str]:
-        """Return the names of a query's columns."""
+        """Return the names of a query's output columns."""
         known = self.with_ctes(query, ctes)
         if isinstance(query, exp.Subquery | exp.Paren | exp.SetOperation):
             return self.column_names(query.this, known)
         if not isinstance(query, exp.Select):
             raise UnknownColumnsError
-        return [name for one in query.expressions for name in self._projected(one, query, known)]
+        return [name for one in query.expressions for name in self._output_names(one, query, known)]
 
     def with_ctes(
         self, query: exp.Expr, known: Mapping[str, list[str] | None]
     ) -> dict[str, list[str] | None]:
-        """Return `known` with the columns of a query's CTEs added; None for unknown columns."""
+        """Return `known` and the columns of a query's CTEs, by name; None for unknown columns."""
         found = dict(known)
         with_ = query.args.get("with_") or query.args.get("with")
         for cte in with_.expressions if with_ else ():
             try:
-                found[cte.alias.lower()] = self._aliased(cte, self.column_names(cte.this, found))
+                found[cte.alias.lower()] = self._alias_columns(
+                    cte, self.column_names(cte.this, found)
+                )
             except UnknownColumnsError:
                 found[cte.alias.lower()] = None
         return found
 
     def in_reach(self, select: exp.Select) -> dict[str, list[str] | None]:
-        """Return the columns of the CTEs that are visible in a SELECT inside a query."""
+        """Return the columns of all CTEs that a SELECT can read, by name."""
         above: list[exp.Expr] = [select]
         while above[-1].parent is not None:
             above.append(above[-1].parent)
@@ -86,14 +88,16 @@ class QueryColumns:
     def table_columns(
         self, select: exp.Select, ctes: Mapping[str, list[str] | None], only: str = ""
     ) -> list[tuple[str, str]]:
-        """Return the columns of a SELECT's tables in order, each as (table alias, column).
+        """Return the columns of a SELECT's tables in order, as (table alias, column).
 
         `only` is the lower-case name of one of the tables; "" for all.
         """
         from_ = select.args.get("from_") or select.args.get("from")
         if from_ is None or select.args.get("laterals"):
             raise UnknownColumnsError
-        joins = (join.this for join in select.args.get("joins") or () if join.kind not in _HALVES)
+        joins = (
+            join.this for join in select.args.get("joins") or () if join.kind not in _SEMI_JOINS
+        )
         return [
             (source.alias_or_name, name)
             for source in (from_.this, *joins)
@@ -104,7 +108,7 @@ class QueryColumns:
     def star_columns(
         self, star: exp.Star, select: exp.Select, ctes: Mapping[str, list[str] | None]
     ) -> list[tuple[str, str]]:
-        """Return the columns that a star selects, each as (table alias, column)."""
+        """Return the columns that `*` or `t.*` selects, as (table alias, column)."""
         table = star.parent.args["table"] if isinstance(star.parent, exp.Column) else None
         joins = select.args.get("joins") or ()
         if table is None and any(join.args.get("using") or join.method for join in joins):
@@ -116,7 +120,7 @@ class QueryColumns:
             raise UnknownColumnsError
         return [(alias, name) for alias, name in found if name.lower() not in hidden]
 
-    def _projected(
+    def _output_names(
         self, one: exp.Expr, query: exp.Select, ctes: Mapping[str, list[str] | None]
     ) -> list[str]:
         star = one.this if isinstance(one, exp.Column) else one
@@ -128,7 +132,7 @@ class QueryColumns:
 
     def _source_columns(self, source: exp.Expr, ctes: Mapping[str, list[str] | None]) -> list[str]:
         if isinstance(source, exp.Subquery):
-            return self._aliased(source, self.column_names(source.this, ctes))
+            return self._alias_columns(source, self.column_names(source.this, ctes))
         is_name = isinstance(source, exp.Table) and isinstance(source.this, exp.Identifier)
         if not isinstance(source, exp.Table) or not is_name or source.catalog:
             raise UnknownColumnsError
@@ -136,27 +140,29 @@ class QueryColumns:
             names = ctes[source.name.lower()]
             if names is None:
                 raise UnknownColumnsError
-            return self._aliased(source, names)
-        return self._aliased(source, list(self._columns_of(ModelName(source.db, source.name))))
+            return self._alias_columns(source, names)
+        return self._alias_columns(
+            source, list(self._columns_of(ModelName(source.db, source.name)))
+        )
 
-    def _aliased(self, source: exp.Expr, names: list[str]) -> list[str]:
+    def _alias_columns(self, source: exp.Expr, names: list[str]) -> list[str]:
         alias = source.args.get("alias")
         given = alias.args.get("columns") if alias is not None else None
         return [column.name for column in given] if given else names
 
 
-_HALVES = ("SEMI", "ANTI")
+_SEMI_JOINS = ("SEMI", "ANTI")
 _STAR = re.compile(r"\*\s*(?:EXCEPT\s*\([^)]*\)\s*)?REPLACE\b", re.IGNORECASE)
 _BY_NAME = re.compile(r"\bBY\s+NAME\b", re.IGNORECASE)
 
 
 def may_have_column_forms(text: str) -> bool:
-    """Return whether a text may have aliases in WHERE, `* REPLACE` or `UNION BY NAME`."""
+    """Return whether a query may use an alias in WHERE, `* REPLACE` or `UNION BY NAME`."""
     return "WHERE" in text.upper() or needs_columns(text)
 
 
 def needs_columns(text: str) -> bool:
-    """Return whether a text may have `* REPLACE` or `UNION BY NAME`."""
+    """Return whether a query may use `* REPLACE` or `UNION BY NAME`."""
     upper = text.upper()
     return ("REPLACE" in upper and _STAR.search(text) is not None) or (
         "NAME" in upper and _BY_NAME.search(text) is not None
@@ -166,7 +172,7 @@ def needs_columns(text: str) -> bool:
 def column_forms(
     text: str, tokens: list[Token], tree: exp.Expr, columns_of: ColumnsOf
 ) -> list[Edit]:
-    """Return edits that replace one unsupported form of query by names of columns.
+    """Return edits that rewrite one `* REPLACE`, `UNION BY NAME` or alias in WHERE for Spark.
 
     The forms are `* REPLACE`, `UNION BY NAME` and aliases in WHERE. Call the function again until
     it returns no edits. `tree` is the text's tree, with offsets of names.
@@ -180,9 +186,9 @@ def column_forms(
         if needed and _STAR.search(text):
             for star in tree.find_all(exp.Star):
                 if star.args.get("replace"):
-                    return [_replaced(text, tokens, star, names)]
+                    return [_expand_star(text, tokens, star, names)]
         if needed and _BY_NAME.search(text):
-            edits = list(_by_name(tokens, tree, names))
+            edits = list(_align_branches(tokens, tree, names))
             if edits:
                 return edits
     except UnknownColumnsError:
@@ -192,19 +198,18 @@ def column_forms(
             "Spark does not support * REPLACE and BY NAME, and the columns are unknown here",
             "write the columns, or declare the columns of the tables that the query reads",
         ) from None
-    return list(_aliases(text, tokens, tree, names))
+    return list(_inline_aliases(text, tokens, tree, names))
 
 
-def _replaced(text: str, tokens: list[Token], star: exp.Star, names: QueryColumns) -> Edit:
-    """Rewrite `* REPLACE (a + 1 AS a)` as the list of columns."""
+def _expand_star(text: str, tokens: list[Token], star: exp.Star, names: QueryColumns) -> Edit:
     select = star.find_ancestor(exp.Select)
     if select is None:
         raise UnknownColumnsError
-    at = _index(tokens, star.meta["start"])
+    at = _token_index(tokens, star.meta["start"])
     end = at
     while tokens[end].text.upper() != "REPLACE":
         end += 1
-    end = _closing(tokens, end + 1)
+    end = _closing_index(tokens, end + 1)
     first = at - 2 if isinstance(star.parent, exp.Column) else at
     found = names.star_columns(star, select, names.in_reach(select))
     new = {one.alias.lower(): _expression(text, tokens, one, end) for one in star.args["replace"]}
@@ -212,19 +217,18 @@ def _replaced(text: str, tokens: list[Token], star: exp.Star, names: QueryColumn
         raise UnknownColumnsError
     several = len({table for table, _ in found}) > 1
     written = [
-        f"{new[name.lower()]} AS {_quoted(name)}"
+        f"{new[name.lower()]} AS {_quote_if_needed(name)}"
         if name.lower() in new
-        else f"{_quoted(table)}.{_quoted(name)}"
+        else f"{_quote_if_needed(table)}.{_quote_if_needed(name)}"
         if several
-        else _quoted(name)
+        else _quote_if_needed(name)
         for table, name in found
     ]
     return Edit(tokens[first].start, tokens[end].end + 1, ", ".join(written))
 
 
 def _expression(text: str, tokens: list[Token], one: exp.Expr, end: int) -> str:
-    """Return the text of the expression before AS."""
-    alias = _index(tokens, one.args["alias"].meta["start"])
+    alias = _token_index(tokens, one.args["alias"].meta["start"])
     first = alias
     depth = 0
     while first > 0:
@@ -237,13 +241,12 @@ def _expression(text: str, tokens: list[Token], one: exp.Expr, end: int) -> str:
     return text[tokens[first].start : tokens[last].end + 1]
 
 
-def _by_name(tokens: list[Token], tree: exp.Expr, names: QueryColumns) -> Iterator[Edit]:
-    """Rewrite `a UNION BY NAME b` as a UNION of the same columns in the same order."""
+def _align_branches(tokens: list[Token], tree: exp.Expr, names: QueryColumns) -> Iterator[Edit]:
     for top in tree.find_all(exp.SetOperation):
         if not top.args.get("by_name") or isinstance(top.parent, exp.SetOperation):
             continue
         branches = list(_branches(top))
-        starts = [_index(tokens, _first_offset(branch)) for branch in branches]
+        starts = [_token_index(tokens, _first_offset(branch)) for branch in branches]
         known = names.in_reach(branches[0]) if isinstance(branches[0], exp.Select) else {}
         columns = [names.column_names(branch, known) for branch in branches]
         every = list({name.lower(): name for branch in columns for name in branch}.values())
@@ -251,7 +254,9 @@ def _by_name(tokens: list[Token], tree: exp.Expr, names: QueryColumns) -> Iterat
             begin, end = _Branch("", tokens, inside).extent
             here = {name.lower() for name in own}
             written = ", ".join(
-                _quoted(name) if name.lower() in here else f"NULL AS {_quoted(name)}"
+                _quote_if_needed(name)
+                if name.lower() in here
+                else f"NULL AS {_quote_if_needed(name)}"
                 for name in every
             )
             yield Edit(tokens[begin].start, tokens[begin].start, f"SELECT {written} FROM (")
@@ -278,11 +283,8 @@ def _branches(top: exp.Expr) -> Iterator[exp.Expr]:
 
 
 class _Branch(SelectPieces):
-    """Branch of a set operation. It is parsed only to find its end."""
-
     @property
     def extent(self) -> tuple[int, int]:
-        """Range of the branch's token indexes (half-open), from its word SELECT."""
         return self._begin, self._until(self._begin + 1, ENDS | TAIL)
 
 
@@ -295,8 +297,9 @@ def _first_offset(select: exp.Expr) -> int:
     raise UnknownColumnsError
 
 
-def _aliases(text: str, tokens: list[Token], tree: exp.Expr, names: QueryColumns) -> Iterator[Edit]:
-    """Replace aliases in WHERE by their expressions, if no table has a column of that name."""
+def _inline_aliases(
+    text: str, tokens: list[Token], tree: exp.Expr, names: QueryColumns
+) -> Iterator[Edit]:
     for select in tree.find_all(exp.Select):
         where = select.args.get("where")
         if where is None:
@@ -325,23 +328,22 @@ def _aliases(text: str, tokens: list[Token], tree: exp.Expr, names: QueryColumns
         there = {name.lower() for _, name in table_columns}
         for column in columns:
             if column.name.lower() not in there:
-                at = _index(tokens, column.this.meta["start"])
+                at = _token_index(tokens, column.this.meta["start"])
                 meant = SelectPieces(text, tokens, at).aliases().get(column.name.lower())
                 if meant is not None:
                     yield Edit(tokens[at].start, tokens[at].end + 1, f"({meant})")
 
 
 def _names_itself(alias: exp.Alias) -> bool:
-    """Return whether an alias is also a column in its expression, as in `f(a) AS a`."""
     name = alias.alias.lower()
     return any(column.name.lower() == name for column in alias.this.find_all(exp.Column))
 
 
-def _index(tokens: list[Token], offset: int) -> int:
+def _token_index(tokens: list[Token], offset: int) -> int:
     return next(index for index, token in enumerate(tokens) if token.start == offset)
 
 
-def _closing(tokens: list[Token], opening: int) -> int:
+def _closing_index(tokens: list[Token], opening: int) -> int:
     depth = 0
     for index in range(opening, len(tokens)):
         kind = tokens[index].token_type
@@ -351,5 +353,5 @@ def _closing(tokens: list[Token], opening: int) -> int:
     return len(tokens) - 1
 
 
-def _quoted(name: str) -> str:
+def _quote_if_needed(name: str) -> str:
     return name if name.isidentifier() else quote(name)

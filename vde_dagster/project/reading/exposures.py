@@ -16,7 +16,7 @@ KEYS = ("name", "owner", "url", "description", "reads")
 
 
 def load_exposures(path: Path, text: str, names: TableNames) -> LoadedFile:
-    """Read a list of exposures from YAML.
+    """Read a file `exposures.yaml`.
 
     Raises:
         ProjectError: The file has an invalid form.
@@ -26,7 +26,9 @@ def load_exposures(path: Path, text: str, names: TableNames) -> LoadedFile:
         return LoadedFile(path)
     if not isinstance(document.value, list):
         raise document.error((), "exposures must be a list", "write - name: Sales")
-    found = [_read(document, number, one, names) for number, one in enumerate(document.value)]
+    found = [
+        _read_exposure(document, number, one, names) for number, one in enumerate(document.value)
+    ]
     known: set[str] = set()
     for number, one in enumerate(found):
         if one.name in known:
@@ -36,7 +38,7 @@ def load_exposures(path: Path, text: str, names: TableNames) -> LoadedFile:
     return LoadedFile(path, exposures=tuple(found))
 
 
-def _read(document: YamlDocument, number: int, entry: Any, names: TableNames) -> Exposure:
+def _read_exposure(document: YamlDocument, number: int, entry: Any, names: TableNames) -> Exposure:
     keys: KeyPath = (number,)
     if not isinstance(entry, dict) or not entry.get("name"):
         raise document.error(keys, "an exposure has no name", "write - name: Sales")

@@ -26,7 +26,7 @@ _IGNORED = ("gateway", "dialect", "grains")
 
 
 def load_external_models(path: Path, text: str, context: AuditContext) -> LoadedFile:
-    """Read SQLMesh's `external_models.yaml`: a list of `name`, `columns`, `audits` and more."""
+    """Read a file `external_models.yaml`, a list of tables with `name`, `columns` and `audits`."""
     document = load_yaml(path, text)
     if document.value is None:
         return LoadedFile(path)
@@ -42,11 +42,11 @@ def load_external_models(path: Path, text: str, context: AuditContext) -> Loaded
             if key not in KEYS and key not in _IGNORED:
                 raise fail(f"unknown key '{key}' of an external model", suggest(str(key), KEYS))
         try:
-            entry = _expanded(entry, scope, location)
+            entry = _expand(entry, scope, location)
             name = names.read(str(entry["name"]))
         except UsageError as error:
             raise fail(error.message, error.hint) from None
-        columns = _columns(entry, scope.dialect, fail)
+        columns = _read_columns(entry, scope.dialect, fail)
         calls = _audit_calls(entry, document, (index, "audits"))
         own = dataclasses.replace(context, scope=dataclasses.replace(scope, model=name))
         audits, reads = read_audits(calls, own)
@@ -57,8 +57,8 @@ def load_external_models(path: Path, text: str, context: AuditContext) -> Loaded
             source=text,
             columns=columns,
             audits=audits,
-            description=_text(entry.get("description")),
-            owner=_text(entry.get("owner")),
+            description=_text_or_none(entry.get("description")),
+            owner=_text_or_none(entry.get("owner")),
             tags=tuple(str(tag) for tag in entry.get("tags") or ()),
             column_descriptions={c.name: c.description for c in columns if c.description},
         )
@@ -67,8 +67,6 @@ def load_external_models(path: Path, text: str, context: AuditContext) -> Loaded
 
 
 def _entries_for_gateway(entries: list[Any], gateway: Any) -> list[tuple[int, Any]]:
-    """Return the entries that apply to the project's gateway, with their positions."""
-
     def text(entry: Any, key: str) -> str | None:
         given = entry.get(key) if isinstance(entry, dict) else None
         return None if given is None else str(given).lower()
@@ -85,17 +83,16 @@ def _entries_for_gateway(entries: list[Any], gateway: Any) -> list[tuple[int, An
     ]
 
 
-def _expanded(value: Any, scope: MacroScope, location: SourceLocation, key: str = "") -> Any:
-    """Expand variables and macros in an entry."""
+def _expand(value: Any, scope: MacroScope, location: SourceLocation, key: str = "") -> Any:
     if isinstance(value, str):
         return expanded_text(value, scope, location, strict=key == "name")
     if isinstance(value, dict):
         return {
-            name: own if name == "audits" else _expanded(own, scope, location, str(name))
+            name: own if name == "audits" else _expand(own, scope, location, str(name))
             for name, own in value.items()  # Audits expand their arguments later.
         }
     if isinstance(value, list):
-        return [_expanded(own, scope, location, key) for own in value]
+        return [_expand(own, scope, location, key) for own in value]
     return value
 
 
@@ -114,20 +111,20 @@ def _audit_calls(
         if not isinstance(one, dict) or not isinstance(one.get("name"), str):
             raise document.error(place, message, hint)
         arguments = {
-            str(key).lower(): _argument(value) for key, value in one.items() if key != "name"
+            str(key).lower(): _argument_text(value) for key, value in one.items() if key != "name"
         }
         yield AuditCall(one["name"], arguments, document.location(place))
 
 
-def _argument(value: Any) -> str:
+def _argument_text(value: Any) -> str:
     if isinstance(value, list):
-        return f"({', '.join(map(_argument, value))})"
+        return f"({', '.join(map(_argument_text, value))})"
     if isinstance(value, bool):
         return str(value).lower()
     return str(value)
 
 
-def _columns(entry: dict[str, Any], dialect: str, fail: Any) -> tuple[Column, ...]:
+def _read_columns(entry: dict[str, Any], dialect: str, fail: Any) -> tuple[Column, ...]:
     given = entry.get("columns") or {}
     if not isinstance(given, dict):
         raise fail("'columns' must be a table of column: type")
@@ -136,11 +133,11 @@ def _columns(entry: dict[str, Any], dialect: str, fail: Any) -> tuple[Column, ..
         Column(
             str(name),
             canonical_type(str(type_), dialect, fail) if type_ else None,
-            _text(texts.get(name)),
+            _text_or_none(texts.get(name)),
         )
         for name, type_ in given.items()
     )
 
 
-def _text(value: Any) -> str | None:
+def _text_or_none(value: Any) -> str | None:
     return None if value is None else str(value)

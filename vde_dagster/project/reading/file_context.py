@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FileContext:
-    """Context shared by all files of a project; dictionaries are by lower-case name.
+    """What reading one file needs from other files: macros, audits, defaults and code.
 
     Args:
         macros: Python macros.
@@ -68,7 +68,7 @@ class FileContext:
     trusted: frozenset[str] = frozenset()
 
     def scope(self, dialect: str) -> MacroScope:
-        """Return a new scope of macros and variables for one model."""
+        """Return the macros and variables for the query of one model."""
         values = {key.lower(): value for key, value in self.settings.variables.items()}
         texts = {STAGE: f"'{EVALUATING}'"}
         texts |= {key: sql_literal(value, dialect) for key, value in values.items()}
@@ -88,7 +88,7 @@ class FileContext:
         )
 
     def defaults_for(self, header: Header) -> Mapping[str, Value]:
-        """Return the default properties for a model's header."""
+        """Return the default properties for a model with this header."""
         if not self.defaults:
             return self.defaults
         from vde_dagster.project.reading.model_defaults import default_properties, names_kinds
@@ -106,7 +106,7 @@ class FileContext:
 def model_name(
     header: Header, properties: ModelProperties, path: Path, settings: Settings
 ) -> tuple[str, Callable[[str, str | None], ProjectError]]:
-    """Return a model's name, and a function that creates errors at its place.
+    """Return a model's name, and a function that creates errors at the name's place.
 
     A model whose header has no name is named by the last three parts of its path:
     `models/deep/sales/orders.sql` is `deep.sales.orders`, as in SQLMesh.
@@ -124,7 +124,7 @@ def model_name(
 def read_name(
     text: str, names: TableNames, error: Callable[[str, str | None], ProjectError]
 ) -> ModelName:
-    """Read a model's name; `error` creates an error at the name's place."""
+    """Parse a model's name; an invalid name becomes an error from `error`."""
     try:
         return names.read(text)
     except UsageError as problem:
@@ -134,7 +134,7 @@ def read_name(
 def with_kind_files(
     model: Model, path: Path, settings: Settings, code: Mapping[str, tuple[PythonSource, ...]]
 ) -> Model:
-    """Complete a model from its kind's files: a seed's CSV, the code of a CUSTOM model.
+    """Add to a model the hashes of its CSV file (SEED), or its writer's code (CUSTOM).
 
     Args:
         path: The model's file, relative to the root.
@@ -144,12 +144,12 @@ def with_kind_files(
         from vde_dagster.project.reading.seeds import load_seed
 
         return load_seed(settings, model, path)
-    return _with_its_code(model, code) if isinstance(model.kind, Custom) else model
+    return _add_code(model, code) if isinstance(model.kind, Custom) else model
 
 
 @runtime_checkable
 class ReplacesModel(Protocol):
-    """Kind that replaces each of its models by several models when a file is read."""
+    """A kind that turns one model of a file into several models."""
 
     def expanded_models(
         self, model: Model, output_columns: Callable[[exp.Expr], list[str] | None]
@@ -164,7 +164,7 @@ class ReplacesModel(Protocol):
 def loaded_models(
     model: Model, reads: dict[ModelName, SourceLocation], known: KnownColumns
 ) -> list[LoadedModel]:
-    """Return a model, or the models that its kind replaces it with.
+    """Return the models for one definition: the model, or several if its kind replaces it.
 
     `reads` has the place of the first mention, by table.
     """
@@ -199,7 +199,7 @@ def loaded_models(
     ]
 
 
-def _with_its_code(model: Model, known: Mapping[str, tuple[PythonSource, ...]]) -> Model:
+def _add_code(model: Model, known: Mapping[str, tuple[PythonSource, ...]]) -> Model:
     assert isinstance(model.kind, Custom)
     wanted = model.kind.materialization
     found = known.get(wanted.lower(), ())
@@ -215,7 +215,7 @@ def _with_its_code(model: Model, known: Mapping[str, tuple[PythonSource, ...]]) 
         raise ProjectError(
             f"{model.name} uses the materialization '{wanted}', which no file defines",
             hint=suggest(wanted, known, "materializations") if known else hint,
-            location=_place(model, wanted),
+            location=_materialization_place(model, wanted),
             unknown=Unknown("materialization", wanted),
         )
     code, outside = (tuple(sorted(one.items())) for one in (found[0].files, found[0].outside))
@@ -223,8 +223,7 @@ def _with_its_code(model: Model, known: Mapping[str, tuple[PythonSource, ...]]) 
     return replace(model, kind=kind)
 
 
-def _place(model: Model, wanted: str) -> SourceLocation:
-    """Return the place where a header names its materialization."""
+def _materialization_place(model: Model, wanted: str) -> SourceLocation:
     source = SourceText(model.location.path, model.source)
     lines = model.source.splitlines(keepends=True)[: (model.location.line or 1) - 1]
     named = re.compile(rf"materialization\W+{re.escape(wanted)}", re.IGNORECASE)

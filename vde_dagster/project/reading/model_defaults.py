@@ -27,7 +27,7 @@ from vde_dagster.sql.scanner import SourceText, scan
 
 
 @dataclass(frozen=True, slots=True)
-class _Setting(SourceText):
+class _SettingText(SourceText):
     """Text of a setting, for errors with its place in the settings' file."""
 
     root: Path
@@ -45,7 +45,7 @@ class _Setting(SourceText):
 
 
 def names_kinds(settings: Settings) -> bool:
-    """Return whether the defaults depend on the kind of a model."""
+    """Return whether a default property depends on a model's kind, by `@model_kind_name`."""
     given = {key: value for key, value in settings.model_defaults.items() if key in PROPERTIES}
     return KIND_NAME in json.dumps(given, default=str).lower()
 
@@ -53,7 +53,7 @@ def names_kinds(settings: Settings) -> bool:
 def default_properties(
     settings: Settings, scope: MacroScope, header: Header | None = None
 ) -> Mapping[str, Value]:
-    """Return the default properties as if written in the header."""
+    """Return the settings `model_defaults` as properties of a header."""
     given = [
         f"{key} {property_text(key, value, macros=True)}"
         for key, value in settings.model_defaults.items()
@@ -61,7 +61,7 @@ def default_properties(
     ]
     if not given:
         return {}
-    source = _Setting(_file(settings), f"MODEL ({', '.join(given)})", settings.root)
+    source = _SettingText(_settings_file(settings), f"MODEL ({', '.join(given)})", settings.root)
     defaults = parse_header(source, list(scan(source)))
     kind = written_kind(defaults.properties, f"'{View().name}'")
     if header is not None:
@@ -71,18 +71,18 @@ def default_properties(
 
 
 def default_statements(settings: Settings, key: str) -> list[SourceText]:
-    """Return the statements that run for every model, each as a separate text."""
+    """Return the statements that the settings add to every model, each as a separate text."""
     given = settings.model_defaults.get(key) or ()
     listed = [given] if isinstance(given, str) else given
     return [setting_text(settings, str(text)) for text in listed]
 
 
 def setting_text(settings: Settings, statement: str) -> SourceText:
-    return _Setting(_file(settings), statement.rstrip().rstrip(";"), settings.root)
+    return _SettingText(_settings_file(settings), statement.rstrip().rstrip(";"), settings.root)
 
 
 def default_mistakes(settings: Settings) -> list[tuple[str, ProjectError]]:
-    """Return the error of each invalid default, found by reading it for an empty model."""
+    """Check every default property of models; return (property, error) for the invalid ones."""
     found = []
     known = (*PROPERTIES, *STATEMENTS, "formatting")
     for key, value in settings.model_defaults.items():
@@ -113,5 +113,5 @@ def default_mistakes(settings: Settings) -> list[tuple[str, ProjectError]]:
     return found
 
 
-def _file(settings: Settings) -> Path:
+def _settings_file(settings: Settings) -> Path:
     return Path(settings.config_file or PYPROJECT)

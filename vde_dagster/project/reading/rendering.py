@@ -44,7 +44,7 @@ from vde_dagster.sql.trees import has_placeholder, restore_parameter_text
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """Rendered query.
+    """A query as one line of Spark SQL, with the tables that it reads.
 
     Args:
         sql: Spark SQL without comments and formatting, with its time variables.
@@ -64,11 +64,11 @@ class Rendered:
 def render(
     expander: Expander, expanded: Expanded, names: TableNames, *, what: str = "query"
 ) -> Rendered:
-    """Parse expanded text and render it as one line of Spark SQL.
+    """Render a query with expanded macros as one line of Spark SQL.
 
     `what` is the text's name in errors.
     """
-    text = _Text(expander, expanded, what).without_nothing().in_spark_forms()
+    text = _QueryText(expander, expanded, what).without_nothing().in_spark_forms()
     columns_of = _columns_by_name(expander, names, what)
     if text.in_spark:
         text, tokens, tree = text.in_column_forms(columns_of, may_have_column_forms)
@@ -80,13 +80,13 @@ def render(
     if has_placeholder(expanded.text):
         tree = restore_parameters(tree)
     reads: dict[ModelName, SourceLocation] = {}
-    words = _Words()
+    words = _NameEdits()
     for table in list(find_tables_read(tree)):
         start = table.parts[0].meta.get("start")
         if start is None:
             start = max(expanded.text.lower().find(table.name.lower()), 0)
         written = table.parts
-        name = _qualify(table, names, text, start)
+        name = _qualify_table(table, names, text, start)
         reads.setdefault(name, expander.source.location(expanded.origin(start)))
         words.qualify(table, written)
     if text.in_spark:
@@ -94,7 +94,7 @@ def render(
             expanded
         )
     else:
-        translated = replace(text, expanded=_word_by_word(text.translated(tree), text))
+        translated = replace(text, expanded=_map_words(text.translated(tree), text))
         translated, _, tree = translated.in_column_forms(
             columns_of, needs_columns, is_translated=True
         )
@@ -103,11 +103,11 @@ def render(
 
 
 def checked_query(expander: Expander, expanded: Expanded, what: str) -> None:
-    """Raise an error unless the text is exactly one query.
+    """Check that a text is one query.
 
     `what` is the text's name in the error.
     """
-    text = _Text(expander, expanded, what).without_nothing()
+    text = _QueryText(expander, expanded, what).without_nothing()
     text.check_query(text.parse()[1])
 
 
@@ -116,11 +116,11 @@ _RESOURCE = re.compile(r"\s*ADD\s+(JAR|FILE|ARCHIVE)S?\s", re.IGNORECASE)
 
 
 def render_statement(expander: Expander, expanded: Expanded) -> str:
-    """Render a statement before or after the query as Spark SQL, keeping its original text.
+    """Render a statement that runs before or after a model's query, as Spark SQL.
 
     A statement of another dialect is translated, or kept if SQLGlot cannot parse it.
     """
-    text = _Text(expander, expanded, "statement").without_nothing()
+    text = _QueryText(expander, expanded, "statement").without_nothing()
     as_written = text.expanded.text
     if _RESOURCE.match(as_written):
         return restore_parameter_text(" ".join(as_written.split()))
@@ -133,7 +133,7 @@ def render_statement(expander: Expander, expanded: Expanded) -> str:
 
 
 def render_last_statement(expander: Expander, expanded: Expanded) -> str:
-    """Render a statement that is not part of a fill, such as one that runs on published views.
+    """Render a statement that runs after the fill, such as one on published views.
 
     Names of tables in the project's catalog get the catalog's name in Spark.
     """
@@ -148,7 +148,7 @@ _COMMA_BEFORE_FROM = re.compile(r",[\s\n]*(?:--[^\n]*\n\s*)*FROM\b", re.IGNORECA
 
 
 @dataclass(frozen=True, slots=True)
-class _Text:
+class _QueryText:
     """Text that is translated to Spark SQL. `what` is its name in error messages."""
 
     expander: Expander
@@ -166,11 +166,10 @@ class _Text:
     def error(self, offset: int, message: str, hint: str | None = None) -> ProjectError:
         return self.expander.source.error(message, self.expanded.origin(offset), hint)
 
-    def edited(self, edits: list[Edit]) -> _Text:
+    def edited(self, edits: list[Edit]) -> _QueryText:
         return replace(self, expanded=self.expanded.edited(edits)) if edits else self
 
-    def without_nothing(self) -> _Text:
-        """Remove macro calls that returned nothing, each with the operator or comma next to it."""
+    def without_nothing(self) -> _QueryText:
         written = self.expanded.text
         if NOTHING not in written:
             return self
@@ -180,8 +179,7 @@ class _Text:
             raise self.error(offset, message, "return SQL text")
         return replace(self, expanded=replace(self.expanded, text=text))
 
-    def in_spark_forms(self) -> _Text:
-        """Rewrite syntax that Spark does not support; raise an error if that is impossible."""
+    def in_spark_forms(self) -> _QueryText:
         if not self.in_spark:
             return self
         try:
@@ -191,7 +189,7 @@ class _Text:
 
     def in_column_forms(
         self, columns_of: ColumnsOf, needed: Callable[[str], bool], *, is_translated: bool = False
-    ) -> tuple[_Text, list[Token], exp.Expr]:
+    ) -> tuple[_QueryText, list[Token], exp.Expr]:
         """Parse Spark SQL, and rewrite query forms such as `* REPLACE` until none is left.
 
         Args:
@@ -252,7 +250,6 @@ class _Text:
             )
 
     def parse_translated(self) -> tuple[list[Token], exp.Expr]:
-        """Parse the Spark SQL that was translated from another dialect."""
         scope = replace(self.expander.scope, dialect="spark")
         try:
             return replace(self, expander=Expander(self.expander.source, scope)).parse()
@@ -289,7 +286,6 @@ class _Text:
         return tokens, statements[0]
 
     def _check_commas(self, tokens: list[Token]) -> None:
-        """Refuse `SELECT a, FROM t`, which SQLGlot accepts and Spark does not."""
         for comma, word, behind in zip(tokens, tokens[1:], tokens[2:], strict=False):
             is_column = behind.text in (",", ".") or behind.text.upper() in ("FROM", "AS")
             if comma.text == "," and word.text.upper() == "FROM" and not is_column:
@@ -311,7 +307,7 @@ class _Text:
         )
 
 
-def _word_by_word(sql: str, text: _Text) -> Expanded:
+def _map_words(sql: str, text: _QueryText) -> Expanded:
     """Map the words of a translated query to their origins."""
     expanded = text.expanded
     written: dict[str, list[int]] = defaultdict(list)
@@ -330,7 +326,6 @@ def _word_by_word(sql: str, text: _Text) -> Expanded:
 
 
 def _columns_by_name(expander: Expander, names: TableNames, what: str) -> ColumnsOf:
-    """Return a function that looks up a table's columns by the name in the file."""
     known = expander.scope.known_columns
 
     def found(name: ModelName) -> Columns:
@@ -345,14 +340,11 @@ def _columns_by_name(expander: Expander, names: TableNames, what: str) -> Column
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
-    """Replacements of table names in the original text, by offset."""
-
+class _NameEdits:
     prefixes: dict[int, str] = field(default_factory=dict)
     qualifiers: set[int] = field(default_factory=set)
 
     def qualify(self, table: exp.Table, written: Sequence[exp.Expr]) -> None:
-        """Complete or shorten a table's name to two parts."""
         starts = [part.meta["start"] for part in written if "start" in part.meta]
         if len(starts) < len(written):
             return
@@ -363,8 +355,7 @@ class _Words:
             self.prefixes[starts[-1]] = namespace.sql(dialect="spark") + "."
 
 
-def _qualify(table: exp.Table, names: TableNames, text: _Text, start: int) -> ModelName:
-    """Give a table in the tree its name of two parts; return the model's name."""
+def _qualify_table(table: exp.Table, names: TableNames, text: _QueryText, start: int) -> ModelName:
     if table.args.get("db") == "":  # `sales..orders`: SQL Server's and Snowflake's default schema.
         message = f"'{table.catalog}..{table.name}' omits its schema"
         raise text.error(start, message, "write the schema between the dots")
@@ -383,7 +374,6 @@ def _qualify(table: exp.Table, names: TableNames, text: _Text, start: int) -> Mo
 
 
 def _column_comments(tree: exp.Expr) -> dict[str, str]:
-    """Return the comments on a query's output columns, by column."""
     if not isinstance(tree, exp.Select):
         return {}
     found: dict[str, str] = {}

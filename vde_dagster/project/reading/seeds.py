@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.base.hashing import content_digest
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
-from vde_dagster.project.files import file_of_project
+from vde_dagster.project.files import project_file_path
 from vde_dagster.project.kinds import Seed
 from vde_dagster.project.model import Column, Model
 from vde_dagster.project.settings import Settings
@@ -37,7 +37,7 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
 
 
 def load_seed(settings: Settings, model: Model, model_path: Path) -> Model:
-    """Fill in a seed's hashes, row count and columns from its CSV file.
+    """Complete a seed model from its CSV file: columns, number of rows, and hashes.
 
     The hashes are computed from values, so quoting and line ends do not matter. Whitespace around a
     value matters only in text columns.
@@ -52,7 +52,7 @@ def load_seed(settings: Settings, model: Model, model_path: Path) -> Model:
     location = SourceLocation(Path(path))
     table = read_csv(content, model.kind, location)
     _check_names(model, table, location)
-    columns = _columns(model, table, location)
+    columns = _seed_columns(model, table, location)
     _check_values(model, table, columns, content, location.path)
     kind = dataclasses.replace(
         model.kind,
@@ -67,7 +67,7 @@ def load_seed(settings: Settings, model: Model, model_path: Path) -> Model:
 
 
 def read_seed(root: Path, model: Model) -> pyarrow.Table:
-    """Return a seed's rows as text: a string column per column of the model, with NULLs.
+    """Read a seed's CSV file as an Arrow table of texts, one column per column of the model.
 
     Values of columns that are not text lose surrounding whitespace.
 
@@ -78,7 +78,7 @@ def read_seed(root: Path, model: Model) -> pyarrow.Table:
     import pyarrow as pa
 
     assert isinstance(model.kind, Seed)
-    path, location = file_of_project(root, model.kind.path), SourceLocation(Path(model.kind.path))
+    path, location = project_file_path(root, model.kind.path), SourceLocation(Path(model.kind.path))
     content = path.read_bytes() if path.is_file() else b""
     what = f"{location.path} has changed since the plan was created"
     if hashlib.sha256(content).hexdigest() != model.kind.content_hash:
@@ -88,7 +88,7 @@ def read_seed(root: Path, model: Model) -> pyarrow.Table:
     if planned and _column_hashes(table, model.columns) != planned:
         what = f"the settings for {location.path} have changed since the plan was created"
         raise UsageError(what, hint="plan again", location=location)
-    arrays = [_normalised(table[column.name], column.type) for column in model.columns]
+    arrays = [_trim_values(table[column.name], column.type) for column in model.columns]
     return pa.table(arrays, names=[column.name for column in model.columns])
 
 
@@ -124,7 +124,6 @@ def _seed_path(settings: Settings, written: str, model_path: Path, line: int | N
 
 
 def _check_names(model: Model, table: pyarrow.Table, location: SourceLocation) -> None:
-    """Check that the columns in `na_values` are in the file."""
     assert isinstance(model.kind, Seed)
     known = {name.lower() for name in table.column_names}
     for column, _ in model.kind.column_null_values:
@@ -136,7 +135,9 @@ def _check_names(model: Model, table: pyarrow.Table, location: SourceLocation) -
             )
 
 
-def _columns(model: Model, table: pyarrow.Table, location: SourceLocation) -> tuple[Column, ...]:
+def _seed_columns(
+    model: Model, table: pyarrow.Table, location: SourceLocation
+) -> tuple[Column, ...]:
     by_name = {name.lower(): name for name in table.column_names}
     if model.columns:
         for column in model.columns:
@@ -150,18 +151,18 @@ def _columns(model: Model, table: pyarrow.Table, location: SourceLocation) -> tu
             dataclasses.replace(
                 column,
                 name=by_name[column.name.lower()],
-                type=column.type or _inferred_type(table[by_name[column.name.lower()]]),
+                type=column.type or _infer_type(table[by_name[column.name.lower()]]),
             )
             for column in model.columns
         )
     texts = {name.lower(): text for name, text in model.column_descriptions.items()}
     return tuple(
-        Column(name, _inferred_type(table[name]), texts.get(name.lower()))
+        Column(name, _infer_type(table[name]), texts.get(name.lower()))
         for name in table.column_names
     )
 
 
-def _inferred_type(values: pyarrow.ChunkedArray) -> str:
+def _infer_type(values: pyarrow.ChunkedArray) -> str:
     """Return the narrowest Spark type that fits every value of a column.
 
     Numbers with leading zeros are text; a column without values is text.
@@ -193,7 +194,7 @@ def _inferred_type(values: pyarrow.ChunkedArray) -> str:
     return "STRING"
 
 
-def _normalised(values: pyarrow.ChunkedArray, type_: str | None) -> pyarrow.ChunkedArray:
+def _trim_values(values: pyarrow.ChunkedArray, type_: str | None) -> pyarrow.ChunkedArray:
     import pyarrow.compute as pc
 
     if type_ is None or type_.upper().startswith(("STRING", "VARCHAR", "CHAR", "BINARY")):
@@ -211,7 +212,7 @@ def _column_hash(values: pyarrow.ChunkedArray, type_: str | None) -> str:
     import numpy as np
     import pyarrow.compute as pc
 
-    normal = _normalised(values, type_)
+    normal = _trim_values(values, type_)
     state = hashlib.blake2b(digest_size=16)
     for chunk in normal.chunks:
         lengths = pc.fill_null(pc.binary_length(chunk), -1)
@@ -224,7 +225,7 @@ def _column_hash(values: pyarrow.ChunkedArray, type_: str | None) -> str:
 
 _BLANK_END = re.compile(r"(?<=[\r\n]) [ \r\n]*\Z")
 """Matches blank lines at the end, which are not rows."""
-_ASIDE = {"\n": "\ue000", "\r": "\ue001"}
+_LINE_END_MARKS = {"\n": "\ue000", "\r": "\ue001"}
 """Placeholders for line ends in values, if another character ends the rows."""
 _ROWS = 1 << 16
 """Maximum number of rows that are kept as Python texts at a time."""
@@ -234,12 +235,12 @@ _FIRST = "the first line must name the columns"
 
 
 def read_csv(content: bytes, kind: Seed, location: SourceLocation) -> pyarrow.Table:
-    """Read every column as text, with missing values as NULL."""
+    """Read a CSV file as an Arrow table of texts; missing values are NULL."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     rows = (cells for _, cells in _numbered_rows(content, kind, location))
-    names = _checked_names(next(rows, []), location)
+    names = _read_names(next(rows, []), location)
     chunks: list[list[pyarrow.Array]] = [[] for _ in names]
     while batch := list(islice(rows, _ROWS)):
         for parts, column in zip(chunks, zip(*batch, strict=True), strict=True):
@@ -255,13 +256,12 @@ def read_csv(content: bytes, kind: Seed, location: SourceLocation) -> pyarrow.Ta
 def _numbered_rows(
     content: bytes, kind: Seed, location: SourceLocation
 ) -> Iterator[tuple[int | None, list[str]]]:
-    """Yield each row, first the header, with the number of its first line."""
     if not content.strip():
         raise ProjectError("the CSV file is empty", hint=_FIRST, location=location)
     end = kind.lineterminator
-    text = _decoded(content, kind, location)
+    text = _decode(content, kind, location)
     if end:
-        for sign, aside in _ASIDE.items():
+        for sign, aside in _LINE_END_MARKS.items():
             text = text.replace(sign, aside)
         text = text.replace(end, "\n")
     elif kind.delimiter != " ":
@@ -284,7 +284,7 @@ def _numbered_rows(
             elif cells and len(cells) != width:
                 raise csv.Error(f"{width} fields were expected, {len(cells)} found")
             if end:
-                cells = [_restored(cell, end) for cell in cells]
+                cells = [_restore_line_ends(cell, end) for cell in cells]
             if cells or not ended:
                 yield None if end else ended + 1, cells
             ended = reader.line_num
@@ -298,14 +298,14 @@ def _numbered_rows(
         raise ProjectError(what, hint=hint, location=where) from error
 
 
-def _restored(cell: str, end: str) -> str:
+def _restore_line_ends(cell: str, end: str) -> str:
     cell = cell.replace("\n", end)
-    for sign, aside in _ASIDE.items():
+    for sign, aside in _LINE_END_MARKS.items():
         cell = cell.replace(aside, sign)
     return cell
 
 
-def _decoded(content: bytes, kind: Seed, location: SourceLocation) -> str:
+def _decode(content: bytes, kind: Seed, location: SourceLocation) -> str:
     encoding = kind.encoding or "utf-8"
     try:
         return content.decode(encoding).removeprefix("\ufeff")
@@ -318,8 +318,7 @@ def _decoded(content: bytes, kind: Seed, location: SourceLocation) -> str:
         ) from None
 
 
-def _checked_names(cells: Sequence[str], location: SourceLocation) -> list[str]:
-    """Check and return the names of the columns, from the first row."""
+def _read_names(cells: Sequence[str], location: SourceLocation) -> list[str]:
     names = [cell.strip() for cell in cells]
     lowered = [name.lower() for name in names]
     problem = None if names else "the first line of the CSV file is blank"
@@ -327,7 +326,9 @@ def _checked_names(cells: Sequence[str], location: SourceLocation) -> list[str]:
         if not name:
             problem = "a column has no name"
         elif len(name) > _LONGEST_NAME:
-            problem = f"the first line of the CSV file is invalid: '{name[:_SHOWN]}…' is not a name"
+            problem = (
+                f"the first line of the CSV file is invalid: '{name[:_MOST_CHARS]}…' is not a name"
+            )
         elif lowered.index(name.lower()) < index:
             problem = f"column '{name}' is named twice"
     if problem is not None:
@@ -336,11 +337,11 @@ def _checked_names(cells: Sequence[str], location: SourceLocation) -> list[str]:
     return names
 
 
-_SHOWN = 80
+_MOST_CHARS = 80
 """Maximum number of an invalid value's characters that a message shows."""
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _DAY = r"[+-]?\d{4,7}(?:-(?:0?[1-9]|1[0-2])(?:-(?:0?[1-9]|[12]\d|3[01])(?:[ T].*)?)?)?"
-_BITS = {
+_INTEGER_BITS = {
     "TINYINT": 7,
     "BYTE": 7,
     "SMALLINT": 15,
@@ -351,8 +352,8 @@ _BITS = {
     "LONG": 63,
 }
 _TIMES = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
-_FORMS = {
-    **dict.fromkeys(_BITS, r"[+-]?\d+"),
+_TYPE_PATTERNS = {
+    **dict.fromkeys(_INTEGER_BITS, r"[+-]?\d+"),
     **dict.fromkeys(
         ("FLOAT", "REAL", "DOUBLE"), rf"(?:{_NUMBER}[dDfF]?|[+-]?(?i:nan|inf|infinity))"
     ),
@@ -372,20 +373,21 @@ _PLAIN_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 def _check_values(
     model: Model, table: pyarrow.Table, columns: Sequence[Column], content: bytes, path: Path
 ) -> None:
-    """Check the values of columns with declared types."""
     assert isinstance(model.kind, Seed)
     declared = {column.name.lower() for column in model.columns if column.type}
     mistakes = []
     for column in columns:
-        values = _normalised(table[column.name], column.type)
-        wrong = _wrong(values, column.type or "") if column.name.lower() in declared else None
+        values = _trim_values(table[column.name], column.type)
+        wrong = (
+            _find_misfits(values, column.type or "") if column.name.lower() in declared else None
+        )
         if wrong is None:
             continue
         row, count = wrong
         rows = _numbered_rows(content, model.kind, SourceLocation(path))
         line, _ = next(islice(rows, row + 1, None))  # The first row has the names.
         value = str(values[row].as_py())
-        value = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
+        value = value if len(value) <= _MOST_CHARS else f"{value[:_MOST_CHARS]}…"
         more = f" ({count:,} values are invalid)" if count > 1 else ""
         message = (
             f"'{value}' in column '{column.name}' is not a valid {column.type}, the type that "
@@ -397,12 +399,12 @@ def _check_values(
         raise ProjectError.combine(mistakes)
 
 
-def _wrong(values: pyarrow.ChunkedArray, type_: str) -> tuple[int, int] | None:
+def _find_misfits(values: pyarrow.ChunkedArray, type_: str) -> tuple[int, int] | None:
     """Return the first row whose value does not fit the type, and the number of such rows."""
     import pyarrow.compute as pc
 
     kind = re.split(r"[\s(<]", type_.strip().upper(), maxsplit=1)[0]
-    form = _FORMS.get(kind)
+    form = _TYPE_PATTERNS.get(kind)
     if form is None:
         return None
     fits = pc.fill_null(pc.match_substring_regex(values, f"(?s)^(?:{form})$"), True)
@@ -426,9 +428,9 @@ def _in_range(values: Any, fits: Any, kind: str, type_: str) -> Any:
 
 def _range_check(kind: str, type_: str) -> Callable[[str], bool] | None:
     if kind in ("DATE", *_TIMES):
-        return _is_day
-    if kind in _BITS:
-        limit = 1 << _BITS[kind]
+        return _is_possible_day
+    if kind in _INTEGER_BITS:
+        limit = 1 << _INTEGER_BITS[kind]
         # Python refuses to read numbers of thousands of digits.
         return lambda value: _whole_digits(value) < _DIGITS and -limit <= int(value) < limit
     sized = _DECIMAL.fullmatch(type_.strip())
@@ -439,7 +441,7 @@ def _range_check(kind: str, type_: str) -> Callable[[str], bool] | None:
     return None
 
 
-def _is_day(value: str) -> bool:
+def _is_possible_day(value: str) -> bool:
     day = value[:10]
     if not _PLAIN_DAY.fullmatch(day):
         return True

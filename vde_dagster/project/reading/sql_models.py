@@ -44,7 +44,7 @@ from vde_dagster.sql.trees import QUERY_WORDS, placeholder
 
 
 def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
-    """Read a file of `MODEL` blocks, with the `AUDIT` blocks between them."""
+    """Read a file with `MODEL (…); SELECT …` blocks, and audits between them."""
     source, blocks = read_blocks(path, text, context.settings.dialect)
     if not blocks:
         raise ProjectError(
@@ -102,7 +102,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> list[
     reads: dict[ModelName, SourceLocation] = {}
     if properties.kind.has_query:
         parts = [(s, expanded) for s in block.statements for expanded in s.expand(expander)]
-        pre, query, post = _classify(source, block, parts)
+        pre, query, post = _find_query(source, block, parts)
         views = with_temporary_views(expander, context.names, pre, query, post)
         before, after = views.before, views.after
         _check_variables(source, views.query)
@@ -119,11 +119,11 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> list[
         # Comments of the query describe columns without other descriptions, as in SQLMesh.
         fields["column_descriptions"] = fields["column_descriptions"] or rendered.comments
     else:
-        before, after = _statements_around(block, properties.kind, expander)
+        before, after = _read_statements(block, properties.kind, expander)
     if properties.kind.has_query or properties.kind.owns_table:
         before = (*default_statements_in("pre_statements", expander, context), *before)
         after = (*default_statements_in("post_statements", expander, context), *after)
-    later = _on_virtual_update(source, block, properties, scope)
+    later = _read_virtual_update(source, block, properties, scope)
     if properties.kind.is_shown:
         later = (*default_statements_in("on_virtual_update", expander, context), *later)
     audits, audit_reads = read_audits(
@@ -147,7 +147,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> list[
 
 
 def default_statements_in(key: str, expander: Expander, context: FileContext) -> tuple[str, ...]:
-    """Return the statements that the settings define for every model."""
+    """Return the statements that the settings add to every model, as Spark SQL."""
     write = render_last_statement if key == "on_virtual_update" else render_statement
     made = []
     for source in default_statements(context.settings, key):
@@ -159,10 +159,9 @@ def default_statements_in(key: str, expander: Expander, context: FileContext) ->
     return tuple(made)
 
 
-def _on_virtual_update(
+def _read_virtual_update(
     source: SourceText, block: Block, properties: ModelProperties, scope: MacroScope
 ) -> tuple[str, ...]:
-    """Return the statements that run after an environment publishes the model."""
     if block.on_virtual_update and not properties.kind.is_shown:
         raise source.error(
             f"a model of kind {properties.kind.name} has no view to run statements on",
@@ -174,10 +173,9 @@ def _on_virtual_update(
     return tuple(render_last_statement(expander, one) for one in texts)
 
 
-def _classify(
+def _find_query(
     source: SourceText, block: Block, parts: list[tuple[Statement, Expanded]]
 ) -> tuple[list[Expanded], Expanded, list[Expanded]]:
-    """Return the statements before the query, the query, and the statements after it."""
     found = [
         index
         for index, (statement, expanded) in enumerate(parts)
@@ -222,7 +220,6 @@ def _check_variables(source: SourceText, query: Expanded) -> None:
 
 
 def _check_named_columns(properties: ModelProperties, kind: Value | None) -> None:
-    """Check that a header's list of columns has the columns that the kind names."""
     declared = [column.name for column in properties.fields["columns"]]
     lowered = {name.lower() for name in declared}
     for name in properties.kind.named_columns:
@@ -236,16 +233,15 @@ def _check_named_columns(properties: ModelProperties, kind: Value | None) -> Non
 def _blueprint_blocks(
     source: SourceText, block: Block, scope: MacroScope
 ) -> list[tuple[Block, dict[str, str]]]:
-    """Return one block per blueprint, with the blueprint's variables."""
     value = block.header.properties.get("blueprints")
-    found = [{}] if value is None else read_blueprints(_without_macros(source, value, scope))
+    found = [{}] if value is None else read_blueprints(_expand_blueprints(source, value, scope))
     return [
         (replace(block, header=expanded_header(block.header, scope, own)), own) for own in found
     ]
 
 
 def read_blueprints(value: Value) -> list[dict[str, str]]:
-    """Read `((customer := a, region := 'x'), (…))` as SQL text by lower-case name."""
+    """Read `((customer := a, region := 'x'), (…))`: for each blueprint, SQL texts by variable."""
     items = value.items()
     if items and any(not item.tokens or item.tokens[0].text != "(" for item in items):
         items = [value]
@@ -263,8 +259,7 @@ def read_blueprints(value: Value) -> list[dict[str, str]]:
     return found
 
 
-def _without_macros(source: SourceText, value: Value, scope: MacroScope) -> Value:
-    """Expand the macros in a list of blueprints."""
+def _expand_blueprints(source: SourceText, value: Value, scope: MacroScope) -> Value:
     if not any(token.text == "@" for token in value.tokens):
         return value
     expanded = Expander(source, scope).expand(value.tokens[0].start, value.tokens[-1].end)
@@ -276,10 +271,9 @@ _INSERT_SEED = re.compile(r"@insert_seed\s*\(\s*\)\s*", re.IGNORECASE)
 """Macro that separates a seed's statements before its rows are written from those after it."""
 
 
-def _statements_around(
+def _read_statements(
     block: Block, kind: Kind, expander: Expander
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Read a block's statements that run before and after a fill, for a kind without a query."""
     found: tuple[list[str], list[str]] = ([], [])
     behind = 0
     source = expander.source

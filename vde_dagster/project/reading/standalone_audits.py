@@ -19,21 +19,23 @@ from vde_dagster.project.reading.statements import Block, read_blocks
 
 
 def load_audit_file(path: Path, text: str, context: FileContext) -> LoadedFile:
-    """Read the standalone audits in a file of `AUDIT` blocks."""
+    """Read the standalone audits in a file, each as a model of its own kind."""
     dialect = context.settings.dialect
     source, blocks = read_blocks(path, text, dialect)
     read = [(block, read_audit(block, source, dialect)) for block in blocks]
     return LoadedFile(
         path,
         tuple(
-            _read(block, definition, context)
+            _read_audit_model(block, definition, context)
             for block, definition in read
             if definition.standalone and not definition.skip
         ),
     )
 
 
-def _read(block: Block, definition: AuditDefinition, context: FileContext) -> LoadedModel:
+def _read_audit_model(
+    block: Block, definition: AuditDefinition, context: FileContext
+) -> LoadedModel:
     given = block.header.properties
     if "blocking" in given and definition.blocking:
         raise given["blocking"].error(

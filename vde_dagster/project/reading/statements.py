@@ -34,7 +34,7 @@ _QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "(", JINJA_QU
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Part of a file between two semicolons.
+    """A statement of a SQL file, between two semicolons.
 
     Args:
         start: Offset of the first token.
@@ -48,7 +48,7 @@ class Statement:
     first: str
 
     def expand(self, expander: Expander) -> list[Expanded]:
-        """Return the statement with macros expanded; a template may become several texts."""
+        """Expand the statement's macros; a macro or template may return several statements."""
         if self.first in (JINJA_QUERY, JINJA_STATEMENT):
             from vde_dagster.project.macros.jinja import render_block
 
@@ -58,7 +58,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Header and the statements that follow it.
+    """A header with the statements that follow it.
 
     `on_virtual_update` are the statements that run after an environment publishes the model.
     """
@@ -69,7 +69,7 @@ class Block:
 
 
 def read_blocks(path: Path, text: str, dialect: str) -> tuple[SourceText, list[Block]]:
-    """Split a file's text into blocks; also return the text, with comments in Spark's syntax.
+    """Split a file into blocks: headers with their statements; also return the file's text.
 
     `dialect` is the SQLGlot dialect of blocks that set no dialect.
     """
@@ -79,7 +79,7 @@ def read_blocks(path: Path, text: str, dialect: str) -> tuple[SourceText, list[B
 
 
 def split_statements(source: SourceText, dialect: str) -> tuple[Statement, ...]:
-    """Split a text without headers into statements."""
+    """Split a text without headers at its semicolons."""
     (block,) = split_blocks(source, dialect, Header("", {}, source, 0))
     return block.statements
 
@@ -109,7 +109,7 @@ def split_blocks(
         begin = position
         tokens, end, position = _next_statement(source, position, dialect)
         if tokens and is_header(tokens):
-            comment = _comment(source, begin, tokens[0].start)
+            comment = _header_comment(source, begin, tokens[0].start)
             header = replace(parse_header(source, tokens), comment=comment)
             named = header.properties.get("dialect")
             dialect = named.sql_dialect() if named else default_dialect
@@ -142,11 +142,10 @@ def split_blocks(
             break
     # A continued model appears again; merge its parts into one block.
     once = {id(header): (header, statements) for header, statements in begun}
-    return [_block(source, header, statements) for header, statements in once.values()]
+    return [_make_block(source, header, statements) for header, statements in once.values()]
 
 
-def _comment(source: SourceText, start: int, end: int) -> str | None:
-    """Return the text of comments directly before a header."""
+def _header_comment(source: SourceText, start: int, end: int) -> str | None:
     if start >= end or not source.text[start:end].strip():
         return None
     texts = [token.text for token in scan(source, start, end) if token.kind == "comment"]
@@ -154,8 +153,7 @@ def _comment(source: SourceText, start: int, end: int) -> str | None:
     return "\n".join(word.strip() for word in words).strip() or None
 
 
-def _block(source: SourceText, header: Header, statements: list[Statement]) -> Block:
-    """Create a block of a header and its statements."""
+def _make_block(source: SourceText, header: Header, statements: list[Statement]) -> Block:
     own: list[Statement] = []
     later: list[Statement] = []
     begun: Statement | None = None
@@ -185,7 +183,7 @@ def _block(source: SourceText, header: Header, statements: list[Statement]) -> B
 
 
 def is_audit_file(text: str) -> bool:
-    """Return whether the first header of a file is `AUDIT`, without parsing the file."""
+    """Return whether a file begins with an `AUDIT` header, without parsing all of it."""
     for token in scan(SourceText(Path("file"), text)):
         if token.kind != "comment":
             return token.is_word("AUDIT")
@@ -193,7 +191,7 @@ def is_audit_file(text: str) -> bool:
 
 
 def is_header(tokens: list[Token]) -> bool:
-    """Return whether a statement's tokens, without comments, are a header."""
+    """Return whether a statement is a header: `MODEL (` or `AUDIT (`."""
     return tokens[0].is_word("MODEL", "AUDIT") and (len(tokens) == 1 or tokens[1].text == "(")
 
 

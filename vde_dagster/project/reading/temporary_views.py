@@ -23,7 +23,7 @@ from vde_dagster.sql.statements import TemporaryView, read_dropped_name, read_te
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """A model's query with inlined temporary views, and the rendered statements around it."""
+    """A model's query, with its temporary views as CTEs, and the statements around it."""
 
     before: tuple[str, ...]
     query: Expanded
@@ -31,7 +31,7 @@ class Statements:
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _CreatedView:
     view: TemporaryView
     statement: Expanded
     own: Expanded | None
@@ -48,16 +48,16 @@ def with_temporary_views(
     query: Expanded,
     after: Sequence[Expanded],
 ) -> Statements:
-    """Inline the temporary views that a query reads, and render all other statements.
+    """Turn the temporary views that a query reads into CTEs of the query.
 
     If another statement also names a view, the view is created in the session, too.
     """
-    views = _views(expander, before)
-    read = _read(expander, views, query)
+    views = _find_views(expander, before)
+    read = _views_read_by(expander, views, query)
     if not read:
-        return Statements(_rendered(expander, before), query, _rendered(expander, after))
+        return Statements(_render_all(expander, before), query, _render_all(expander, after))
     for made in read:
-        _check(expander, made, views)
+        _check_view(expander, made, views)
     moved = {id(made.statement): made for made in read}
     inside = {made.key for made in read}
     others = {
@@ -67,7 +67,7 @@ def with_temporary_views(
         if id(one) not in moved
         and (read_dropped_name(expander.tokens(one.text)) or "").lower() not in inside
     }
-    named = {word for one in others.values() for word in _words(expander, one)}
+    named = {word for one in others.values() for word in _mentioned_names(expander, one)}
     # A remaining view may read earlier views, so they remain, too.
     stays = any(made.key in named for made in read)
     kept = []
@@ -75,15 +75,17 @@ def with_temporary_views(
         if id(one) in others:
             kept.append(render_statement(expander, one))
         elif id(one) in moved and stays:
-            kept.append(_in_session(expander, names, moved[id(one)]))
+            kept.append(_create_view_statement(expander, names, moved[id(one)]))
     behind = [one for one in after if id(one) in others]
-    return Statements(tuple(kept), _inside(expander, read, query), _rendered(expander, behind))
+    return Statements(
+        tuple(kept), _with_view_ctes(expander, read, query), _render_all(expander, behind)
+    )
 
 
 def session_statements(
     expander: Expander, names: TableNames, statements: Iterable[Expanded]
 ) -> tuple[tuple[str, ...], dict[ModelName, SourceLocation], frozenset[ModelName]]:
-    """Render the statements that run before a model's Python code.
+    """Render the statements that run in the Spark session before a model's Python code.
 
     Returns:
         The statements, the tables that the views read (with places), and the views' names.
@@ -92,13 +94,13 @@ def session_statements(
     reads: dict[ModelName, SourceLocation] = {}
     made_here: set[ModelName] = set()
     for one in statements:
-        made = next(iter(_views(expander, [one])), None)
+        made = next(iter(_find_views(expander, [one])), None)
         if made is None:
             texts.append(render_statement(expander, one))
             continue
-        _check(expander, made, [made])
+        _check_view(expander, made, [made])
         assert made.own is not None
-        texts.append(_in_session(expander, names, made))
+        texts.append(_create_view_statement(expander, names, made))
         for name, place in render(expander, made.own, names).reads.items():
             if name not in made_here:
                 reads.setdefault(name, place)
@@ -106,30 +108,31 @@ def session_statements(
     return tuple(texts), reads, frozenset(made_here)
 
 
-def _views(expander: Expander, before: Iterable[Expanded]) -> list[_Made]:
+def _find_views(expander: Expander, before: Iterable[Expanded]) -> list[_CreatedView]:
     out = []
     for one in before:
         view = read_temporary_view(expander.tokens(one.text))
         if view is not None:
             own = None if view.start is None else one.part(view.start, len(one.text))
-            out.append(_Made(view, one, own))
+            out.append(_CreatedView(view, one, own))
     return out
 
 
-def _read(expander: Expander, views: Sequence[_Made], query: Expanded) -> list[_Made]:
-    """Return the views that a query names, directly or through other views, in order."""
+def _views_read_by(
+    expander: Expander, views: Sequence[_CreatedView], query: Expanded
+) -> list[_CreatedView]:
     if not views:
         return []
-    named = set(_words(expander, query))
-    read: list[_Made] = []
+    named = set(_mentioned_names(expander, query))
+    read: list[_CreatedView] = []
     for made in reversed(views):
         if made.key in named:
             read.insert(0, made)
-            named.update(_words(expander, made.own) if made.own is not None else ())
+            named.update(_mentioned_names(expander, made.own) if made.own is not None else ())
     return read
 
 
-def _check(expander: Expander, made: _Made, views: Sequence[_Made]) -> None:
+def _check_view(expander: Expander, made: _CreatedView, views: Sequence[_CreatedView]) -> None:
     name, place = made.view.name, made.statement.origin(0)
     if made.view.problem is not None:
         message, hint = made.view.problem
@@ -147,7 +150,7 @@ def _check(expander: Expander, made: _Made, views: Sequence[_Made]) -> None:
     checked_query(expander, made.own, f"query of the temporary view '{name}'")
 
 
-def _inside(expander: Expander, read: Sequence[_Made], query: Expanded) -> Expanded:
+def _with_view_ctes(expander: Expander, read: Sequence[_CreatedView], query: Expanded) -> Expanded:
     pieces: list[Expanded] = []
     for made in read:
         assert made.own is not None
@@ -168,7 +171,7 @@ def _inside(expander: Expander, read: Sequence[_Made], query: Expanded) -> Expan
     if len(tokens) > 1 and tokens[1].is_word("RECURSIVE"):
         at = tokens[1].end
         for made in read:
-            if made.own is not None and made.key in _words(expander, made.own):
+            if made.own is not None and made.key in _mentioned_names(expander, made.own):
                 raise expander.source.error(
                     f"the temporary view '{made.view.name}' reads a table with the same name",
                     made.statement.origin(0),
@@ -180,16 +183,19 @@ def _inside(expander: Expander, read: Sequence[_Made], query: Expanded) -> Expan
 
 
 def _check_names(
-    expander: Expander, read: Sequence[_Made], tokens: Sequence[Token], query: Expanded
+    expander: Expander, read: Sequence[_CreatedView], tokens: Sequence[Token], query: Expanded
 ) -> None:
-    """Check that a query's WITH clause does not define the name of a view."""
     keys = {made.key for made in read}
     depth = 0
     for token, behind in pairwise(tokens):
         depth += (token.text == "(") - (token.text == ")")
         if depth == 0 and token.is_word("SELECT", "FROM", "VALUES"):
             return
-        if depth == 0 and _name(token) in keys and (behind.text == "(" or behind.is_word("AS")):
+        if (
+            depth == 0
+            and _plain_name(token) in keys
+            and (behind.text == "(" or behind.is_word("AS"))
+        ):
             raise expander.source.error(
                 f"'{token.text}' is both a temporary view and a common table expression",
                 query.origin(token.start),
@@ -197,27 +203,26 @@ def _check_names(
             )
 
 
-def _in_session(expander: Expander, names: TableNames, made: _Made) -> str:
+def _create_view_statement(expander: Expander, names: TableNames, made: _CreatedView) -> str:
     assert made.own is not None
     columns = f" ({', '.join(made.view.columns)})" if made.view.columns else ""
     sql = render(expander, made.own, names).sql
     return f"CREATE OR REPLACE TEMPORARY VIEW {quote(made.view.name)}{columns} AS {sql}"
 
 
-def _rendered(expander: Expander, statements: Iterable[Expanded]) -> tuple[str, ...]:
+def _render_all(expander: Expander, statements: Iterable[Expanded]) -> tuple[str, ...]:
     return tuple(render_statement(expander, one) for one in statements)
 
 
-def _words(expander: Expander, expanded: Expanded) -> list[str]:
-    """Return the names in a text, in lower case, except names after a dot."""
+def _mentioned_names(expander: Expander, expanded: Expanded) -> list[str]:
     tokens = expander.tokens(expanded.text)
     befores = ["", *(token.text for token in tokens)]
     return [
-        _name(token)
+        _plain_name(token)
         for before, token in zip(befores, tokens, strict=False)
         if token.kind in ("word", "quoted") and before != "."
     ]
 
 
-def _name(token: Token) -> str:
+def _plain_name(token: Token) -> str:
     return unquote(token).lower() if token.kind in ("word", "quoted") else ""

@@ -35,10 +35,10 @@ def load_unit_tests(
     read_file: Callable[[str], str],
     asked: set[str] | None = None,
 ) -> tuple[UnitTest, ...]:
-    """Read a file of tests.
+    """Read a YAML file of unit tests.
 
-    `vars.end` is the last day or instant, inclusive as in SQLMesh. A test's `gateway`
-    and `schema` are ignored.
+    `vars.end` is the last day or instant, inclusive as in SQLMesh. A test's `gateway` and `schema`
+    are ignored.
 
     Args:
         scope: Macros and variables for names.
@@ -67,7 +67,6 @@ def load_unit_tests(
 
 
 def _is_rows(value: Any) -> bool:
-    """Return whether a file contains only rows of tests."""
     return isinstance(value, list) or (isinstance(value, dict) and set(value) == {"rows"})
 
 
@@ -118,7 +117,7 @@ class _Reader:
                 for cte, rows in ctes.items()
             ),
             start=times["start"],
-            end=_exclusive(body, times["end"]),
+            end=_exclusive_end(body, times["end"]),
             execution_time=times["execution_time"],
             variables=tuple(variables.items()),
             description=body.get("description"),
@@ -159,7 +158,6 @@ class _Reader:
         )
 
     def _query(self, keys: KeyPath, text: Any) -> Any:
-        """Return a query of rows, translated from the project's dialect to Spark SQL."""
         if self.scope.dialect in SPARKS or not isinstance(text, str):
             return text
         try:
@@ -170,7 +168,6 @@ class _Reader:
             raise self.document.error((*keys, "query"), message, hint) from error
 
     def _given_rows(self, keys: KeyPath, body: Mapping[str, Any]) -> Any:
-        """Return a table's rows from the test, its CSV, or a file."""
         form, path, rows = body.get("format", "yaml"), body.get("path"), body.get("rows")
         if form not in ("yaml", "csv"):
             message = f"unknown format of rows '{form}'"
@@ -241,8 +238,7 @@ class _Reader:
             raise self.document.error(keys, *not_a_date(str(value), relative=False)) from None
 
 
-def _exclusive(body: Mapping[str, Any], end: datetime | None) -> datetime | None:
-    """Convert SQLMesh's inclusive end to an exclusive end; a day ends at the next midnight."""
+def _exclusive_end(body: Mapping[str, Any], end: datetime | None) -> datetime | None:
     if end is None:
         return None
     given = (body.get("vars") or {}).get("end")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.base.failures import Problem
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.plugins import plugin_files
+from vde_dagster.base.plugins import loaded_plugin_files
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.files import FoundFiles, find_files
 from vde_dagster.project.model import LoadedFile, PythonSource
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from vde_dagster.project.reading.file_context import FileContext
 
 
-_FOLLOWING = ("macro", "audit", "signal", "materialization")
+_SHARED_DEFINITIONS = ("macro", "audit", "signal", "materialization")
 """Kinds of definitions that may be missing because a shared file has an error."""
 
 _STANDALONE = "standalone"
@@ -41,12 +41,12 @@ Reader = Callable[[Path, str], LoadedFile]
 
 
 def own_files(folder: Folder) -> OwnFiles:
-    """Return the source of the files in the folders that the settings name."""
+    """Create the source for the folders that the settings name, such as `models/`."""
     return OwnFiles(folder, find_files(folder.settings))
 
 
 class OwnFiles:
-    """Source of the built-in file formats."""
+    """The source of models in this package's file formats: SQL, Python, notebooks and YAML."""
 
     name = "files"
 
@@ -54,7 +54,7 @@ class OwnFiles:
         self._folder = folder
         self._found = found
         self._memory = folder.memory(self.name)
-        self._macros_saw = Seen()
+        self._macro_inputs = Seen()
         self._shared: FileContext | None = None
         settings = folder.settings
         self.names = TableNames(
@@ -73,7 +73,7 @@ class OwnFiles:
         if not settings.config_file:
             return given
         models = [*self._found.sql, *self._found.python]
-        found = self._by_content("catalogs", models, self._named_catalogs)
+        found = self._cached_by_content("catalogs", models, self._named_catalogs)
         named = set(chain.from_iterable(found.values()))
         # The connection defines the own catalog, else it is the only catalog that models name.
         if len(named) == 1 and "" not in given.values():
@@ -87,7 +87,7 @@ class OwnFiles:
         catalogs = (name[0] for name in names if len(name) == 3)
         return sorted({name.lower() for name in catalogs if re.fullmatch(r"[\w-]+", name)})
 
-    def _by_content(
+    def _cached_by_content(
         self, key: str, paths: Iterable[str], read: Callable[[str], Any]
     ) -> dict[str, Any]:
         """Return the content read from files, cached by the files' hashes."""
@@ -100,11 +100,11 @@ class OwnFiles:
         return {path: value for path, (_, value) in found.items()}
 
     def files(self) -> Sequence[str]:
-        """Return the files of models, external tables and unit tests."""
+        """Return the files with models, external tables and unit tests."""
         return list(self._readers)
 
     def other_files(self) -> Sequence[str]:
-        """Return the files that models' files may depend on, such as macros."""
+        """Return the files on which models may depend, such as macros and CSV files."""
         return [*self._shared_files, *self._found.data, *self._found.linter]
 
     @cached_property
@@ -114,33 +114,33 @@ class OwnFiles:
         return [
             *self._audit_files,
             *found.macros,
-            *self._drawn_in(found.macros, "macro uses"),
+            *self._imported_modules(found.macros, "macro uses"),
             *found.signals,
-            *self._drawn_in(found.signals, "signal uses"),
+            *self._imported_modules(found.signals, "signal uses"),
             *found.materializations,
             *found.templates,
         ]
 
     def draws_in(self, path: str) -> Sequence[str]:
-        """Return the modules of the project that a Python file imports."""
+        """Return the project's modules that a Python model imports."""
         return self._imports(path) if path in self._found.python else ()
 
     @cached_property
     def _readers(self) -> dict[str, Reader]:
         found = self._found
         audits = set(self._audit_files)
-        readers: dict[str, Reader] = {p: self._sql for p in found.sql if p not in audits}
+        readers: dict[str, Reader] = {p: self._read_sql for p in found.sql if p not in audits}
         readers |= dict.fromkeys(self._standalone_files, self._standalone)
-        readers |= dict.fromkeys(found.python, self._python)
-        readers |= dict.fromkeys(found.notebooks, partial(self._by_plugin, "ipynb"))
-        readers |= dict.fromkeys(found.externals, self._externals)
-        readers |= dict.fromkeys(found.exposures, self._exposures)
-        readers |= dict.fromkeys(found.docs, self._docs)
-        readers |= dict.fromkeys(found.syncs, partial(self._by_plugin, "syncs"))
-        readers |= dict.fromkeys(found.metrics, partial(self._by_plugin, "metrics"))
-        readers |= dict.fromkeys(found.tests, self._tests)
+        readers |= dict.fromkeys(found.python, self._read_python)
+        readers |= dict.fromkeys(found.notebooks, partial(self._read_by_plugin, "ipynb"))
+        readers |= dict.fromkeys(found.externals, self._read_externals)
+        readers |= dict.fromkeys(found.exposures, self._read_exposures)
+        readers |= dict.fromkeys(found.docs, self._read_descriptions)
+        readers |= dict.fromkeys(found.syncs, partial(self._read_by_plugin, "syncs"))
+        readers |= dict.fromkeys(found.metrics, partial(self._read_by_plugin, "metrics"))
+        readers |= dict.fromkeys(found.tests, self._read_tests)
         # Reading the text of a refused link raises the reason.
-        return readers | dict.fromkeys(found.flawed, self._externals)
+        return readers | dict.fromkeys(found.bad_links, self._read_externals)
 
     @property
     def _audit_files(self) -> tuple[str, ...]:
@@ -148,12 +148,11 @@ class OwnFiles:
 
     @property
     def _standalone_files(self) -> tuple[str, ...]:
-        """Files that may contain standalone audits."""
         return tuple(path for path, what in self._audits_in.items() if what == _STANDALONE)
 
     @cached_property
     def _audits_in(self) -> dict[str, bool | str]:
-        return self._by_content("audit files", self._found.sql, self._has_audits)
+        return self._cached_by_content("audit files", self._found.sql, self._has_audits)
 
     def _has_audits(self, path: str) -> bool | str:
         from vde_dagster.project.reading.statements import is_audit_file
@@ -165,9 +164,9 @@ class OwnFiles:
         except ProjectError:
             return False  # reading the file later raises the error with its place
 
-    def _drawn_in(self, paths: Sequence[str], key: str) -> list[str]:
+    def _imported_modules(self, paths: Sequence[str], key: str) -> list[str]:
         """Return the other modules that files import, cached while the files are unchanged."""
-        combined = self._folder.hasher.combined
+        combined = self._folder.hasher.combined_hash
         known = self._memory.get(key) or {"key": None, "uses": []}
         uses: list[str] = known["uses"]
         if paths and known["key"] != combined([*paths, *uses]):
@@ -186,7 +185,7 @@ class OwnFiles:
 
     @cached_property
     def key(self) -> str:
-        """Hash of the macros, the audits and the settings that affect the meaning of files."""
+        """Hash of macros, audits and settings; if it changes, all files are read again."""
         settings = self._folder.settings
         deciding = (
             settings.models_dir,
@@ -206,12 +205,12 @@ class OwnFiles:
             sorted(self.names.catalogs.items()),
             self.names.any_catalog,
         )
-        return digest(repr(deciding), self._folder.hasher.combined(self._shared_files))
+        return digest(repr(deciding), self._folder.hasher.combined_hash(self._shared_files))
 
     # -- reading ---------------------------------------------------------------------------
 
     def prepare(self) -> Sequence[ProjectError]:
-        """Execute the macros and signals, and read the audits."""
+        """Run the macros and signals, and read the audits, before any model is read."""
         from vde_dagster.project.reading.file_context import FileContext
 
         mistakes: list[ProjectError] = []
@@ -241,16 +240,15 @@ class OwnFiles:
             mistakes.append(error)
             return {}
 
-    def _executed(
+    def _run_files(
         self, paths: Iterable[str], mistakes: list[ProjectError]
     ) -> Iterator[tuple[str, Collector, dict[str, str]]]:
-        """Execute files; yield the decorated functions and the imported texts of each file."""
         from vde_dagster.project.python.files import run_file
 
         for path in paths:
             try:
                 text = self._folder.text(path)
-                with self._folder.in_time(path), watching(self._macros_saw):
+                with self._folder.in_time(path), watching(self._macro_inputs):
                     _, collector, files = run_file(self._folder.root, path, text)
             except ProjectError as error:
                 mistakes.append(error)
@@ -259,7 +257,7 @@ class OwnFiles:
 
     def _macros(self, mistakes: list[ProjectError]) -> dict[str, Callable[..., Any]]:
         macros: dict[str, Callable[..., Any]] = {}
-        for _, collector, _ in self._executed(self._found.macros, mistakes):
+        for _, collector, _ in self._run_files(self._found.macros, mistakes):
             macros.update(collector.macros)
         return macros
 
@@ -278,19 +276,19 @@ class OwnFiles:
 
         return {
             name: SignalDefinition(function, PythonSource(f"{path}:{function.__name__}", files))
-            for path, collector, files in self._executed(self._found.signals, mistakes)
+            for path, collector, files in self._run_files(self._found.signals, mistakes)
             for name, function in collector.signals.items()
         }
 
     def _materializations(
         self, mistakes: list[ProjectError]
     ) -> dict[str, tuple[PythonSource, ...]]:
-        from vde_dagster.base.outside import read_outside
+        from vde_dagster.base.outside import find_outside_inputs
 
         folder = self._folder
         found: dict[str, tuple[PythonSource, ...]] = {}
-        for path, collector, files in self._executed(self._found.materializations, mistakes):
-            outside = read_outside(folder.root, files, folder.hasher.hash).hashes
+        for path, collector, files in self._run_files(self._found.materializations, mistakes):
+            outside = find_outside_inputs(folder.root, files, folder.hasher.hash).hashes
             own = "." + path.removesuffix(".py").replace("/", ".")
             for name, function in collector.materializations.items():
                 # Skip imported functions; a file may also have set the name to None.
@@ -318,30 +316,30 @@ class OwnFiles:
         return audits
 
     def warnings(self, files: Sequence[LoadedFile]) -> Sequence[Problem]:
-        """Return one warning for each kind of ignored content, at the first file that has it."""
+        """Return a warning for each kind of content that is ignored, at the first file with it."""
         first = {word: file.path for file in reversed(files) for word in file.unread}
         return [Problem(word, None, SourceLocation(path), False) for word, path in first.items()]
 
     def follows(self, mistake: ProjectError) -> bool:
-        """Return whether an error is about an unknown macro, audit or signal."""
-        return mistake.unknown is not None and mistake.unknown.what in _FOLLOWING
+        """Return whether an error is about an unknown macro, audit, signal or materialization."""
+        return mistake.unknown is not None and mistake.unknown.what in _SHARED_DEFINITIONS
 
     def read(self, path: str, text: str) -> LoadedFile:
         """Read a file of models, external tables or unit tests."""
         self.names.used.clear()
         file = self._readers[path](Path(path), text)
         # Files depend on all imported plug-ins, because each may affect their meaning.
-        uses = (*file.uses, *plugin_files())
+        uses = (*file.uses, *loaded_plugin_files())
         file = replace(file, uses=uses, catalogs=tuple(sorted(self.names.used)))
-        return with_recorded_reads(file, self._macros_saw, self._folder.root)
+        return with_recorded_reads(file, self._macro_inputs, self._folder.root)
 
     @property
     def context(self) -> FileContext:
-        """Context that the source's files share, available after `prepare`."""
+        """The macros, audits and defaults for reading files; available after `prepare`."""
         assert self._shared is not None, "prepare() must be called before read()"
         return self._shared
 
-    def _sql(self, path: Path, text: str) -> LoadedFile:
+    def _read_sql(self, path: Path, text: str) -> LoadedFile:
         from vde_dagster.project.reading.sql_models import load_sql_file
 
         return load_sql_file(path, text, self.context)
@@ -351,32 +349,32 @@ class OwnFiles:
 
         return load_audit_file(path, text, self.context)
 
-    def _python(self, path: Path, text: str) -> LoadedFile:
+    def _read_python(self, path: Path, text: str) -> LoadedFile:
         from vde_dagster.project.python.models import load_python_file
 
         folder = self._folder
         return load_python_file(folder.root, path, text, self.context, folder.hasher.hash)
 
-    def _by_plugin(self, form: str, path: Path, text: str) -> LoadedFile:
+    def _read_by_plugin(self, form: str, path: Path, text: str) -> LoadedFile:
         return self._folder.read_form(form, path, text, self.context)
 
-    def _externals(self, path: Path, text: str) -> LoadedFile:
+    def _read_externals(self, path: Path, text: str) -> LoadedFile:
         from vde_dagster.project.reading.external_models import load_external_models
 
         scope = self.context.scope(self._folder.settings.dialect)
         return load_external_models(path, text, self.context.audit_context(scope))
 
-    def _exposures(self, path: Path, text: str) -> LoadedFile:
+    def _read_exposures(self, path: Path, text: str) -> LoadedFile:
         from vde_dagster.project.reading.exposures import load_exposures
 
         return load_exposures(path, text, self.names)
 
-    def _docs(self, path: Path, text: str) -> LoadedFile:
+    def _read_descriptions(self, path: Path, text: str) -> LoadedFile:
         from vde_dagster.project.properties.descriptions import load_descriptions
 
         return load_descriptions(path, text, self.names)
 
-    def _tests(self, path: Path, text: str) -> LoadedFile:
+    def _read_tests(self, path: Path, text: str) -> LoadedFile:
         from vde_dagster.project.reading.unit_tests import load_unit_tests
 
         scope = self.context.scope(self._folder.settings.dialect)

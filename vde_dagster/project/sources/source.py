@@ -9,10 +9,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from vde_dagster.base.failures import Problem, where_raised
+from vde_dagster.base.failures import Problem, find_project_line
 from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.project.files import Hasher, decoded, files_in
+from vde_dagster.project.files import Hasher, decode_text, files_in
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.macros.known_columns import KnownColumns
 from vde_dagster.project.macros.scope import MacroScope
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Source(Protocol):
-    """Source of models: reads the definitions in some of a project's files.
+    """Reads the models in some files of a project; a plug-in can add a source.
 
     Paths are relative to the project's folder, with forward slashes.
     """
@@ -40,14 +40,14 @@ class Source(Protocol):
 
     @property
     def key(self) -> str:
-        """Hash of everything that affects how the source's files are read.
+        """Hash of everything, except a file itself, that affects how files are read.
 
         It includes shared files, settings and `names`.
         """
 
     @property
     def names(self) -> TableNames:
-        """Resolves table names in the source's files."""
+        """Rules for resolving names of tables in the source's files."""
 
     def files(self) -> Sequence[str]:
         """Return the files with definitions; each is read and cached separately.
@@ -56,13 +56,13 @@ class Source(Protocol):
         """
 
     def other_files(self) -> Sequence[str]:
-        """Return further files that the source depends on: shared code, settings, data."""
+        """Return files that affect how the files are read, such as shared code and data."""
 
     def draws_in(self, path: str) -> Sequence[str]:
-        """Return the other files that a file will read. They are found in the file's text."""
+        """Return other files that a file needs, found in its text without running it."""
 
     def prepare(self) -> Sequence[ProjectError]:
-        """Read the context that all files share, and return its errors.
+        """Read what all files share, such as macros, and return the errors in it.
 
         This method is called once, before any file is read.
         """
@@ -75,12 +75,12 @@ class Source(Protocol):
         """
 
     def follows(self, mistake: ProjectError) -> bool:
-        """Return whether an error in a file may be caused by the errors that `prepare` returned."""
+        """Return whether an error in a file may result from an error that `prepare` returned."""
 
 
 @runtime_checkable
 class Warns(Protocol):
-    """Optional protocol of a source with warnings."""
+    """Optional methods of a source that has warnings."""
 
     def warnings(self, files: Sequence[LoadedFile]) -> Sequence[Problem]:
         """Return warnings on the source's files that were read without errors."""
@@ -88,13 +88,13 @@ class Warns(Protocol):
 
 @runtime_checkable
 class Surrounds(Protocol):
-    """Optional protocol of a source with statements around every apply.
+    """Optional methods of a source that runs SQL before and after every apply.
 
     Its optional attribute `around_dialect` is the dialect of the statements in the source's files.
     """
 
     def around(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Return Spark SQL to run before everything else, and Spark SQL to run after it."""
+        """Return Spark SQL statements to run (before, after) every apply."""
 
 
 _FORMS: Seam[Callable[..., LoadedFile]] = Seam("model_files")
@@ -106,7 +106,7 @@ SourceFactory = Callable[["Folder"], Source | None]
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Interface between a load of a project's folder and its sources.
+    """A project's folder, as its sources see it: texts, settings, caches, and helpers for SQL.
 
     Args:
         parsed: Receives the syntax trees of the queries that are read.
@@ -128,11 +128,11 @@ class Folder:
         return self.settings.root
 
     def memory(self, source: str) -> dict[str, Any]:
-        """Return the data that a source keeps between loads, as plain JSON."""
+        """Return a dictionary of JSON values that is kept for a source until the next load."""
         return self.memories.setdefault(source, {})
 
     def add_units(self, hashes: Mapping[str, str]) -> None:
-        """Treat units as separate files. A unit is read again if its hash changes.
+        """Add units: parts of one large file that are read and cached like separate files.
 
         `hashes` has a hash for each unit name. It covers everything that the unit is read from.
         Unit names must differ from file names.
@@ -144,7 +144,7 @@ class Folder:
         r"""Return a file's text, with `\n` as line ending; empty for a unit."""
         if path in self.units:
             return ""
-        return decoded(Path(path), self.hasher.content(path))
+        return decode_text(Path(path), self.hasher.content(path))
 
     def read_form(self, form: str, path: Path, text: str, context: Any) -> LoadedFile:
         """Read a file with the plug-in for its form, such as `ipynb` or `metrics`.
@@ -171,7 +171,7 @@ class Folder:
         what: str = "query",
         hint: Callable[[str | None], str] | None = None,
     ) -> Rendered:
-        """Expand the macros in a part of a file, and render it as one Spark SQL query.
+        """Expand the macros in a part of a file, and render the result as one Spark SQL query.
 
         Args:
             code: Edited text of the file to render instead of the part; its macros are not
@@ -201,7 +201,8 @@ class Folder:
     def render_statement(
         self, source: SourceText, names: TableNames, *, dialect: str = "spark"
     ) -> str:
-        """Render a file's text as one Spark SQL statement; keep a statement that cannot be parsed.
+        """Render a file's text as one Spark SQL statement; one that cannot be parsed stays as it
+        is.
 
         Tables of the project's own catalog get the catalog's name in Spark.
 
@@ -219,7 +220,7 @@ class Folder:
         return Expander(source, MacroScope({}, dict(variables), dialect, dialect_trust=trusted))
 
     def load_seed(self, model: Model) -> Model:
-        """Complete a model of kind SEED from its CSV file: columns, types and hashes.
+        """Complete a SEED model from its CSV file: columns, types and hashes.
 
         Raises:
             ProjectError: The file is missing, or its values do not have the declared types.
@@ -229,7 +230,7 @@ class Folder:
         return load_seed(self.settings, model, model.location.path)
 
     def column_type(self, text: str, dialect: str, location: SourceLocation) -> str:
-        """Translate a column type of a dialect to Spark SQL.
+        """Translate a column's type from a SQL dialect to Spark SQL.
 
         Raises:
             ProjectError: The text is not a type, or Spark lacks the type; the error has the given
@@ -243,7 +244,7 @@ class Folder:
         return canonical_type(text, dialect, error)
 
     def files_in(self, folder: str, *endings: str) -> list[str]:
-        """Find the files of a folder that are not ignored, see `project.files.files_in`."""
+        """List the files of a folder that no ignore pattern matches."""
         return files_in(self.settings, folder, *endings)
 
     @contextmanager
@@ -258,5 +259,5 @@ class Folder:
                 f"the file was not read within {seconds} seconds",
                 hint="remove endless loops and slow work outside of model functions, "
                 "or increase the setting 'load_seconds'",
-                location=where_raised(error, Path(path)),
+                location=find_project_line(error, Path(path)),
             ) from None

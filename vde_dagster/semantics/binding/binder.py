@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from vde_dagster.base.hashing import digest_values, from_hex
+from vde_dagster.base.hashing import digest_values, hex_or_text_bytes
 from vde_dagster.semantics._sqlglot import called_function, data_type
 from vde_dagster.semantics.algebra.nodes import BOOLEAN, Leaf, Node, Terms
 from vde_dagster.semantics.algebra.void_type import is_void
@@ -235,8 +235,8 @@ class Binder:
                 {c.lower(): leaf_column(name, c.lower(), t) for c, t in (columns or {}).items()},
                 types,
             )
-        rows = from_hex(version.rows)
-        versions = {c: from_hex(v) for c, v in version.columns.items()}
+        rows = hex_or_text_bytes(version.rows)
+        versions = {c: hex_or_text_bytes(v) for c, v in version.columns.items()}
         for column in types:
             if column not in versions:
                 self.give_up(f"column {column} of {name} has no version")

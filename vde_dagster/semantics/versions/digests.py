@@ -25,7 +25,7 @@ from itertools import chain, permutations, product
 from math import factorial, prod
 from typing import Any
 
-from vde_dagster.base.hashing import digest_all, digest_values
+from vde_dagster.base.hashing import digest_tagged, digest_values
 from vde_dagster.semantics.algebra.nodes import (
     UNORDERED,
     Derived,
@@ -122,7 +122,7 @@ class Digester:
                 labels = {s: digest_values("source", marks[j], i == j) for j, s in enumerate(free)}
                 frame = Frame(parent, labels)
                 asked = sorted({self.node(c, frame) for c in conditions})
-                found.append(digest_all("asked", [mark, *asked]))
+                found.append(digest_tagged("asked", [mark, *asked]))
             if len(set(found)) == len(set(marks)):
                 break
             marks = found
@@ -151,7 +151,7 @@ class Digester:
         if len(free) == 1 and not dependent and not where:
             return HashedGroup(rows[0], frame, free[0])
         parts: list[Any] = [len(labels), *labels, len(dependent), *sorted(dependent), *where]
-        return HashedGroup(digest_all("group", parts), frame)
+        return HashedGroup(digest_tagged("group", parts), frame)
 
     def _equalities(self, group: Group, frame: Frame) -> dict[Node, bytes]:
         """Return digests of the conditions that make columns equal.
@@ -166,7 +166,7 @@ class Digester:
                 continue
             if find_interchangeable([c]).all():
                 of.update({p: self._reference(p, frame) for p in c.parts})
-                made[c] = digest_all(c.tag, sorted(of[p] for p in c.parts))
+                made[c] = digest_tagged(c.tag, sorted(of[p] for p in c.parts))
         for members in find_interchangeable(made).all():
             frame.instead.update(dict.fromkeys(members, min(members, key=of.__getitem__)))
         return made
@@ -223,28 +223,28 @@ class Digester:
             if source.op == "agg":
                 inside = self._keyed(source, inside)
                 keys = sorted(self.node(k, inside) for k in source.keys)
-                return digest_all("agg", [closed.rows, *keys])
+                return digest_tagged("agg", [closed.rows, *keys])
             if source.op == "left":
                 return digest_values("left", closed.rows)
             if source.op == "block":
                 return closed.rows
             args = [self.node(a, inside) for a in source.args]
             order = self._order(source.group, inside)
-            return digest_all(source.op, [closed.rows, order, *args])
+            return digest_tagged(source.op, [closed.rows, order, *args])
         if isinstance(source, SetOperation):
             branches = self._branches(source, frame)
             parts: list[Any] = [len(branches)]
             for rows, columns in branches:
                 parts += [rows, *columns] if source.op != "union" else [rows]
-            return digest_all(source.op, parts)
+            return digest_tagged(source.op, parts)
         if isinstance(source, FullJoin):
             return self._full(source, frame).rows
         if isinstance(source, Generator):
             args = [self.node(a, frame) for a in source.args]
-            return digest_all("generator", [source.op, source.outer, *args])
+            return digest_tagged("generator", [source.op, source.outer, *args])
         if source.op == "values":
             return digest_values("values", len(source.rows))
-        return digest_all(source.op, [self.node(c, frame) for c in source.rows[0]])
+        return digest_tagged(source.op, [self.node(c, frame) for c in source.rows[0]])
 
     def _branches(self, source: SetOperation, frame: Frame) -> Branches:
         key = (frame if _is_dependent(source) else None, source)
@@ -274,7 +274,7 @@ class Digester:
             for one, label in side.frame.labels.items():
                 inside.labels[one] = digest_values("side", i, side.rows, label)
         where = sorted({self.node(c, inside) for c in source.conditions})
-        return HashedGroup(digest_all("full", [*(side.rows for side in sides), *where]), inside)
+        return HashedGroup(digest_tagged("full", [*(side.rows for side in sides), *where]), inside)
 
     def _column(self, source: Any, key: Any, frame: Frame) -> bytes:
         if source.__class__ is Leaf:
@@ -291,13 +291,15 @@ class Digester:
             return version
         if isinstance(source, SetOperation):
             branches = self._branches(source, frame)
-            return digest_all("branches", [source.op, *(columns[key] for _, columns in branches)])
+            return digest_tagged(
+                "branches", [source.op, *(columns[key] for _, columns in branches)]
+            )
         if isinstance(source, FullJoin):
             return self.node(source.columns[key], self._full(source, frame).frame)
         if isinstance(source, Generator):
             return digest_values("generated", key)
         if source.op == "values":
-            return digest_all("values", [self.node(row[key], frame) for row in source.rows])
+            return digest_tagged("values", [self.node(row[key], frame) for row in source.rows])
         return digest_values("table function column", key)
 
     def _order(self, group: Group, frame: Frame) -> bytes:
@@ -316,7 +318,7 @@ class Digester:
                     parts += [closed.rows, self._order(branch.group, closed.frame)]
             elif isinstance(source, FullJoin):
                 parts += [self._close(s, frame, []).rows for s in (source.left, source.right)]
-        return digest_all("order", [*parts, *(self.node(s, frame) for s in group.sorts)])
+        return digest_tagged("order", [*parts, *(self.node(s, frame) for s in group.sorts)])
 
     # expressions
 
@@ -349,7 +351,7 @@ class Digester:
                 parts.append(part)
         if tag in UNORDERED:
             parts = sorted(set(parts)) if tag not in _ARITHMETIC else sorted(parts)
-        return digest_all(tag, parts)
+        return digest_tagged(tag, parts)
 
     def _reference(self, node: Node, frame: Frame) -> bytes:
         level, home = frame.find_home(node.parts[:1])
@@ -369,7 +371,7 @@ class Digester:
         parts += [self.node(term, closed.frame) for term in terms]
         if ties:
             parts.append(self._order(group, closed.frame))
-        return digest_all("window", parts)
+        return digest_tagged("window", parts)
 
 
 @dataclass(slots=True, eq=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from vde_dagster.base.hashing import digest_all, digest_values, from_hex
+from vde_dagster.base.hashing import digest_tagged, digest_values, hex_or_text_bytes
 
 CANONICALISER_VERSION = 17
 """Increased if equal definitions get other hashes or lineage, to hash stored definitions again."""
@@ -77,10 +77,10 @@ def opaque_version(
     """
     parts: list[bytes | str | int | None] = [canonical_text]
     for name, parent in sorted((n.lower(), p) for n, p in parents.items()):
-        parts += [name, from_hex(parent.rows), len(parent.columns)]
+        parts += [name, hex_or_text_bytes(parent.rows), len(parent.columns)]
         for column, version in sorted(parent.columns.items()):
-            parts += [column, from_hex(version)]
-    whole = digest_all("opaque", parts)
+            parts += [column, hex_or_text_bytes(version)]
+    whole = digest_tagged("opaque", parts)
     return SemanticVersion(
         rows=whole.hex(),
         columns={

@@ -7,7 +7,7 @@ import re
 import traceback
 from pathlib import Path
 
-from vde_dagster.base.failures import NO_SPACE_HINT, QueryPlace, is_no_space, project_file
+from vde_dagster.base.failures import NO_SPACE_HINT, QueryPlace, is_no_space, path_of_project_frame
 from vde_dagster.errors import ExecutionError, SourceLocation, VdeError
 from vde_dagster.spark.session.jvm_failure import MEMORY_HINT, ended_error
 
@@ -166,7 +166,7 @@ def project_frame(error: BaseException) -> SourceLocation | None:
     else:
         frames = [(f.filename, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
     for name, line in reversed(frames):
-        path = project_file(name)
+        path = path_of_project_frame(name)
         if path is not None:
             return SourceLocation(Path(path), int(line))
     return None

@@ -208,9 +208,9 @@ def _read_when_matched(
     if names and kept:
         raise ValueError("merge_update_columns and merge_exclude_columns cannot be combined")
     if names:
-        return (("", tuple((name, f"source.{column_part(name)}") for name in names)),)
+        return (("", tuple((name, f"source.{quote_key_column(name)}") for name in names)),)
     if kept:
-        as_they_are = ((name, f"target.{column_part(name)}") for name in kept)
+        as_they_are = ((name, f"target.{quote_key_column(name)}") for name in kept)
         return (("", (("*", "*"), *as_they_are)),)
     return ()
 
@@ -241,7 +241,7 @@ def _merge_filter(node: Node, strategy: str, dialect: str) -> tuple[str, tuple[s
         return "", ("incremental_predicates that are not expressions",)
     if strategy == "delete+insert":
         alone = {parts[0].lower() for parts, _ in found.mentions if len(parts) == 1}
-        text = found.renamed({name: f"target.{column_part(name)}" for name in alone})
+        text = found.renamed({name: f"target.{quote_key_column(name)}" for name in alone})
         found = read_expression(text)
     if any(len(parts) != 2 or parts[0] not in ("source", "target") for parts, _ in found.mentions):
         return "", ("incremental_predicates without DBT_INTERNAL_SOURCE and DBT_INTERNAL_DEST",)
@@ -255,7 +255,7 @@ def list_texts(value: Any) -> list[str]:
     return [str(one) for one in value] if isinstance(value, list) else [str(value)]
 
 
-def column_part(column: str) -> str:
+def quote_key_column(column: str) -> str:
     """Write a column for a key or condition: quoted if it is not a plain word."""
     return column if re.fullmatch(r"[^\W\d]\w*", column) else quote(column)
 

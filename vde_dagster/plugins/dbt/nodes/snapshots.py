@@ -17,7 +17,7 @@ from vde_dagster.api.models import Model
 from vde_dagster.api.sql import in_spark
 from vde_dagster.api.values import ModelName, quote
 from vde_dagster.plugins.dbt.manifest import Node
-from vde_dagster.plugins.dbt.nodes.incremental import column_part, list_texts, read_key
+from vde_dagster.plugins.dbt.nodes.incremental import list_texts, quote_key_column, read_key
 
 _VERSIONS = "__versions"
 """Suffix of the table's name; the view has the snapshot's name."""
@@ -102,7 +102,7 @@ def _read_unique_key(config: Mapping[str, Any], dialect: str) -> tuple[str, ...]
     columns, expressions = read_key(list_texts(config.get("unique_key")), dialect)
     if not (columns or expressions):
         raise ValueError("a snapshot needs a unique_key")
-    return (*map(column_part, columns), *expressions)
+    return (*map(quote_key_column, columns), *expressions)
 
 
 def _view_query(kind: Kind, config: Mapping[str, Any], table: ModelName, dialect: str) -> str:

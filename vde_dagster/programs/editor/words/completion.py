@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
 from vde_dagster.programs.editor.reading import Reading, column_names
-from vde_dagster.programs.editor.words.in_yaml import is_yaml, words_in_yaml
+from vde_dagster.programs.editor.words.in_yaml import complete_yaml, is_yaml
 from vde_dagster.project.files import find_files
 from vde_dagster.project.macros.builtins import BUILTINS, PLUGINS
 from vde_dagster.project.properties.model_properties import model_schema
@@ -36,7 +36,7 @@ _CRONS = ("@hourly", "@daily", "@weekly", "@monthly", "@yearly")
 
 
 class Completion(NamedTuple):
-    """A valid word at the cursor.
+    """A word that can be inserted at the cursor.
 
     Args:
         kind: `model`, `namespace`, `column`, `table`, `function`, `macro`, `variable`, `property`
@@ -49,7 +49,7 @@ class Completion(NamedTuple):
     detail: str = ""
 
 
-class At(NamedTuple):
+class Cursor(NamedTuple):
     """The tokens before and after the cursor, and the unfinished word.
 
     Args:
@@ -63,27 +63,27 @@ class At(NamedTuple):
 
 
 def completions(reading: Reading, path: str, offset: int) -> list[Completion]:
-    """Return the valid words at an offset of a SQL or YAML file, the likeliest kinds first."""
+    """Return completions at an offset of a SQL or YAML file, the likeliest kinds first."""
     if is_yaml(path):
-        word, said = words_in_yaml(reading, path, offset)
+        word, said = complete_yaml(reading, path, offset)
         return [Completion(*one) for one in said if one[0].lower().startswith(word.lower())]
     if not path.endswith(".sql"):
         return []
-    at = _at(path, reading.text(path), offset)
+    at = _read_cursor(path, reading.text(path), offset)
     header = header_before(at.before)
     if header is not None:
-        found = list(_inheader_before(reading, header, at))
+        found = list(_header_completions(reading, header, at))
     elif at.word.startswith("@"):
-        found = list(_macros(reading))
+        found = list(_macro_completions(reading))
     elif _names_table(at.before):
-        found = list(_tables(reading, at))
+        found = list(_table_completions(reading, at))
     else:
-        found = list(_in_query(reading, at))
+        found = list(_query_completions(reading, at))
     word = at.word.lower()
     return [one for one in dict.fromkeys(found) if one.label.lower().startswith(word)]
 
 
-def _at(path: str, text: str, offset: int) -> At:
+def _read_cursor(path: str, text: str, offset: int) -> Cursor:
     word = _BEFORE.search(text[:offset])
     start = word.start() if word else offset
     before, behind = _tokens(text[:start]), _tokens(text[offset:])
@@ -93,16 +93,15 @@ def _at(path: str, text: str, offset: int) -> At:
         dotted = len(before) > 3 and before[-3].text == "."
         qualifier = ".".join(names[-2:]) if dotted else names[-1] if names else ""
         before = before[:-4] if dotted else before[:-2]
-    return At(before, behind, word.group() if word else "", qualifier.replace("`", "").lower())
+    return Cursor(before, behind, word.group() if word else "", qualifier.replace("`", "").lower())
 
 
 def tokens_before(path: str, text: str, offset: int) -> list[Token]:
-    """Return the known tokens of a text up to an offset."""
+    """Return the tokens of a text up to an offset, or up to a quote that is not closed."""
     return _tokens(text[:offset])
 
 
 def _tokens(text: str) -> list[Token]:
-    """Return the tokens of a piece of text, up to an unclosed quote."""
     while True:
         try:
             return [
@@ -127,7 +126,7 @@ _NOWHERE = Path("query.sql")
 
 
 def header_before(before: Sequence[Token]) -> list[Token] | None:
-    """Return the tokens of the header around the cursor; None in a query."""
+    """Return the tokens of the `MODEL (` header around the cursor; None outside of a header."""
     start = next((i for i in range(len(before) - 1, -1, -1) if before[i].text == ";"), -1) + 1
     statement = list(before[start:])
     if len(statement) < 2 or not statement[0].is_word("MODEL") or statement[1].text != "(":
@@ -136,7 +135,7 @@ def header_before(before: Sequence[Token]) -> list[Token] | None:
     return statement[1:] if depth > 0 else None
 
 
-def _inheader_before(reading: Reading, header: list[Token], at: At) -> Iterator[Completion]:
+def _header_completions(reading: Reading, header: list[Token], at: Cursor) -> Iterator[Completion]:
     schema = model_schema()
     depth, name = 0, ""
     for before, token in zip([None, *header], header, strict=False):
@@ -150,7 +149,7 @@ def _inheader_before(reading: Reading, header: list[Token], at: At) -> Iterator[
         for one, described in schema["properties"].items():
             yield Completion(one, "property", described.get("description", ""))
     elif name == "kind":
-        yield from _kinds(schema, header, depth, last)
+        yield from _kind_completions(schema, header, depth, last)
     elif name == "cron":
         yield from (Completion(cron, "value") for cron in _CRONS)
     elif name == "audits" and depth == 2:
@@ -169,7 +168,7 @@ def _inheader_before(reading: Reading, header: list[Token], at: At) -> Iterator[
         yield from _output_columns(reading, at)
 
 
-def _kinds(
+def _kind_completions(
     schema: dict[str, Any], header: list[Token], depth: int, last: str
 ) -> Iterator[Completion]:
     choices = schema["properties"]["kind"]["anyOf"]
@@ -195,8 +194,7 @@ def _audits() -> tuple[str, ...]:
     return tuple(BUILTIN_AUDITS)
 
 
-def _output_columns(reading: Reading, at: At) -> Iterator[Completion]:
-    """Yield the output columns of the header's model, from its last readable text."""
+def _output_columns(reading: Reading, at: Cursor) -> Iterator[Completion]:
     texts = [token.text for token in at.before]
     start = len(texts) - texts[::-1].index("MODEL") if "MODEL" in texts else 0
     for number in range(start, len(texts) - 3):
@@ -211,7 +209,7 @@ def _output_columns(reading: Reading, at: At) -> Iterator[Completion]:
 # -- macros ------------------------------------------------------------------------------------
 
 
-def _macros(reading: Reading) -> Iterator[Completion]:
+def _macro_completions(reading: Reading) -> Iterator[Completion]:
     settings = reading.project.settings
     for path in find_files(settings).macros:
         if path.endswith(".py"):
@@ -231,7 +229,6 @@ def _macros(reading: Reading) -> Iterator[Completion]:
 
 
 def _names_table(before: Sequence[Token]) -> bool:
-    """Return whether a table's name can follow the given tokens."""
     # Names follow FROM, JOIN, and a comma between tables.
     if not before:
         return False
@@ -252,7 +249,7 @@ def _names_table(before: Sequence[Token]) -> bool:
     return False
 
 
-def _tables(reading: Reading, at: At) -> Iterator[Completion]:
+def _table_completions(reading: Reading, at: Cursor) -> Iterator[Completion]:
     if at.qualifier:
         for name, model in reading.project.models.items():
             if name.namespace == at.qualifier:
@@ -265,13 +262,13 @@ def _tables(reading: Reading, at: At) -> Iterator[Completion]:
         yield Completion(namespace, "namespace")
 
 
-def _in_query(reading: Reading, at: At) -> Iterator[Completion]:
+def _query_completions(reading: Reading, at: Cursor) -> Iterator[Completion]:
     tables = _tables_in_reach(at)
     ctes = _ctes([*at.before, *at.behind])
     for alias, name in tables:
         if at.qualifier and at.qualifier not in (alias, name):
             continue
-        for column, detail in _columns(reading, name, ctes, 8):
+        for column, detail in _table_columns(reading, name, ctes, 8):
             yield Completion(column, "column", detail)
     if at.qualifier:
         return
@@ -282,22 +279,20 @@ def _in_query(reading: Reading, at: At) -> Iterator[Completion]:
         yield Completion(function, "function", f"{what}, arguments: {said}")
 
 
-def _tables_in_reach(at: At) -> list[tuple[str, str]]:
-    """Return (alias, name) of the tables of the cursor's query, and of enclosing queries."""
+def _tables_in_reach(at: Cursor) -> list[tuple[str, str]]:
     tokens = [*at.before, *at.behind]
     here = len(at.before)
     found: list[tuple[str, str]] = []
     begin, end = here, here
     while True:
-        begin, end = _bracket(tokens, begin, end)
-        found += _from(tokens[begin:end], here - begin)
+        begin, end = _enclosing_range(tokens, begin, end)
+        found += _tables_of_select(tokens[begin:end], here - begin)
         if begin == 0 or tokens[begin - 1].text == ";":
             return list(dict.fromkeys(found))
         begin, end = begin - 1, end + 1
 
 
-def _bracket(tokens: Sequence[Token], begin: int, end: int) -> tuple[int, int]:
-    """Widen a range to the enclosing brackets, or to the statement."""
+def _enclosing_range(tokens: Sequence[Token], begin: int, end: int) -> tuple[int, int]:
     depth = 0
     while begin > 0:
         text = tokens[begin - 1].text
@@ -315,8 +310,7 @@ def _bracket(tokens: Sequence[Token], begin: int, end: int) -> tuple[int, int]:
     return begin, end
 
 
-def _from(tokens: Sequence[Token], cursor: int) -> Iterator[tuple[str, str]]:
-    """Yield the tables of the SELECT at the cursor, without other SELECTs of a union."""
+def _tables_of_select(tokens: Sequence[Token], cursor: int) -> Iterator[tuple[str, str]]:
     depth, part = 0, 0
     parts: list[list[Token]] = [[]]
     for index, token in enumerate(tokens):
@@ -357,23 +351,21 @@ def _from(tokens: Sequence[Token], cursor: int) -> Iterator[tuple[str, str]]:
 
 
 def _ctes(tokens: Sequence[Token]) -> dict[str, list[Token]]:
-    """Return the tokens of each common table expression, by its name."""
     found: dict[str, list[Token]] = {}
     for index, token in enumerate(tokens[:-2]):
         opens = tokens[index + 1].is_word("AS") and tokens[index + 2].text == "("
         before = tokens[index - 1] if index else token
         if opens and (before.is_word("WITH", "RECURSIVE") or before.text in ",)"):
-            _, end = _bracket(tokens, index + 3, index + 3)
+            _, end = _enclosing_range(tokens, index + 3, index + 3)
             found[token.text.strip("`").lower()] = list(tokens[index + 3 : end])
     return found
 
 
-def _columns(
+def _table_columns(
     reading: Reading, name: str, ctes: dict[str, list[Token]], budget: int
 ) -> Iterator[tuple[str, str]]:
-    """Yield the columns of a query's table, with their types."""
     if name in ctes and budget:
-        yield from _listed(reading, ctes[name], ctes, name, budget - 1)
+        yield from _select_columns(reading, ctes[name], ctes, name, budget - 1)
         return
     namespace, _, table = name.rpartition(".")
     model = ModelName(namespace.rpartition(".")[2], table)
@@ -384,10 +376,9 @@ def _columns(
         yield from ((column, str(model)) for column in column_names(reading.snapshots, model) or ())
 
 
-def _listed(
+def _select_columns(
     reading: Reading, tokens: list[Token], ctes: dict[str, list[Token]], name: str, budget: int
 ) -> Iterator[tuple[str, str]]:
-    """Yield the output columns of a SELECT, including the columns of a star."""
     depth, item = 0, list[Token]()
     started = False
     for token in tokens:
@@ -399,9 +390,9 @@ def _listed(
         ends = depth == 0 and (token.text == "," or token.is_word("FROM"))
         if ends and item:
             if item[-1].text == "*":
-                for alias, table in _from(tokens, 0):
+                for alias, table in _tables_of_select(tokens, 0):
                     if len(item) == 1 or item[0].text.lower() == alias:
-                        yield from _columns(reading, table, ctes, budget)
+                        yield from _table_columns(reading, table, ctes, budget)
             elif item[-1].kind in ("word", "quoted"):
                 yield item[-1].text.strip("`"), name
         if ends:

@@ -26,14 +26,14 @@ class Cte(NamedTuple):
 
 
 def ctes(query: str) -> list[Cte]:
-    """Return the common table expressions of a query's text, in their order."""
+    """Find the common table expressions of a query's text, in their order."""
     tokens = Token.split(query)
     around: list[int] = []
     names: dict[int, Token] = {}
     found: list[Cte] = []
     for at, token in enumerate(tokens):
         if token.text == "(":
-            name = _named(tokens, at)
+            name = _cte_name(tokens, at)
             if name is not None:
                 names[token.start] = name
             around.append(token.start)
@@ -46,8 +46,7 @@ def ctes(query: str) -> list[Cte]:
     return sorted(found, key=lambda one: one.start)
 
 
-def _named(tokens: Sequence[Token], at: int) -> Token | None:
-    """Return the name of the common table expression whose bracket opens here, if any."""
+def _cte_name(tokens: Sequence[Token], at: int) -> Token | None:
     if at < 3 or not tokens[at - 1].is_word("AS") or at + 1 >= len(tokens):
         return None
     if not (tokens[at + 1].is_word(*_BEGINS) or tokens[at + 1].text == "("):
@@ -62,11 +61,11 @@ def _named(tokens: Sequence[Token], at: int) -> Token | None:
     return tokens[name] if begins and tokens[name].kind in ("word", "quoted") else None
 
 
-def up_to(query: str, chosen: Cte) -> str:
-    """Return a query for the rows of a common table expression, with the CTEs that it may read.
+def select_cte(query: str, chosen: Cte) -> str:
+    """Return a query that selects a CTE's rows, with the CTEs before it.
 
     >>> query = "WITH a AS (SELECT 1 AS x), b AS (SELECT x FROM a) SELECT * FROM b"
-    >>> up_to(query, ctes(query)[0])
+    >>> select_cte(query, ctes(query)[0])
     'WITH a AS (SELECT 1 AS x) SELECT * FROM `a`'
     """
     known = [

@@ -21,16 +21,15 @@ _WORD = re.compile(r"[^\W\d]\w*")
 
 
 def hover(symbols: Symbols, path: str, offset: int) -> tuple[Span, str] | None:
-    """Return the facts about the word at an offset, or None."""
-    for mention in symbols.at(path, offset):
-        facts = "\n\n".join(_about(symbols.reading, mention.symbol))
+    """Return the span of the word at an offset, with facts about it in Markdown, or None."""
+    for mention in symbols.mentions_at(path, offset):
+        facts = "\n\n".join(_symbol_facts(symbols.reading, mention.symbol))
         if facts:
             return mention.span, facts
-    return _in_header(symbols.reading, path, offset)
+    return _header_hover(symbols.reading, path, offset)
 
 
-def _in_header(reading: Reading, path: str, offset: int) -> tuple[Span, str] | None:
-    """Return the description of a property or a kind in a SQL header, and its possible values."""
+def _header_hover(reading: Reading, path: str, offset: int) -> tuple[Span, str] | None:
     text = reading.text(path)
     word = next((m for m in _WORD.finditer(text) if m.start() <= offset <= m.end()), None)
     if word is None or not path.endswith(".sql"):
@@ -42,45 +41,44 @@ def _in_header(reading: Reading, path: str, offset: int) -> tuple[Span, str] | N
     name, before = word[0].lower(), header[-2].text
     schema = model_schema()["properties"]
     kinds = {one["properties"]["name"]["const"]: one for one in schema["kind"]["anyOf"][1:]}
-    told: dict[str, Any] | None = None
+    described: dict[str, Any] | None = None
     if depth == 1 and before in "(,":
-        told = schema.get(name)
+        described = schema.get(name)
     elif depth == 1 and before.lower() == "kind" and word[0].upper() in kinds:
-        told = {"description": kinds[word[0].upper()]["description"]}
+        described = {"description": kinds[word[0].upper()]["description"]}
     elif depth == 2 and before in "(,":
         chosen = [kinds[one.text.upper()] for one in header if one.text.upper() in kinds]
         own = chosen[-1] if chosen else {"properties": {}}
-        told = own["properties"].get(name)
-        if told is not None and name in own["required"]:
-            told = {**told, "needed": True}
-    if told is None:
+        described = own["properties"].get(name)
+        if described is not None and name in own["required"]:
+            described = {**described, "needed": True}
+    if described is None:
         return None
-    return Span(path, *word.span()), "\n\n".join(_property(word[0], told))
+    return Span(path, *word.span()), "\n\n".join(_property_facts(word[0], described))
 
 
-def _property(name: str, told: Mapping[str, Any]) -> Iterator[str]:
-    """Describe a property from its JSON Schema."""
-    yield f"**{name}** {'needed' if told.get('needed') else ''}".rstrip()
-    if "description" in told:
-        yield str(told["description"])
-    choices = [str(one) for one in told.get("enum", told.get("examples", ()))]
-    types = told.get("type", ())
+def _property_facts(name: str, described: Mapping[str, Any]) -> Iterator[str]:
+    yield f"**{name}** {'needed' if described.get('needed') else ''}".rstrip()
+    if "description" in described:
+        yield str(described["description"])
+    choices = [str(one) for one in described.get("enum", described.get("examples", ()))]
+    types = described.get("type", ())
     types = [types] if isinstance(types, str) else types
     if choices:
         yield f"one of {', '.join(f'`{one}`' for one in choices)}"
     elif types:
         yield "`true` or `false`" if types == ["boolean"] else f"type: {' or '.join(types)}"
-    if "default" in told:
-        yield f"by default `{told['default']}`"
+    if "default" in described:
+        yield f"by default `{described['default']}`"
 
 
-def _about(reading: Reading, symbol: Symbol) -> Iterator[str]:
+def _symbol_facts(reading: Reading, symbol: Symbol) -> Iterator[str]:
     model = reading.project.models.get(symbol.model)
     snapshot = reading.snapshots.get(symbol.model)
     if symbol.kind == "model" and model is not None:
-        yield from _model(reading, model, snapshot)
+        yield from _model_facts(reading, model, snapshot)
     elif symbol.kind == "column":
-        yield from _column(reading, symbol, snapshot)
+        yield from _column_facts(reading, symbol, snapshot)
     elif symbol.kind == "inner":
         yield f"`{symbol.name}`, a column inside of {symbol.model}"
     elif symbol.kind in ("cte", "alias"):
@@ -88,7 +86,7 @@ def _about(reading: Reading, symbol: Symbol) -> Iterator[str]:
         yield f"`{symbol.name}`, {what} inside of {symbol.model}"
 
 
-def _model(reading: Reading, model: Model, snapshot: Snapshot | None) -> Iterator[str]:
+def _model_facts(reading: Reading, model: Model, snapshot: Snapshot | None) -> Iterator[str]:
     yield f"**{model.name}** {model.kind.name} in `{model.location.path.as_posix()}`"
     if model.description:
         yield model.description
@@ -98,17 +96,17 @@ def _model(reading: Reading, model: Model, snapshot: Snapshot | None) -> Iterato
     if facts:
         yield ", ".join(facts)
     if snapshot is not None and snapshot.columns:
-        rows = (_row(column) for column in snapshot.columns)
+        rows = (_column_row(column) for column in snapshot.columns)
         yield "\n".join(["| column | type | |", "|---|---|---|", *rows])
     readers = children(reading.project.models).get(model.name, [])
     yield f"read by {listed(readers, MOST_NAMES)}" if readers else "read by no model"
 
 
-def _row(column: OutputColumn) -> str:
+def _column_row(column: OutputColumn) -> str:
     return f"| `{column.name}` | {column.type or '?'} | {column.description or ''} |"
 
 
-def _column(reading: Reading, symbol: Symbol, snapshot: Snapshot | None) -> Iterator[str]:
+def _column_facts(reading: Reading, symbol: Symbol, snapshot: Snapshot | None) -> Iterator[str]:
     columns = snapshot.columns if snapshot is not None else ()
     column = next((one for one in columns if one.name.lower() == symbol.name), None)
     type_ = column.type if column is not None and column.type else "type not known"

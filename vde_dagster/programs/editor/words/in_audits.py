@@ -24,7 +24,7 @@ _THIS_MODEL = re.compile(r"@this_model\b", re.IGNORECASE)
 
 
 class AuditQuery(NamedTuple):
-    """An audit for one model that uses it.
+    """An audit's query, with `@this_model` replaced by one model that uses the audit.
 
     Args:
         model: A model with the audit's query; `@this_model` in the query is the audited model.
@@ -39,7 +39,7 @@ class AuditQuery(NamedTuple):
     end: int
 
 
-class _Found(NamedTuple):
+class _AuditInFile(NamedTuple):
     path: str
     definition: AuditDefinition
 
@@ -51,7 +51,7 @@ class AuditFiles:
         self._reading = reading
 
     @cached_property
-    def _definitions(self) -> list[_Found]:
+    def _definitions(self) -> list[_AuditInFile]:
         settings = self._reading.project.settings
         found = []
         for path in find_files(settings).sql:
@@ -62,7 +62,9 @@ class AuditFiles:
                 source, blocks = read_blocks(Path(path), text, settings.dialect)
                 for block in blocks:
                     if block.header.word == "AUDIT" and block.statements:
-                        found.append(_Found(path, read_audit(block, source, settings.dialect)))
+                        found.append(
+                            _AuditInFile(path, read_audit(block, source, settings.dialect))
+                        )
             except VdeError:
                 continue  # The file has a mistake, which diagnostics report.
         return found
@@ -75,17 +77,17 @@ class AuditFiles:
                 found[name].append(model)
         return found
 
-    def over(self, model: Model) -> list[AuditQuery]:
+    def audits_reading(self, model: Model) -> list[AuditQuery]:
         """Return the audits that read a model, once for each model that uses the audit."""
         every = (one for found in self._definitions for one in self._queries(found))
         return [one for one in every if model.name in one.reads]
 
-    def in_file(self, path: str) -> list[AuditQuery]:
+    def audits_in(self, path: str) -> list[AuditQuery]:
         """Return the audits that a file defines, once for each model that uses the audit."""
         own = (found for found in self._definitions if found.path == path)
         return [one for found in own for one in self._queries(found)]
 
-    def _queries(self, found: _Found) -> Iterator[AuditQuery]:
+    def _queries(self, found: _AuditInFile) -> Iterator[AuditQuery]:
         definition, query = found.definition, found.definition.query
         written = Expanded(definition.source.text[query.start : query.end], ((0, query.start),))
         for caller in self._callers.get(definition.name, ()):
@@ -108,8 +110,8 @@ class AuditFiles:
             )
             yield AuditQuery(model, frozenset(reads), query.start, query.end)
 
-    def words(self, audit: AuditQuery) -> Iterator[Mention]:
-        """Yield the words of an audit's query that may be columns."""
+    def possible_columns(self, audit: AuditQuery) -> Iterator[Mention]:
+        """Yield the words of an unparsable audit query that equal names of columns."""
         # Such a query cannot be analyzed.
         path, text = audit.model.location.path.as_posix(), audit.model.source
         for name in sorted(audit.reads):

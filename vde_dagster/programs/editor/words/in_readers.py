@@ -18,8 +18,8 @@ from vde_dagster.programs.editor.words.in_yaml import (
     YamlWords,
     item_nodes,
     key_nodes,
-    trees,
     value_nodes,
+    yaml_documents,
 )
 from vde_dagster.project.files import find_files
 from vde_dagster.sql.expressions import read_expression
@@ -30,7 +30,7 @@ _QUOTED = re.compile(r"(['\"])((?:\w+\.){0,2}(\w+))\1")
 
 
 class ReaderFiles:
-    """The files of a project that refer to models, with their words."""
+    """Files that refer to models: exposures, syncs, descriptions, metrics and policies."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
@@ -38,7 +38,7 @@ class ReaderFiles:
 
     @cached_property
     def paths(self) -> Mapping[str, str]:
-        """The files, each with its format."""
+        """The files, each with its format such as `exposures`."""
         settings = self._reading.project.settings
         found = find_files(settings)
         policies = settings.plugins.get("policies", {}).get("files", ("policies.yaml",))
@@ -58,7 +58,7 @@ class ReaderFiles:
         return self._known[path]
 
     def find_mentions(self, symbol: Symbol) -> Iterator[Mention]:
-        """Yield the words of all files that refer to a model or a column."""
+        """Yield the words in all these files that refer to a model or a column."""
         word = symbol.name if symbol.kind == "column" else symbol.model.name
         for path in self.paths:
             if word in self._reading.text(path).lower():
@@ -68,7 +68,7 @@ class ReaderFiles:
         form = self.paths.get(path)
         text = self._reading.text(path)
         words = _Words(self._reading, path, text)
-        for tree in trees(text):
+        for tree in yaml_documents(text):
             if form == "exposures":
                 yield from words.exposures(tree)
             elif form == "syncs":
@@ -82,12 +82,11 @@ class ReaderFiles:
 
     @cached_property
     def _semantic_models(self) -> Mapping[str, ModelName]:
-        """The project's model of each semantic model, by the semantic model's name."""
         found: dict[str, ModelName] = {}
         for path, form in self.paths.items():
             text = self._reading.text(path) if form == "metrics" else ""
             words = _Words(self._reading, path, text)
-            for tree in trees(text):
+            for tree in yaml_documents(text):
                 parts = value_nodes(value_nodes(tree).get("semantic_model"))
                 model = words.relation(parts)
                 if model is not None and isinstance(parts.get("name"), yaml.ScalarNode):
@@ -100,7 +99,7 @@ class _Words(YamlWords):
         for entry in item_nodes(tree):
             for read in item_nodes(value_nodes(entry).get("reads")):
                 if isinstance(read, yaml.ScalarNode):
-                    yield from self._dotted(read)
+                    yield from self._dotted_name(read)
 
     def syncs(self, tree: yaml.Node) -> Iterator[Mention]:
         for entry in item_nodes(tree):
@@ -123,21 +122,21 @@ class _Words(YamlWords):
         semantic = value_nodes(document.get("semantic_model"))
         model = self.relation(semantic)
         if model is not None:
-            yield from self._related(semantic, model)
+            yield from self._relation_alias(semantic, model)
             for group in _ELEMENTS:
                 for element in item_nodes(semantic.get(group)):
-                    yield from self._element(element, model)
+                    yield from self._element_columns(element, model)
         type_ = value_nodes(value_nodes(document.get("metric")).get("type_params"))
         given = value_nodes(type_.get("metric_aggregation_params")).get("semantic_model")
         named = models.get(given.value) if isinstance(given, yaml.ScalarNode) else None
         if named is not None and "expr" in type_:
-            yield from self._expression(type_["expr"], named)
+            yield from self._expression_columns(type_["expr"], named)
         configured = value_nodes(document.get("project_configuration"))
         for spine in map(value_nodes, item_nodes(configured.get("time_spines"))):
             model = self.relation(spine)
             if model is None:
                 continue
-            yield from self._related(spine, model)
+            yield from self._relation_alias(spine, model)
             columns = [value_nodes(spine.get("primary_column")).get("name")]
             for grain in item_nodes(spine.get("custom_granularities")):
                 columns.append(value_nodes(grain).get("column_name"))
@@ -146,7 +145,6 @@ class _Words(YamlWords):
             )
 
     def policies(self, tree: yaml.Node) -> Iterator[Mention]:
-        """Find quoted texts in rules that may name columns."""
         found = {match[3].lower(): match for match in _QUOTED.finditer(self.text)}
         for name in self.reading.snapshots if found else ():
             for column in column_names(self.reading.snapshots, name) or ():
@@ -157,22 +155,22 @@ class _Words(YamlWords):
                     yield Mention(span, Symbol("column", name, column), by_hand=True)
 
     def relation(self, parts: Mapping[str, yaml.Node]) -> ModelName | None:
-        """Return the model that a `node_relation` names."""
         given = value_nodes(parts.get("node_relation"))
         names = [given.get(key) for key in ("database", "schema_name", "alias")]
         texts = [one.value for one in names if isinstance(one, yaml.ScalarNode)]
         return self.reading.project.names.model_name_or_none(texts) if texts else None
 
-    def _related(self, parts: Mapping[str, yaml.Node], model: ModelName) -> Iterator[Mention]:
+    def _relation_alias(
+        self, parts: Mapping[str, yaml.Node], model: ModelName
+    ) -> Iterator[Mention]:
         alias = value_nodes(parts.get("node_relation")).get("alias")
         if isinstance(alias, yaml.ScalarNode):
             yield self.word(alias, Symbol("model", model))._replace(qualifies=True)
 
-    def _element(self, element: yaml.Node, model: ModelName) -> Iterator[Mention]:
-        """Find the columns in the `expr` of an entity, dimension or measure, or in its name."""
+    def _element_columns(self, element: yaml.Node, model: ModelName) -> Iterator[Mention]:
         parts = value_nodes(element)
         if "expr" in parts:
-            yield from self._expression(parts["expr"], model)
+            yield from self._expression_columns(parts["expr"], model)
             return
         key = next((key for key, _ in key_nodes(element) if key.value == "name"), None)
         name = parts.get("name")
@@ -183,7 +181,7 @@ class _Words(YamlWords):
         span = Span(self.path, name.start_mark.index, name.end_mark.index)
         yield Mention(span, Symbol("column", model, name.value.lower()), keeps=keeps)
 
-    def _expression(self, node: yaml.Node, model: ModelName) -> Iterator[Mention]:
+    def _expression_columns(self, node: yaml.Node, model: ModelName) -> Iterator[Mention]:
         if not isinstance(node, yaml.ScalarNode):
             return
         start, is_written = self.start(node)
@@ -193,17 +191,16 @@ class _Words(YamlWords):
             found = None
         if found is not None:
             for parts, places in found:
-                at = 1 if len(parts) > 1 and not self.has(model, parts[0]) else 0
+                at = 1 if len(parts) > 1 and not self.has_column(model, parts[0]) else 0
                 symbol = Symbol("column", model, parts[at].lower())
                 span = Span(self.path, start + places[at][0], start + places[at][1])
                 yield Mention(span, symbol)
             return
         yield from self.columns_by_hand(node, Symbol("column", model))
 
-    def _dotted(self, node: yaml.ScalarNode) -> Iterator[Mention]:
-        """Find the model and the column in `schema.model.column`."""
+    def _dotted_name(self, node: yaml.ScalarNode) -> Iterator[Mention]:
         parts = node.value.split(".")
-        model = self.named(".".join(parts[:2]))
+        model = self.model_named(".".join(parts[:2]))
         if model is None or len(parts) not in (2, 3):
             return
         start, is_written = self.start(node)

@@ -18,7 +18,7 @@ _NO_CALLS = frozenset({"AS", "IN", "AND", "OR", "ON", "BY", "FROM", "VALUES", "O
 
 
 class Signature(NamedTuple):
-    """The parameters of a call.
+    """A function or macro with its parameters, for the call at the cursor.
 
     Args:
         parameters: The texts of the parameters.
@@ -33,12 +33,12 @@ class Signature(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The text of the call."""
+        """The call as text: `date_add(argument 1, argument 2)`."""
         return f"{self.name}({', '.join(self.parameters)})"
 
 
 def signature(reading: Reading, path: str, offset: int) -> Signature | None:
-    """Return the signature of the call around a cursor, in a SQL file; None outside of calls."""
+    """Return the signature of the call around the cursor in a SQL file; None outside of a call."""
     if not path.endswith(".sql"):
         return None
     tokens = tokens_before(path, reading.text(path), offset)
@@ -53,8 +53,12 @@ def signature(reading: Reading, path: str, offset: int) -> Signature | None:
             name = tokens[at - 1]
             macro = at > 1 and tokens[at - 2].text == "@"
             if name.kind == "word" and (macro or name.text.upper() not in _NO_CALLS):
-                found = _macro(reading, name.text) if macro else _function(name.text.lower())
-                return found and found._replace(active=_active(found.parameters, commas))
+                found = (
+                    _macro_signature(reading, name.text)
+                    if macro
+                    else _function_signature(name.text.lower())
+                )
+                return found and found._replace(active=_active_parameter(found.parameters, commas))
             return None
         elif text in "[{":
             commas = 0  # The commas so far belong to the list.
@@ -65,13 +69,12 @@ def signature(reading: Reading, path: str, offset: int) -> Signature | None:
     return None
 
 
-def _active(parameters: tuple[str, ...], commas: int) -> int:
-    """Return the index of the parameter at the cursor."""
+def _active_parameter(parameters: tuple[str, ...], commas: int) -> int:
     # The last parameter may be repeated.
     return min(commas, max(len(parameters) - 1, 0))
 
 
-def _function(name: str) -> Signature | None:
+def _function_signature(name: str) -> Signature | None:
     kind = spark_functions.function_kind(name)
     if kind is None:
         return None
@@ -89,7 +92,7 @@ def _function(name: str) -> Signature | None:
     return Signature(name, tuple(parameters), 0, told)
 
 
-def _macro(reading: Reading, name: str) -> Signature | None:
+def _macro_signature(reading: Reading, name: str) -> Signature | None:
     for found in _project_macros(reading, name):
         return found
     builtin = BUILTINS.get(name.lower())
@@ -101,7 +104,6 @@ def _macro(reading: Reading, name: str) -> Signature | None:
 
 
 def _project_macros(reading: Reading, name: str) -> Iterator[Signature]:
-    """Yield the signature of the project's Python macro of this name, without `evaluator`."""
     for path in find_files(reading.project.settings).macros:
         text = reading.text(path) if path.endswith(".py") else ""
         if not re.search(rf"def\s+{re.escape(name)}\b", text, re.IGNORECASE):
@@ -117,7 +119,6 @@ def _project_macros(reading: Reading, name: str) -> Iterator[Signature]:
 
 
 def _parameter_texts(arguments: ast.arguments) -> list[str]:
-    """Return the parameters of a function as text, with defaults in the form of macros."""
     positional = [*arguments.posonlyargs, *arguments.args]
     without = len(positional) - len(arguments.defaults)
     shown = []

@@ -39,7 +39,7 @@ WITH_COLUMNS = frozenset(
 
 @dataclass(slots=True)
 class FileSymbols:
-    """The symbols of a model's text.
+    """The words of a model's text with the objects that they refer to.
 
     Args:
         links: For each output column that comes from a star, the column that the star passes on.
@@ -55,7 +55,7 @@ Remembered = dict[tuple[str, str], FileSymbols]
 
 
 class Symbols:
-    """The symbols of a project, computed file by file on first use.
+    """An index of the words in a project's files, built file by file when first used.
 
     Args:
         remembered: Results of earlier readings, by the model's version and text.
@@ -70,8 +70,8 @@ class Symbols:
         self._audits = AuditFiles(reading)
         self._in_audits: dict[ModelName, list[Mention]] = {}
 
-    def at(self, path: str, offset: int) -> list[Mention]:
-        """Return the mentions at an offset, the narrowest first."""
+    def mentions_at(self, path: str, offset: int) -> list[Mention]:
+        """Return the mentions at an offset, the shortest first."""
         found = [
             mention
             for model in self.reading.models_in(path)
@@ -79,23 +79,26 @@ class Symbols:
             if mention.span.start <= offset <= mention.span.end
         ]
         if not found:
-            words = self._elsewhere(path)
+            words = self._mentions_in_other_file(path)
             found = [one for one in words if one.span.start <= offset <= one.span.end]
         return sorted(found, key=lambda one: (one.span.end - one.span.start, one.defines))
 
-    def _elsewhere(self, path: str) -> Sequence[Mention]:
-        """Return the mentions in a file of tests, readers or audits."""
+    def _mentions_in_other_file(self, path: str) -> Sequence[Mention]:
         if path in self._tests:
             return self.in_yaml(path)
         if path in self._readers.paths:
             return self._readers.mentions(path)
         if not path.endswith(".sql"):
             return ()
-        found = [one for audit in self._audits.in_file(path) for one in self._in_audit(audit)]
+        found = [
+            one for audit in self._audits.audits_in(path) for one in self._audit_mentions(audit)
+        ]
         return list(dict.fromkeys(found))
 
     def root(self, symbol: Symbol) -> Symbol:
-        """Return the original of a column that comes from `*`, or else the symbol itself."""
+        """Follow a column through `SELECT *` to the column that it copies; other symbols stay as
+        they are.
+        """
         seen: set[Symbol] = set()
         while symbol not in seen:
             seen.add(symbol)
@@ -105,8 +108,8 @@ class Symbols:
             symbol = self.in_model(model).links.get(symbol, symbol)
         return symbol
 
-    def definitions(self, symbol: Symbol) -> list[Mention]:
-        """Return the definitions of a symbol."""
+    def find_definitions(self, symbol: Symbol) -> list[Mention]:
+        """Return where a symbol is defined; a column from `*` is defined in its source table."""
         # A column from `*` is defined where it is named.
         seen: set[Symbol] = set()
         while symbol not in seen:
@@ -122,7 +125,7 @@ class Symbols:
         return []
 
     def mentions(self, symbol: Symbol) -> list[Mention]:
-        """Return the project's mentions of a symbol, and of columns that pass it on through `*`."""
+        """Return all mentions of a symbol in the project, also of its copies through `SELECT *`."""
         found: list[Mention] = []
         symbol = self.root(symbol)
         waiting, seen = [symbol], {symbol}
@@ -138,15 +141,14 @@ class Symbols:
                 if one.model in names:
                     found += [mention for mention in self.in_yaml(path) if mention.symbol == one]
             if one.kind in ("model", "column"):
-                found += self._outside(one)
+                found += self._mentions_outside_models(one)
         return list(dict.fromkeys(found))
 
-    def _outside(self, symbol: Symbol) -> Iterator[Mention]:
-        """Yield the mentions of a model or column in readers' files, audits and Python code."""
+    def _mentions_outside_models(self, symbol: Symbol) -> Iterator[Mention]:
         yield from self._readers.find_mentions(symbol)
         model = self.reading.project.models.get(symbol.model)
-        for audit in self._audits.over(model) if model is not None else ():
-            yield from (one for one in self._in_audit(audit) if one.symbol == symbol)
+        for audit in self._audits.audits_reading(model) if model is not None else ():
+            yield from (one for one in self._audit_mentions(audit) if one.symbol == symbol)
         if symbol.kind != "column":
             return
         word = re.compile(rf"\b{re.escape(symbol.name)}\b", re.IGNORECASE)
@@ -156,22 +158,20 @@ class Symbols:
                 for match in word.finditer(self.reading.text(path)):
                     yield Mention(Span(path, *match.span()), symbol, by_hand=True)
 
-    def _in_audit(self, audit: AuditQuery) -> list[Mention]:
-        """Return the words of an audit's query, except its output names."""
+    def _audit_mentions(self, audit: AuditQuery) -> list[Mention]:
         own = audit.model.name
         known = self._in_audits.get(own)
         if known is None:
-            found = _find(audit.model, self.reading.snapshots, with_header=False).mentions
+            found = _find_symbols(audit.model, self.reading.snapshots, with_header=False).mentions
             known = self._in_audits[own] = [
                 one._replace(output=False)
-                for one in found or self._audits.words(audit)
+                for one in found or self._audits.possible_columns(audit)
                 if one.symbol.kind in ("model", "column") and one.symbol.model != own
             ]
         return known
 
     @cached_property
     def _tests(self) -> Mapping[str, set[ModelName]]:
-        """The files of unit tests, with the models that each file names."""
         found: defaultdict[str, set[ModelName]] = defaultdict(set)
         for test in self.reading.project.tests:
             found[test.location.path.as_posix()] |= {test.model, *(name for name, _ in test.inputs)}
@@ -193,7 +193,7 @@ class Symbols:
         }
 
     def in_model(self, model: Model) -> FileSymbols:
-        """Return the symbols of a model's text."""
+        """Return the symbols in a model's header and query."""
         path = model.location.path.as_posix()
         if is_yaml(path):
             own = [one for one in self.in_yaml(path) if one.symbol.model == model.name]
@@ -202,7 +202,7 @@ class Symbols:
         key = (snapshot.id if snapshot is not None else "", f"{model.name}\0{model.source}")
         known = self._remembered.get(key)
         if known is None:
-            known = self._remembered[key] = _find(model, self.reading.snapshots)
+            known = self._remembered[key] = _find_symbols(model, self.reading.snapshots)
         return known
 
     def _models_around(self, symbol: Symbol) -> list[Model]:
@@ -230,28 +230,27 @@ def header_tokens(source: SourceText, model: Model) -> list[Token]:
     return []
 
 
-def _find(
+def _find_symbols(
     model: Model, snapshots: Mapping[ModelName, Snapshot], *, with_header: bool = True
 ) -> FileSymbols:
     found = FileSymbols()
     path = model.location.path.as_posix()
     if with_header and path.endswith(".sql"):
         try:
-            _header(model, snapshots, path, found)
+            _read_header(model, snapshots, path, found)
         except VdeError:
             found.whole = False
     if model.query is not None:
         try:
-            _Query(model, snapshots, found).read(parse(model.query))
+            _QueryReader(model, snapshots, found).read(parse(model.query))
         except (VdeError, SqlglotError, RecursionError, ValueError):
             found.whole = False
     return found
 
 
-def _header(
+def _read_header(
     model: Model, snapshots: Mapping[ModelName, Snapshot], path: str, found: FileSymbols
 ) -> None:
-    """Find the model's name and its columns in its header."""
     tokens = header_tokens(SourceText(model.location.path, model.source), model)
     columns = set(column_names(snapshots, model.name) or ())
     depth, name = 0, ""
@@ -273,7 +272,7 @@ def _header(
             span = Span(path, start, token.end)
             found.mentions.append(Mention(span, Symbol("model", model.name), True))
         if name == "depends_on" and token.text != ".":
-            _dependency(path, tokens, token, found)
+            _read_dependency(path, tokens, token, found)
         word = token.text.strip("`").lower()
         if name in WITH_COLUMNS and word in columns and token.kind in ("word", "quoted"):
             behind = model.source[token.end : token.end + 4].lstrip()
@@ -282,8 +281,7 @@ def _header(
                 found.mentions.append(Mention(Span(path, token.start, token.end), symbol))
 
 
-def _dependency(path: str, tokens: list[Token], last: Token, found: FileSymbols) -> None:
-    """Find a table's name `schema.name` in a header's dependencies, given its last part."""
+def _read_dependency(path: str, tokens: list[Token], last: Token, found: FileSymbols) -> None:
     at = tokens.index(last)
     if at > 1 and tokens[at - 1].text == "." and tokens[at + 1].text in (",", ")"):
         parts = [tokens[at - 2].text, last.text]
@@ -292,9 +290,7 @@ def _dependency(path: str, tokens: list[Token], last: Token, found: FileSymbols)
         found.mentions.append(Mention(span, Symbol("model", name)))
 
 
-class _Query:
-    """Reads one model's query, scope by scope."""
-
+class _QueryReader:
     def __init__(
         self, model: Model, snapshots: Mapping[ModelName, Snapshot], found: FileSymbols
     ) -> None:
@@ -304,19 +300,17 @@ class _Query:
         self.root: Any = None
 
     def read(self, tree: exp.Expr) -> None:
-        """Find the symbols of a query, beginning with its innermost queries."""
         found = scopes.traverse_scope(tree)
         self.root = found[-1] if found else None
         self.numbers = {id(scope): number for number, scope in enumerate(found)}
         for scope in found:
-            self._tables(scope)
-            self._outputs(scope)
-            self._columns(scope)
+            self._read_tables(scope)
+            self._read_outputs(scope)
+            self._read_columns(scope)
 
     # -- places ----------------------------------------------------------------------------
 
     def _span(self, *parts: exp.Expr) -> Span | None:
-        """Return the place of identifiers in the file; None if a macro wrote them."""
         query, origins = self.model.query or "", self.model.origins
         known = [part.meta for part in parts]
         if not origins or any("start" not in meta for meta in known):
@@ -345,17 +339,15 @@ class _Query:
     # -- columns ---------------------------------------------------------------------------
 
     def _output_symbol(self, scope: Any, column: str) -> Symbol:
-        """Return the symbol of a query's output column."""
         # The output columns of the outermost query are the model's columns.
-        scope = _first(scope)
-        if self.root is not None and scope is _first(self.root):
+        scope = _first_branch(scope)
+        if self.root is not None and scope is _first_branch(self.root):
             return Symbol("column", self.model.name, column)
         return Symbol("inner", self.model.name, column, self.numbers.get(id(scope), -1))
 
     def _source_columns(self, source: Any) -> list[str] | None:
-        """Return the columns of a table or query in FROM; None if they are unknown."""
         if isinstance(source, scopes.Scope):
-            return self._scope_columns(_first(source))
+            return self._scope_columns(_first_branch(source))
         name = table_name(source)
         return None if name is None else column_names(self.snapshots, name)
 
@@ -363,7 +355,7 @@ class _Query:
         names: list[str] = []
         for select in scope.expression.selects:
             if select.is_star:
-                for source in self._starred(scope, select):
+                for source in self._star_sources(scope, select):
                     columns = self._source_columns(source)
                     if columns is None:
                         return None
@@ -372,13 +364,13 @@ class _Query:
                 names.append(select.alias_or_name.lower())
         return names
 
-    def _starred(self, scope: Any, select: exp.Expr) -> list[Any]:
+    def _star_sources(self, scope: Any, select: exp.Expr) -> list[Any]:
         table = select.table if isinstance(select, exp.Column) else ""
         if table:
             return [scope.sources[table]] if table in scope.sources else []
         return [source for _, source in scope.selected_sources.values()]
 
-    def _in_source(self, source: Any, column: str) -> Symbol | None:
+    def _source_symbol(self, source: Any, column: str) -> Symbol | None:
         if isinstance(source, scopes.Scope):
             return self._output_symbol(source, column)
         name = table_name(source)
@@ -386,12 +378,14 @@ class _Query:
 
     # -- reading ---------------------------------------------------------------------------
 
-    def _tables(self, scope: Any) -> None:
+    def _read_tables(self, scope: Any) -> None:
         number = self.numbers[id(scope)]
         for name, (node, source) in scope.selected_sources.items():
             if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
                 if isinstance(source, scopes.Scope):
-                    cte = Symbol("cte", self.model.name, node.name.lower(), self._number(source))
+                    cte = Symbol(
+                        "cte", self.model.name, node.name.lower(), self._scope_number(source)
+                    )
                     self._mention(cte, node.this)
                 else:
                     model = table_name(node)
@@ -404,80 +398,80 @@ class _Query:
         for cte in getattr(scope.expression, "ctes", ()):
             source = scope.cte_sources.get(cte.alias)
             if source is not None:
-                symbol = Symbol("cte", self.model.name, cte.alias.lower(), self._number(source))
+                symbol = Symbol(
+                    "cte", self.model.name, cte.alias.lower(), self._scope_number(source)
+                )
                 self._mention(symbol, cte.args["alias"].this, defines=True)
 
-    def _number(self, scope: Any) -> int:
-        return self.numbers.get(id(_first(scope)), -1)
+    def _scope_number(self, scope: Any) -> int:
+        return self.numbers.get(id(_first_branch(scope)), -1)
 
-    def _outputs(self, scope: Any) -> None:
-        """Find where a query names its columns, and which columns a star passes on."""
-        if not isinstance(scope.expression, exp.Select) or _first(scope) is not scope:
+    def _read_outputs(self, scope: Any) -> None:
+        if not isinstance(scope.expression, exp.Select) or _first_branch(scope) is not scope:
             return
-        if scope.is_set_operation and not self._is_left(scope):
+        if scope.is_set_operation and not self._names_outputs(scope):
             return
         for select in scope.expression.selects:
             if select.is_star:
                 if any(select.args.get(key) for key in ("except_", "replace", "rename", "except")):
                     self.found.whole = False
-                for source in self._starred(scope, select):
+                for source in self._star_sources(scope, select):
                     for column in self._source_columns(source) or ():
-                        inner = self._in_source(source, column)
+                        inner = self._source_symbol(source, column)
                         if inner is not None:
-                            self.found.links[self._output_symbol(self._outer(scope), column)] = (
-                                inner
-                            )
+                            self.found.links[
+                                self._output_symbol(self._outermost_union(scope), column)
+                            ] = inner
                 continue
-            symbol = self._output_symbol(self._outer(scope), select.alias_or_name.lower())
+            symbol = self._output_symbol(self._outermost_union(scope), select.alias_or_name.lower())
             if isinstance(select, exp.Alias):
                 self._mention(symbol, select.args["alias"], defines=True)
             elif isinstance(select, exp.Column) and isinstance(select.this, exp.Identifier):
                 self._mention(symbol, select.this, defines=True)
 
-    def _outer(self, scope: Any) -> Any:
-        """Return the outermost union that a query is a branch of, or else the query itself."""
+    def _outermost_union(self, scope: Any) -> Any:
         while scope.is_set_operation and scope.parent is not None:
             scope = scope.parent
         return scope
 
-    def _is_left(self, scope: Any) -> bool:
+    def _names_outputs(self, scope: Any) -> bool:
         while scope.is_set_operation and scope.parent is not None:
             if scope.parent.set_operation_scopes[0] is not scope:
                 return False
             scope = scope.parent
         return True
 
-    def _columns(self, scope: Any) -> None:
+    def _read_columns(self, scope: Any) -> None:
         outputs = {id(select) for select in getattr(scope.expression, "selects", ())}
-        left = self._is_left(scope)
+        left = self._names_outputs(scope)
         seen: set[int] = set()
         for column in scope.columns:
             if id(column) in seen or not isinstance(column.this, exp.Identifier):
                 continue
             seen.add(id(column))
             output = id(column) in outputs and left
-            self._column(scope, column, output)
+            self._read_column(scope, column, output)
 
-    def _column(self, scope: Any, column: exp.Column, output: bool) -> None:
+    def _read_column(self, scope: Any, column: exp.Column, output: bool) -> None:
         parts = column.parts
         table = column.table
         at: Any = scope
         while at is not None:
             if table and table in at.sources:
-                self._qualifier(at, column, table)
-                symbol = self._in_source(at.sources[table], column.name.lower())
+                self._read_qualifier(at, column, table)
+                symbol = self._source_symbol(at.sources[table], column.name.lower())
                 if symbol is not None:
                     self._mention(symbol, column.this, output=output)
                 return
             name = parts[0].name.lower()
-            found = self._unqualified(at, name, len(parts) == 1)
+            found = self._find_unqualified(at, name, len(parts) == 1)
             if found is not None:
                 self._mention(found, parts[0], output=output and len(parts) == 1)
                 return
             at = at.parent
         self.found.whole = False
 
-    def _qualifier(self, scope: Any, column: exp.Column, table: str) -> None:
+    def _read_qualifier(self, scope: Any, column: exp.Column, table: str) -> None:
         reference = scope.selected_sources.get(table)
         if reference is None:
             return
@@ -487,12 +481,12 @@ class _Query:
             symbol = Symbol("alias", self.model.name, table.lower(), self.numbers[id(scope)])
             self._mention(symbol, identifier)
         elif isinstance(source, scopes.Scope):
-            cte = Symbol("cte", self.model.name, table.lower(), self._number(source))
+            cte = Symbol("cte", self.model.name, table.lower(), self._scope_number(source))
             self._mention(cte, identifier)
         elif (name := table_name(node)) is not None:
             self._mention(Symbol("model", name), *column.parts[:-1], qualifies=True)
 
-    def _unqualified(self, scope: Any, name: str, single: bool) -> Symbol | None:
+    def _find_unqualified(self, scope: Any, name: str, single: bool) -> Symbol | None:
         having: list[Any] = []
         unknown: list[Any] = []
         for _, source in scope.selected_sources.values():
@@ -502,17 +496,16 @@ class _Query:
             elif name in columns:
                 having.append(source)
         if len(having) == 1:
-            return self._in_source(having[0], name)
+            return self._source_symbol(having[0], name)
         if having:
             return None
         aliases = [s for s in getattr(scope.expression, "selects", ()) if isinstance(s, exp.Alias)]
         if single and any(alias.alias.lower() == name for alias in aliases):
-            return self._output_symbol(self._outer(scope), name)
-        return self._in_source(unknown[0], name) if len(unknown) == 1 else None
+            return self._output_symbol(self._outermost_union(scope), name)
+        return self._source_symbol(unknown[0], name) if len(unknown) == 1 else None
 
 
-def _first(scope: Any) -> Any:
-    """Return the first query of a union."""
+def _first_branch(scope: Any) -> Any:
     # The first query names the columns of the union.
     while scope.set_operation_scopes:
         scope = scope.set_operation_scopes[0]
@@ -520,7 +513,7 @@ def _first(scope: Any) -> Any:
 
 
 def table_name(node: Any) -> ModelName | None:
-    """Return the model of a query's table; None for functions and other catalogs."""
+    """Return the model that a table in FROM names; None for functions and one-part names."""
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         return None
     parts: Sequence[exp.Expr] = node.parts

@@ -19,7 +19,7 @@ Unused = Annotated[Any, "unused"]
 
 
 class Shape(BaseModel):
-    """Base class of the configuration's parts."""
+    """Base class of the configuration's parts; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
@@ -33,7 +33,7 @@ class Shape(BaseModel):
 
 
 class Anything(Shape):
-    """Part of the configuration with arbitrary keys, such as a connection."""
+    """A part of the configuration that accepts any keys, such as a connection."""
 
     model_config = ConfigDict(extra="allow", arbitrary_types_allowed=True)
 
@@ -81,7 +81,7 @@ AutoCategorizationMode = choices("AutoCategorizationMode", "full", "semi", "off"
 
 
 class CategorizerConfig(Shape):
-    """Modes for categorizing changes automatically, one for each type of model."""
+    """How SQLMesh categorizes changes, by type of model; it has no effect here."""
 
     external: Any = AutoCategorizationMode.FULL
     python: Any = AutoCategorizationMode.FULL
@@ -134,7 +134,7 @@ class ModelDefaultsConfig(Shape):
 
 
 class GatewayConfig(Shape):
-    """Gateway: a connection to an engine, with its own variables."""
+    """A gateway: a connection to an engine, with variables and model defaults."""
 
     connection: Unused = None
     state_connection: Unused = None
@@ -146,13 +146,13 @@ class GatewayConfig(Shape):
 
 
 class NameInferenceConfig(Shape):
-    """Rules for deriving names from paths."""
+    """Whether models get their names from the paths of their files."""
 
     infer_names: bool = False
 
 
 class PlanConfig(Shape):
-    """Options for creating plans."""
+    """Options for plans."""
 
     forward_only: bool = False
     auto_categorize_changes: Unused = None
@@ -166,7 +166,7 @@ class PlanConfig(Shape):
 
 
 class LinterConfig(Shape):
-    """The rules of the linter."""
+    """Rules of the linter."""
 
     enabled: bool = False
     rules: list[str] | str | None = None
@@ -176,7 +176,7 @@ class LinterConfig(Shape):
 
 
 class FormatConfig(Shape):
-    """The layout of `vde format`."""
+    """Layout of formatted SQL."""
 
     normalize: Unused = False
     pad: int = 2
@@ -247,7 +247,7 @@ PARTS: dict[str, type[Shape]] = {
 """Top-level keys whose values have keys, too."""
 
 
-def unused(part: type[Shape]) -> set[str]:
+def unused_keys(part: type[Shape]) -> set[str]:
     """Return the keys of a configuration class that are accepted but have no effect."""
     return {name for name, field in part.model_fields.items() if "unused" in field.metadata}
 
@@ -266,7 +266,7 @@ MergeMethod = choices("MergeMethod", "merge", "squash", "rebase")
 
 
 def __getattr__(name: str) -> Any:
-    """Create a class of connections, schedulers, users or bots when it is imported."""
+    """Create classes such as `DuckDBConnectionConfig` when a project imports them."""
     if name.endswith("ConnectionConfig"):
         return type(name, (Connection,), {})
     if name.endswith("NotificationTarget"):

@@ -14,19 +14,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.base.failures import where_raised
+from vde_dagster.base.failures import find_project_line
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.project.configuration.config_files import config_files, variables_that_set
-from vde_dagster.project.files import decoded
+from vde_dagster.project.configuration.config_files import config_files, sqlmesh_variables
+from vde_dagster.project.files import decode_text
 from vde_dagster.project.python.files import parse_python, run_file
 from vde_dagster.project.python.watching import Seen, TooSlow, watching
 from vde_dagster.project.yaml_text import KeyPath, load_rendered_yaml
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenConfig:
-    """Configuration as written, before it is checked.
+class RawConfig:
+    """A configuration file as read, before its keys are checked.
 
     Args:
         lines: Known lines of values, by the path of keys.
@@ -38,10 +38,10 @@ class WrittenConfig:
     values: dict[str, Any]
     lines: dict[KeyPath, int] = field(default_factory=dict)
     seen: Seen = field(default_factory=Seen)
-    above: WrittenConfig | None = None
+    above: RawConfig | None = None
 
     def location(self, keys: KeyPath) -> SourceLocation:
-        """Return the place of a value, or of the nearest enclosing value."""
+        """Return the line of a value, or of the nearest table that contains it."""
         if self.above is not None and keys in self.above.lines:
             return self.above.location(keys)
         while keys and keys not in self.lines:
@@ -49,21 +49,21 @@ class WrittenConfig:
         return SourceLocation(self.path, self.lines.get(keys))
 
     def error(self, keys: KeyPath, message: str, hint: str | None = None) -> ProjectError:
-        """Return an error with the place of a value."""
+        """Create an error at the line of a value."""
         return ProjectError(message, hint=hint, location=self.location(keys))
 
 
 _HINT = "use env_var('NAME', 'default') or user()"
 
 
-def read_config(root: Path) -> WrittenConfig | None:
-    """Read a folder's configuration, including the user's file and environment variables."""
-    path = _only(list(map(Path, config_files(root))), "configuration files")
+def read_config(root: Path) -> RawConfig | None:
+    """Read a folder's SQLMesh configuration, with the user's file and `SQLMESH__…` variables."""
+    path = _require_single(list(map(Path, config_files(root))), "configuration files")
     if path is None:
         return None
     personal = _read_personal_config()
     with _personal_environment(personal):
-        text = decoded(path, (root / path).read_bytes())
+        text = decode_text(path, (root / path).read_bytes())
         if path.suffix == ".py":
             written = _read_python_config(root, path, text)
         else:
@@ -71,7 +71,7 @@ def read_config(root: Path) -> WrittenConfig | None:
     if personal is not None:
         own = {key: value for key, value in personal.values.items() if key != _ENVIRONMENT}
         longer = _EXTENDED if path.suffix == ".py" else frozenset()
-        values = merged(written.values, own, longer)
+        values = merge_tables(written.values, own, longer)
         written.seen.add(personal.seen)
         written = replace(written, values=values, above=personal)
     written.seen.paths.update(map(str, _personal_files()))
@@ -79,8 +79,7 @@ def read_config(root: Path) -> WrittenConfig | None:
     return written
 
 
-def _only(paths: Sequence[Path], what: str) -> Path | None:
-    """Return the only file of a list, or None for an empty list."""
+def _require_single(paths: Sequence[Path], what: str) -> Path | None:
     if len(paths) > 1:
         raise ProjectError(
             f"there are {len(paths)} {what}: {', '.join(map(str, paths))}",
@@ -91,7 +90,7 @@ def _only(paths: Sequence[Path], what: str) -> Path | None:
 
 
 def _add_environment(values: dict[str, Any]) -> None:
-    for name in variables_that_set():
+    for name in sqlmesh_variables():
         *parts, last = name.lower().split("__")[1:]
         table = values
         for part in parts:
@@ -102,16 +101,16 @@ def _add_environment(values: dict[str, Any]) -> None:
             table[last] = os.environ[name]
 
 
-def _read_yaml_config(path: Path, text: str) -> WrittenConfig:
+def _read_yaml_config(path: Path, text: str) -> RawConfig:
     seen = Seen()
     document = load_rendered_yaml(
         path, text, lambda name, default=None: default, seen.variables, _HINT
     )
     if document.value is None:
-        return WrittenConfig(path, {}, {}, seen)
+        return RawConfig(path, {}, {}, seen)
     if not isinstance(document.value, dict):
         raise document.error((), "the configuration must be a table of key: value")
-    return WrittenConfig(path, document.value, document.lines, seen)
+    return RawConfig(path, document.value, document.lines, seen)
 
 
 _NAMES = ("config.yml", "config.yaml", "sqlmesh.yml", "sqlmesh.yaml")
@@ -124,15 +123,16 @@ def _personal_files() -> list[Path]:
     return [folder / name for name in _NAMES]
 
 
-def _read_personal_config() -> WrittenConfig | None:
+def _read_personal_config() -> RawConfig | None:
     found = [path for path in _personal_files() if path.is_file()]
-    path = _only(found, "configuration files of your own")
-    return _read_yaml_config(path, decoded(path, path.read_bytes())) if path is not None else None
+    path = _require_single(found, "configuration files of your own")
+    return (
+        _read_yaml_config(path, decode_text(path, path.read_bytes())) if path is not None else None
+    )
 
 
 @contextmanager
-def _personal_environment(personal: WrittenConfig | None) -> Iterator[None]:
-    """Set the user's `env_vars` in the environment while a project's file is read."""
+def _personal_environment(personal: RawConfig | None) -> Iterator[None]:
     given = personal.values.get(_ENVIRONMENT) if personal is not None else None
     variables = given if isinstance(given, Mapping) else {}
     before = {str(name): os.environ.get(str(name)) for name in variables}
@@ -147,10 +147,10 @@ def _personal_environment(personal: WrittenConfig | None) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def merged(
+def merge_tables(
     below: Mapping[str, Any], above: Mapping[str, Any], longer: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
-    """Merge two tables key by key; a value in `above` replaces the value in `below`.
+    """Merge two tables key by key; values in `above` win, and nested tables are merged, too.
 
     Lists of the keys in `longer` are concatenated instead.
     """
@@ -158,7 +158,7 @@ def merged(
     for key, value in above.items():
         other = made.get(key)
         if isinstance(other, Mapping) and isinstance(value, Mapping):
-            made[key] = merged(other, value)
+            made[key] = merge_tables(other, value)
         elif key in longer and isinstance(other, list | tuple) and isinstance(value, list):
             made[key] = [*other, *value]
         else:
@@ -170,22 +170,21 @@ _SECONDS = 60
 _NAME = "config"
 
 
-def _read_python_config(root: Path, path: Path, text: str) -> WrittenConfig:
-    """Run `config.py`; return its object `config`, and the files and variables that were read."""
+def _read_python_config(root: Path, path: Path, text: str) -> RawConfig:
     tree = parse_python(path, text)
     try:
         with TooSlow.after(_SECONDS), watching() as seen:
             module, _, files = run_file(root, path.as_posix(), text)
     except ProjectError as error:
-        raise _unknown_key(error) or error from None
+        raise _one_line_error(error) or error from None
     except TooSlow as error:
         raise ProjectError(
             f"the configuration was not read within {_SECONDS} seconds",
             hint="look for a loop without an end",
-            location=where_raised(error, path),
+            location=find_project_line(error, path),
         ) from None
     seen.paths.update(str(root / file) for file in files)
-    lines = _lines(tree)
+    lines = _key_lines(tree)
     config = getattr(module, _NAME, None)
     if config is None or not hasattr(config, "model_dump"):
         raise ProjectError(
@@ -194,10 +193,10 @@ def _read_python_config(root: Path, path: Path, text: str) -> WrittenConfig:
             location=SourceLocation(path, lines.get(())),
         )
     values: dict[str, Any] = config.model_dump(exclude_unset=True)
-    return WrittenConfig(path, values, lines, seen)
+    return RawConfig(path, values, lines, seen)
 
 
-def _unknown_key(error: ProjectError) -> ProjectError | None:
+def _one_line_error(error: ProjectError) -> ProjectError | None:
     """Convert Pydantic's error about a configuration class to a one-line error, or return None."""
     from pydantic import ValidationError
 
@@ -220,7 +219,7 @@ def _unknown_key(error: ProjectError) -> ProjectError | None:
     )
 
 
-def _lines(tree: ast.Module) -> dict[KeyPath, int]:
+def _key_lines(tree: ast.Module) -> dict[KeyPath, int]:
     """Return the lines of the keys in `config = Config(key=…)`, including nested keys."""
     lines: dict[KeyPath, int] = {}
     for node in tree.body:
@@ -228,18 +227,18 @@ def _lines(tree: ast.Module) -> dict[KeyPath, int]:
             isinstance(target, ast.Name) and target.id == _NAME for target in node.targets
         ):
             lines = {(): node.lineno}
-            _note(node.value, (), lines)
+            _collect_lines(node.value, (), lines)
     return lines
 
 
-def _note(node: ast.expr, keys: KeyPath, lines: dict[KeyPath, int]) -> None:
+def _collect_lines(node: ast.expr, keys: KeyPath, lines: dict[KeyPath, int]) -> None:
     if isinstance(node, ast.Call):
         for keyword in node.keywords:
             if keyword.arg is not None:
                 lines[(*keys, keyword.arg)] = keyword.value.lineno
-                _note(keyword.value, (*keys, keyword.arg), lines)
+                _collect_lines(keyword.value, (*keys, keyword.arg), lines)
     elif isinstance(node, ast.Dict):
         for key, value in zip(node.keys, node.values, strict=True):
             if isinstance(key, ast.Constant):
                 lines[(*keys, str(key.value))] = key.lineno
-                _note(value, (*keys, str(key.value)), lines)
+                _collect_lines(value, (*keys, str(key.value)), lines)

@@ -26,22 +26,25 @@ _SHORTEST = 3
 def notify_table(
     targets: Any, users: Any, variables: Collection[str]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the table `notify` for a configuration, and the names of targets without an effect.
+    """Convert notification targets to the table `[tool.vde.notify]`; also return the targets
+    without effect.
 
     Args:
         targets: The project's `notification_targets`, as JSON values.
         users: The configuration's `users`, with their targets.
         variables: Names of the environment variables that the configuration has read.
     """
-    hidden = _Hidden(variables)
+    hidden = _VariableNames(variables)
     unread: list[str] = []
     table: dict[str, Any] = {}
-    for name, target in _targets(targets, "", unread, hidden):
+    for name, target in _convert_targets(targets, "", unread, hidden):
         table.setdefault("targets", {})[name] = target
     for given in users if isinstance(users, list) else ():
         if isinstance(given, Mapping) and given.get("username"):
             owner = str(given["username"])
-            own = _targets(given.get("notification_targets"), f"users.{owner}.", unread, hidden)
+            own = _convert_targets(
+                given.get("notification_targets"), f"users.{owner}.", unread, hidden
+            )
             found = [target for _, target in own]
             if found:
                 events = sorted({event for one in found for event in one["events"]})
@@ -62,16 +65,16 @@ def have_targets(users: Any) -> bool:
     )
 
 
-def _targets(
-    given: Any, above: str, unread: list[str], hidden: _Hidden
+def _convert_targets(
+    given: Any, above: str, unread: list[str], hidden: _VariableNames
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     names: dict[str, int] = {}
     for place, target in enumerate(given if isinstance(given, list) else [given] if given else ()):
         target = target if isinstance(target, Mapping) else {}
         type_ = str(target.get("type") or target.get("type_") or "") if target else ""
-        url = _url(type_, target) if type_ in _URLS else None
-        said = target.get("notify_on") or () if target else ()
-        events = [event for one in said for event in _EVENTS.get(str(one).lower(), ())]
+        url = _apprise_url(type_, target) if type_ in _URLS else None
+        given_events = target.get("notify_on") or () if target else ()
+        events = [event for one in given_events for event in _EVENTS.get(str(one).lower(), ())]
         if url is None or not events:
             what = f" ({type_})" if type_ else ""
             unread.append(f"{above}notification_targets.{place}{what}")
@@ -82,8 +85,7 @@ def _targets(
         yield name, {"url": hidden.replace(url), "events": chosen, "environments": ["*"]}
 
 
-def _url(type_: str, target: Mapping[str, Any]) -> Any:
-    """Return a target's address in Apprise's format; None if the target lacks a required value."""
+def _apprise_url(type_: str, target: Mapping[str, Any]) -> Any:
     needed = _URLS[type_]
     if not all(target.get(key) for key in needed):
         return None
@@ -99,7 +101,7 @@ def _url(type_: str, target: Mapping[str, Any]) -> Any:
         "port": target.get("port") or 465,
         "secure_mode": "ssl",
         "from_addr": str(target["sender"]),
-        "targets": sorted(map(str, _listed(target["recipients"]))),
+        "targets": sorted(map(str, _as_list(target["recipients"]))),
     }
     own = {key: str(target[key]) for key in ("user", "password") if target.get(key)}
     return {**address, **own}
@@ -114,13 +116,11 @@ _URLS: Mapping[str, Sequence[str]] = {
 """Supported types of targets, each with its required keys."""
 
 
-def _listed(value: Any) -> Sequence[Any]:
+def _as_list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list | tuple) else [value]
 
 
-class _Hidden:
-    """Replaces values of environment variables in texts by the variables' names."""
-
+class _VariableNames:
     def __init__(self, variables: Collection[str]) -> None:
         names = sorted(os.environ) if "*" in variables else sorted(variables)
         known = {os.environ[name]: name for name in names if name in os.environ}

@@ -15,27 +15,27 @@ from pydantic import ValidationError
 
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.project.configuration.config_files import MergedConfig
+from vde_dagster.project.configuration.config_files import MergedSettings
 from vde_dagster.project.configuration.sqlmesh.config import (
     PARTS,
     Config,
     GatewayConfig,
     ModelDefaultsConfig,
     Shape,
-    unused,
+    unused_keys,
 )
-from vde_dagster.project.configuration.sqlmesh.formats import WrittenConfig, merged, read_config
+from vde_dagster.project.configuration.sqlmesh.formats import RawConfig, merge_tables, read_config
 from vde_dagster.project.configuration.sqlmesh.notifications import have_targets, notify_table
 from vde_dagster.project.settings import PYPROJECT
 from vde_dagster.project.yaml_text import KeyPath
 
 
-def merged_config(root: Path, own: Mapping[str, Any]) -> MergedConfig:
-    """Merge `[tool.vde]` over the values of a configuration file."""
+def merge_config(root: Path, own: Mapping[str, Any]) -> MergedSettings:
+    """Convert a SQLMesh configuration to `[tool.vde]` keys; the project's own keys win."""
     written = read_config(root)
     assert written is not None, "a folder with a configuration file"
-    meant = _Meaning(written)
-    ours, theirs = dict(_flat(own)), dict(_flat(meant.table))
+    converter = _SettingsConverter(written)
+    ours, theirs = dict(_flatten(own)), dict(_flatten(converter.table))
     clashes = [
         name
         for name, value in ours.items()
@@ -43,28 +43,29 @@ def merged_config(root: Path, own: Mapping[str, Any]) -> MergedConfig:
         and not (isinstance(value, dict) and isinstance(theirs[name], dict))
     ]
     warnings = []
-    if len(meant.unused) == 1:
-        warnings.append(f"the key {meant.unused[0]} does nothing here")
-    elif meant.unused:
-        warnings.append(f"{len(meant.unused)} keys do nothing here: {', '.join(meant.unused)}")
+    if len(converter.unused_keys) == 1:
+        warnings.append(f"the key {converter.unused_keys[0]} does nothing here")
+    elif converter.unused_keys:
+        warnings.append(
+            f"{len(converter.unused_keys)} keys do nothing here: {', '.join(converter.unused_keys)}"
+        )
     if clashes:
         warnings.append(f"{PYPROJECT} has another value, which is used: {', '.join(clashes)}")
-    places = {name: place for name, place in meant.places.items() if name not in ours}
-    table = merged(meant.table, own)
-    return MergedConfig(written.path, table, places, tuple(warnings), written.seen)
+    places = {name: place for name, place in converter.places.items() if name not in ours}
+    table = merge_tables(converter.table, own)
+    return MergedSettings(written.path, table, places, tuple(warnings), written.seen)
 
 
-def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the keys of a table and of its nested tables by dotted name, with their values."""
+def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in table.items():
         yield f"{prefix}{key}", value
         if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
+            yield from _flatten(value, f"{prefix}{key}.")
 
 
 _TIME = re.compile(r"(?:in\s+)?(\d{1,5})\s*(minute|hour|day|week|month|year)s?", re.IGNORECASE)
 _HOURS = {"minute": 1 / 60, "hour": 1, "day": 24, "week": 168, "month": 720, "year": 8760}
-_OF_MODELS = ("dialect", "cron", "cron_tz", "owner", "start")
+_MODEL_SETTINGS = ("dialect", "cron", "cron_tz", "owner", "start")
 """Defaults of models that are settings of their own."""
 _SETTINGS = {
     "project": "name",
@@ -83,28 +84,26 @@ _SETTINGS = {
 """Settings that take the value of a configuration key unchanged, by that key."""
 
 
-class _Meaning:
-    """Converts a SQLMesh configuration to settings of the project."""
-
-    def __init__(self, written: WrittenConfig) -> None:
+class _SettingsConverter:
+    def __init__(self, written: RawConfig) -> None:
         self.written = written
         self.table: dict[str, Any] = {}
         """Keys and values of `[tool.vde]`."""
         self.places: dict[str, SourceLocation] = {}
         """Places of the settings by dotted name."""
-        self.unused: list[str] = []
+        self.unused_keys: list[str] = []
         """Dotted names of keys without an effect."""
         self.mistakes: list[ProjectError] = []
         values = dict(written.values)
-        gateways, at = self._gateways(values)
+        gateways, at = self._read_gateways(values)
         config = self._check(Config, values, ())
         for key, value in values.items():
             if key in PARTS and isinstance(value, Mapping):
                 self._note_unused(PARTS[key], value, key)
         self._note_unused(Config, values, "")
         if config is not None and not self.mistakes:
-            self._settings(config.model_dump(exclude_unset=True))
-            self._gateway(values, gateways, at)
+            self._convert_settings(config.model_dump(exclude_unset=True))
+            self._apply_gateway(values, gateways, at)
             if not gateways:
                 self._set_catalog(values.get("default_connection"), ("default_connection",))
         if self.mistakes:
@@ -116,11 +115,11 @@ class _Meaning:
         try:
             return part.model_validate(dict(values))
         except ValidationError as error:
-            found = [self._mistake(part, one, keys) for one in error.errors()]
+            found = [self._type_mistake(part, one, keys) for one in error.errors()]
             self.mistakes += {str(one.location): one for one in found[::-1]}.values()
             return None
 
-    def _mistake(self, part: type[Shape], one: Any, keys: KeyPath) -> ProjectError:
+    def _type_mistake(self, part: type[Shape], one: Any, keys: KeyPath) -> ProjectError:
         loc = one["loc"]
         inside = loc[: 2 if loc and loc[0] in PARTS else 1]
         place = (*keys, *inside)
@@ -132,25 +131,24 @@ class _Meaning:
         message = str(one["msg"]).lower()
         return self.written.error(place, f"key '{name}': {message}", "correct the value")
 
-    def _wrong(self, keys: KeyPath, message: str, hint: str) -> None:
+    def _add_mistake(self, keys: KeyPath, message: str, hint: str) -> None:
         self.mistakes.append(self.written.error(keys, message, hint))
 
     def _note_unused(self, part: type[Shape], values: Mapping[str, Any], prefix: str) -> None:
         for key in values:
             dotted = f"{prefix}.{key}" if prefix else str(key)
             idle = dotted == "users" and not have_targets(values[key])
-            if (idle or key in unused(part)) and dotted not in self.unused:
-                self.unused.append(dotted)
+            if (idle or key in unused_keys(part)) and dotted not in self.unused_keys:
+                self.unused_keys.append(dotted)
 
-    def _gateways(self, values: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        """Return the checked gateways by name, and the key that has them in the configuration."""
+    def _read_gateways(self, values: dict[str, Any]) -> tuple[dict[str, Any], str]:
         at = "gateways" if "gateways" in values else "gateway"
         given = values.get(at)
         if given is None:
             values.pop(at, None)
             return {}, at
         if not isinstance(given, Mapping):
-            self._wrong((at,), f"'{at}' must be a table of gateways", "write name: …")
+            self._add_mistake((at,), f"'{at}' must be a table of gateways", "write name: …")
             return {}, at
         alone = bool(given) and all(key in GatewayConfig.model_fields for key in given)
         gateways = {"": given} if alone else {str(key): own for key, own in given.items()}
@@ -160,18 +158,19 @@ class _Meaning:
                 self._check(GatewayConfig, own, keys)
                 self._note_unused(GatewayConfig, own, f"{at}.*" if name else at)
             elif own is not None:
-                self._wrong(keys, f"gateway '{name}' is not a table", "write connection:")
+                self._add_mistake(keys, f"gateway '{name}' is not a table", "write connection:")
         return gateways, at
 
-    def _gateway(self, values: Mapping[str, Any], gateways: Mapping[str, Any], at: str) -> None:
-        """Merge the default gateway's variables and model defaults into the top-level settings."""
+    def _apply_gateway(
+        self, values: Mapping[str, Any], gateways: Mapping[str, Any], at: str
+    ) -> None:
         if not gateways:
             return
         wanted = str(values.get("default_gateway") or "")
         lowered = {name.lower(): name for name in gateways}
         if wanted and wanted.lower() not in lowered:
             hint = suggest(wanted, gateways, "gateways")
-            self._wrong(("default_gateway",), f"there is no gateway '{wanted}'", hint)
+            self._add_mistake(("default_gateway",), f"there is no gateway '{wanted}'", hint)
             return
         name = lowered[wanted.lower()] if wanted else next(iter(gateways))
         own = gateways[name]
@@ -179,13 +178,12 @@ class _Meaning:
             keys: KeyPath = (at, name) if name else (at,)
             if name:
                 self.table.setdefault("variables", {}).setdefault("gateway", name.lower())
-            self._variables(own.get("variables"), (*keys, "variables"))
-            self._model_defaults(own.get("model_defaults"), (*keys, "model_defaults"))
+            self._convert_variables(own.get("variables"), (*keys, "variables"))
+            self._convert_model_defaults(own.get("model_defaults"), (*keys, "model_defaults"))
             connection = own.get("connection") or values.get("default_connection")
             self._set_catalog(connection, (*keys, "connection"))
 
     def _set_catalog(self, connection: Any, keys: KeyPath) -> None:
-        """Use the connection's default catalog as the project's catalog."""
         catalog = _default_catalog(connection)
         if catalog is not None:
             self._set(keys, "", "catalogs", catalog.lower())
@@ -197,44 +195,44 @@ class _Meaning:
         table[setting[-1]] = value
         self.places[".".join(setting)] = self.written.location(keys)
 
-    def _settings(self, values: Mapping[str, Any]) -> None:
+    def _convert_settings(self, values: Mapping[str, Any]) -> None:
         for name, setting in _SETTINGS.items():
             *part, key = name.split(".")
             value = (values.get(part[0], {}) if part else values).get(key)
             if value:
-                self._set((*part, key), _plain(value), *setting.split("."))
+                self._set((*part, key), _json_value(value), *setting.split("."))
         if "environment_ttl" in values:
-            hours = self._hours("environment_ttl", values["environment_ttl"])
+            hours = self._parse_hours("environment_ttl", values["environment_ttl"])
             days = 0 if hours is None else max(math.ceil(hours / 24), 1)
             self._set(("environment_ttl",), days, "environment_ttl_days")
         if values.get("snapshot_ttl"):
-            hours = self._hours("snapshot_ttl", values["snapshot_ttl"]) or 0
+            hours = self._parse_hours("snapshot_ttl", values["snapshot_ttl"]) or 0
             self._set(("snapshot_ttl",), math.ceil(hours), "janitor_grace_hours")
-        self._notify(values)
-        self._linter(values.get("linter"))
-        self._format(values.get("format"))
-        self._variables(values.get("variables"), ("variables",))
-        self._model_defaults(values.get("model_defaults"), ("model_defaults",))
+        self._convert_targets(values)
+        self._convert_linter(values.get("linter"))
+        self._convert_format(values.get("format"))
+        self._convert_variables(values.get("variables"), ("variables",))
+        self._convert_model_defaults(values.get("model_defaults"), ("model_defaults",))
 
-    def _notify(self, values: Mapping[str, Any]) -> None:
+    def _convert_targets(self, values: Mapping[str, Any]) -> None:
         given = {}
         for key in ("notification_targets", "users"):
             try:
-                given[key] = _plain(values.get(key))
+                given[key] = _json_value(values.get(key))
             except TypeError as error:
                 message = f"key '{key}' has a {error}"
-                self._wrong((key,), message, "write texts, numbers, lists and tables of them")
+                self._add_mistake((key,), message, "write texts, numbers, lists and tables of them")
                 return
         targets, users = given["notification_targets"], given["users"]
         table, unread = notify_table(targets, users, self.written.seen.variables)
-        self.unused += unread
+        self.unused_keys += unread
         for part, places in (("targets", "notification_targets"), ("owners", "users")):
             for name, value in table.get(part, {}).items():
                 self._set((places,), value, "notify", part, name)
                 place = self.written.location((places,))
                 self.places[f"notify.{part}.{name}.url"] = place
 
-    def _linter(self, given: Any) -> None:
+    def _convert_linter(self, given: Any) -> None:
         if given is None:
             return
         self._set(("linter",), bool(given.get("enabled")), "linter", "enabled")
@@ -244,7 +242,7 @@ class _Meaning:
             if names:
                 self._set(("linter", key), [name.lower() for name in names], "linter", key)
 
-    def _format(self, given: Any) -> None:
+    def _convert_format(self, given: Any) -> None:
         if given is None:
             return
         for key in ("indent", "pad", "max_text_width", "leading_comma"):
@@ -255,44 +253,44 @@ class _Meaning:
             text = "upper" if functions is True else str(functions).lower()
             self._set(("format", "normalize_functions"), text, "format", "normalize_functions")
 
-    def _hours(self, key: str, value: Any) -> float | None:
+    def _parse_hours(self, key: str, value: Any) -> float | None:
         if value is None:
             return None
         found = _TIME.fullmatch(str(value).strip())
         if found is None:
             message = f"key '{key}': '{value}' is not a length of time"
-            self._wrong((key,), message, "write 'in 1 week'")
+            self._add_mistake((key,), message, "write 'in 1 week'")
             return 1
         return int(found[1]) * _HOURS[found[2].lower()]
 
-    def _variables(self, given: Any, keys: KeyPath) -> None:
+    def _convert_variables(self, given: Any, keys: KeyPath) -> None:
         for name, value in (given or {}).items():
             try:
-                self._set((*keys, name), _plain(value), "variables", str(name).lower())
+                self._set((*keys, name), _json_value(value), "variables", str(name).lower())
             except TypeError:
-                self._wrong(
+                self._add_mistake(
                     (*keys, name),
                     f"variable '{name}' is a {type(value).__name__}",
                     "write a text, a number, true, false, or lists and tables of them",
                 )
 
-    def _model_defaults(self, given: Any, keys: KeyPath) -> None:
+    def _convert_model_defaults(self, given: Any, keys: KeyPath) -> None:
         if given is None:
             return
         self._note_unused(ModelDefaultsConfig, given, ".".join(map(str, keys)))
         for key, value in given.items():
             place = (*keys, key)
-            if value is None or key in unused(ModelDefaultsConfig):
+            if value is None or key in unused_keys(ModelDefaultsConfig):
                 continue
             if key == "dialect":
                 # After the comma comes how SQLMesh compares names.
                 self._set(place, str(value).partition(",")[0].strip().lower() or "spark", key)
             elif key == "start" and not _is_day(value):
-                self._set(place, _plain(value), "model_defaults", key)
-            elif key in _OF_MODELS:
+                self._set(place, _json_value(value), "model_defaults", key)
+            elif key in _MODEL_SETTINGS:
                 self._set(place, value if key == "start" else str(value), key)
             else:
-                self._set(place, _plain(value), "model_defaults", key)
+                self._set(place, _json_value(value), "model_defaults", key)
 
 
 def _is_day(value: Any) -> bool:
@@ -301,26 +299,26 @@ def _is_day(value: Any) -> bool:
     return isinstance(value, date) or bool(re.fullmatch(r"\d{4}-\d{2}-\d{2}", str(value)))
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     """Convert a value to JSON values: dates become texts.
 
     Raises:
         TypeError: The type has no JSON form.
     """
     if isinstance(value, Enum):
-        return _plain(value.value)
+        return _json_value(value.value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return {str(key): _plain(own) for key, own in value.items()}
+        return {str(key): _json_value(own) for key, own in value.items()}
     if isinstance(value, set | frozenset):
-        return sorted(map(_plain, value), key=str)
+        return sorted(map(_json_value, value), key=str)
     if isinstance(value, list | tuple):
-        return [_plain(own) for own in value]
+        return [_json_value(own) for own in value]
     if hasattr(value, "model_dump"):
-        return _plain(value.model_dump(exclude_unset=True))
+        return _json_value(value.model_dump(exclude_unset=True))
     raise TypeError(type(value).__name__)
 
 

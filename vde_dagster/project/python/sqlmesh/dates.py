@@ -33,7 +33,7 @@ def now_ds() -> str:
 
 
 def yesterday(relative_base: datetime | None = None) -> datetime:
-    """Return yesterday's midnight."""
+    """Return the start of yesterday."""
     return to_datetime("yesterday", relative_base)
 
 
@@ -43,7 +43,7 @@ def yesterday_ds(relative_base: datetime | None = None) -> str:
 
 
 def yesterday_timestamp(relative_base: datetime | None = None) -> int:
-    """Return yesterday's midnight in milliseconds since 1970."""
+    """Return the start of yesterday, in milliseconds since 1970."""
     return to_timestamp(yesterday(relative_base))
 
 
@@ -52,7 +52,7 @@ def to_timestamp(
     relative_base: datetime | None = None,
     check_categorical_relative_expression: bool = True,
 ) -> int:
-    """Return an instant in milliseconds since 1970."""
+    """Convert a time to milliseconds since 1970."""
     return int(to_datetime(value, relative_base).timestamp() * 1000)
 
 
@@ -62,7 +62,7 @@ def to_datetime(
     check_categorical_relative_expression: bool = True,
     tz: tzinfo | None = None,
 ) -> datetime:
-    """Read a day (as midnight), an instant, a text such as `3 days ago`, or milliseconds.
+    """Convert a day, an instant, a text such as `3 days ago`, or milliseconds to an instant.
 
     Raises:
         ValueError: The value has an invalid form.
@@ -91,7 +91,7 @@ def _read(value: Any, base: datetime) -> datetime:
     try:
         return datetime.fromtimestamp(epoch / 1000.0, tz=UTC)
     except (OverflowError, OSError, ValueError):
-        raise _wrong(text) from None
+        raise _conversion_error(text) from None
 
 
 def _read_text(text: str, base: datetime) -> datetime:
@@ -100,30 +100,30 @@ def _read_text(text: str, base: datetime) -> datetime:
             return relative_instant(text, base)
         return parse_iso(text)
     except (ValueError, OverflowError):
-        raise _wrong(text) from None
+        raise _conversion_error(text) from None
 
 
-def _wrong(text: str) -> ValueError:
+def _conversion_error(text: str) -> ValueError:
     return ValueError(f"Could not convert `{text}` to datetime.")
 
 
 def to_date(value: Any, relative_base: datetime | None = None) -> date:
-    """Return an instant's day."""
+    """Convert a time to its day."""
     return to_datetime(value, relative_base).date()
 
 
 def to_ds(obj: Any, relative_base: datetime | None = None) -> str:
-    """Return an instant's day as `2013-01-31`."""
+    """Write the day of a time as `2013-01-31`."""
     return to_ts(obj, relative_base)[:10]
 
 
 def to_ts(obj: Any, relative_base: datetime | None = None) -> str:
-    """Return an instant as `2013-01-31 23:59:59`."""
+    """Write a time as `2013-01-31 23:59:59`."""
     return to_datetime(obj, relative_base).replace(tzinfo=None).isoformat(sep=" ")
 
 
 def to_tstz(obj: Any, relative_base: datetime | None = None) -> str:
-    """Return an instant as `2013-01-31 23:59:59+00:00`."""
+    """Write a time as `2013-01-31 23:59:59+00:00`."""
     return to_datetime(obj, relative_base).isoformat(sep=" ")
 
 
@@ -167,12 +167,12 @@ def is_categorical_relative_expression(expression: str) -> bool:
 
 
 def is_relative(value: Any) -> bool:
-    """Return whether a value is a text that refers to whole days relative to today."""
+    """Return whether a value is a text such as `2 days ago`, which means whole days."""
     return isinstance(value, str) and is_categorical_relative_expression(value)
 
 
 def make_exclusive(time: Any) -> datetime:
-    """Return the first instant after a day. An instant is returned unchanged."""
+    """Return the end of a day; an instant is returned unchanged."""
     moment = to_datetime(time)
     return moment + timedelta(days=1) if is_date(time) else moment
 

@@ -14,8 +14,6 @@ _ENDINGS = ("EngineAdapter", "Mixin")
 
 
 class _Patchable(type):
-    """Metaclass of placeholders whose methods may be read, wrapped and replaced."""
-
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -30,7 +28,7 @@ class _Patchable(type):
 
 
 def __getattr__(name: str) -> Any:
-    """Create a class when it is first imported."""
+    """Create a placeholder class when a project imports it."""
     if name.startswith("_") or not name.endswith(_ENDINGS):
         raise AttributeError(name)
     return globals().setdefault(name, _Patchable(name, (EngineAdapter,), {}))

@@ -13,7 +13,7 @@ from vde_dagster.project.python.sqlmesh.values import choices
 
 
 def model(name: str = "", is_sql: bool = False, **options: Any) -> Callable[[F], F]:
-    """Make a Python function a model, with SQLMesh's conventions.
+    """Make a Python function a model; SQLMesh's conventions apply.
 
     `end` is the last instant of the interval, variables are passed as keywords, and the context has
     SQLMesh's methods.
@@ -38,7 +38,7 @@ OnAdditiveChange = choices("OnAdditiveChange", *_CHANGES)
 
 
 class ModelKind(dict[str, Any]):
-    """Dictionary of a kind's name and properties, which `@model(kind=…)` accepts."""
+    """A kind with its properties, as a dictionary that `@model(kind=…)` accepts."""
 
     NAME = ""
 
@@ -53,34 +53,34 @@ class ModelKind(dict[str, Any]):
 
 
 class TimeColumn(dict[str, Any]):
-    """Time column, and the format of its values if they are texts."""
+    """A time column, with a format if its values are texts."""
 
     def __init__(self, column: Any, format: str | None = None) -> None:
         super().__init__(column=str(column), **({"format": format} if format else {}))
 
 
-def _kind(class_name: str, name: str) -> type[ModelKind]:
+def _kind_class(class_name: str, name: str) -> type[ModelKind]:
     return type(class_name, (ModelKind,), {"NAME": name, "__doc__": f"The kind {name}."})
 
 
-FullKind = _kind("FullKind", "FULL")
-ViewKind = _kind("ViewKind", "VIEW")
-SeedKind = _kind("SeedKind", "SEED")
-EmbeddedKind = _kind("EmbeddedKind", "EMBEDDED")
-ExternalKind = _kind("ExternalKind", "EXTERNAL")
-ManagedKind = _kind("ManagedKind", "MANAGED")
-CustomKind = _kind("CustomKind", "CUSTOM")
-DbtCustomKind = _kind("DbtCustomKind", "DBT_CUSTOM")
-IncrementalByTimeRangeKind = _kind("IncrementalByTimeRangeKind", "INCREMENTAL_BY_TIME_RANGE")
-IncrementalByUniqueKeyKind = _kind("IncrementalByUniqueKeyKind", "INCREMENTAL_BY_UNIQUE_KEY")
-IncrementalByPartitionKind = _kind("IncrementalByPartitionKind", "INCREMENTAL_BY_PARTITION")
-IncrementalUnmanagedKind = _kind("IncrementalUnmanagedKind", "INCREMENTAL_UNMANAGED")
-SCDType2ByTimeKind = _kind("SCDType2ByTimeKind", "SCD_TYPE_2_BY_TIME")
-SCDType2ByColumnKind = _kind("SCDType2ByColumnKind", "SCD_TYPE_2_BY_COLUMN")
+FullKind = _kind_class("FullKind", "FULL")
+ViewKind = _kind_class("ViewKind", "VIEW")
+SeedKind = _kind_class("SeedKind", "SEED")
+EmbeddedKind = _kind_class("EmbeddedKind", "EMBEDDED")
+ExternalKind = _kind_class("ExternalKind", "EXTERNAL")
+ManagedKind = _kind_class("ManagedKind", "MANAGED")
+CustomKind = _kind_class("CustomKind", "CUSTOM")
+DbtCustomKind = _kind_class("DbtCustomKind", "DBT_CUSTOM")
+IncrementalByTimeRangeKind = _kind_class("IncrementalByTimeRangeKind", "INCREMENTAL_BY_TIME_RANGE")
+IncrementalByUniqueKeyKind = _kind_class("IncrementalByUniqueKeyKind", "INCREMENTAL_BY_UNIQUE_KEY")
+IncrementalByPartitionKind = _kind_class("IncrementalByPartitionKind", "INCREMENTAL_BY_PARTITION")
+IncrementalUnmanagedKind = _kind_class("IncrementalUnmanagedKind", "INCREMENTAL_UNMANAGED")
+SCDType2ByTimeKind = _kind_class("SCDType2ByTimeKind", "SCD_TYPE_2_BY_TIME")
+SCDType2ByColumnKind = _kind_class("SCDType2ByColumnKind", "SCD_TYPE_2_BY_COLUMN")
 
 
 class CustomMaterialization:
-    """Base class of SQLMesh's custom materializations.
+    """Base class for a project's writers of CUSTOM tables, as in SQLMesh.
 
     `NAME` is its name. `insert` writes rows through `self.adapter`, in one commit.
     """
@@ -106,7 +106,7 @@ class CustomMaterialization:
         render_kwargs: dict[str, Any],
         **kwargs: Any,
     ) -> None:
-        """Write the rows into the table."""
+        """Write the rows into the table; subclasses must define this."""
         raise NotImplementedError(f"{type(self).__name__} has no method 'insert'")
 
     def _replace_query_for_model(
@@ -123,13 +123,11 @@ class CustomMaterialization:
             target: The table for the rows, see `CustomTarget`.
         """
         times = {"start": target.interval.start, "end": target.interval.end}
-        told = _Model(model, target.properties)
-        cls(TargetAdapter(target)).insert(target.name, rows, told, target.anew, times)
+        with_properties = _ModelWithProperties(model, target.properties)
+        cls(TargetAdapter(target)).insert(target.name, rows, with_properties, target.anew, times)
 
 
-class _Model:
-    """Model with the attribute `custom_materialization_properties`, as in SQLMesh."""
-
+class _ModelWithProperties:
     def __init__(self, model: Any, properties: Any) -> None:
         self._model = model
         self.custom_materialization_properties = dict(properties)
@@ -139,7 +137,7 @@ class _Model:
 
 
 class TargetAdapter:
-    """Methods of SQLMesh's engine adapters that write one table."""
+    """The methods of SQLMesh's engine adapter that a writer of a CUSTOM table may call."""
 
     dialect = "spark"
 

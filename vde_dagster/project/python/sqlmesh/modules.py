@@ -26,7 +26,7 @@ _MODULES: dict[str, Names] = {
     for module, lines in lines_by_key(Path(__file__).with_suffix(".txt")).items()
 }
 
-_INSTEAD = {
+_ALTERNATIVES = {
     "sqlmesh.dbt": "projects of dbt are read from their compiled manifest, see `vde help dbt`",
     "sqlmesh.core.console": "use Python's logging, or context.logger",
     "sqlmesh.core.engine_adapter": "context.engine_adapter runs SQL on Spark",
@@ -46,8 +46,6 @@ class NotThereError(ImportError):
 
 
 class _Substitute(ModuleType):
-    """Module that imports its names when they are first used."""
-
     def __init__(self, name: str, names: Names) -> None:
         super().__init__(name)
         self.__path__: list[str] = []
@@ -69,13 +67,13 @@ def _importable_names(names: Names) -> set[str]:
 
 
 def sqlmesh_module(name: str, wanted: Sequence[str] = ()) -> ModuleType:
-    """Return the substitute for a module of SQLMesh, after checking the imported names.
+    """Return the module that replaces a module of SQLMesh, and check the imported names.
 
     Raises:
         NotThereError: The module or a name has no substitute; the hint has an alternative.
     """
     if name not in _MODULES:
-        raise NotThereError(f"{name} has no counterpart here", _instead(name))
+        raise NotThereError(f"{name} has no counterpart here", _alternative(name))
     modules = {path: _Substitute(path, names) for path, names in _MODULES.items()}
     for path, module in modules.items():
         parent, _, last = path.rpartition(".")
@@ -92,14 +90,14 @@ def sqlmesh_module(name: str, wanted: Sequence[str] = ()) -> ModuleType:
 
 def _hint_for_name(module: str, item: str) -> str:
     near = closest(item, sorted(_importable_names(_MODULES[module])))
-    return f"did you mean '{near}'?" if near else _instead(f"{module}.{item}")
+    return f"did you mean '{near}'?" if near else _alternative(f"{module}.{item}")
 
 
-def _instead(path: str) -> str:
+def _alternative(path: str) -> str:
     parent, _, last = path.rpartition(".")
     beside = (one.rpartition(".") for one in _MODULES)
     near = closest(last, [name for folder, _, name in beside if folder == parent])
-    for begin, hint in _INSTEAD.items():
+    for begin, hint in _ALTERNATIVES.items():
         if path == begin or path.startswith(f"{begin}."):
             return hint
     return f"did you mean '{parent}.{near}'?" if near else _ANYTHING_ELSE

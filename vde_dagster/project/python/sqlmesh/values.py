@@ -12,7 +12,7 @@ from vde_dagster.project.properties.times import UNITS
 
 
 def choices(name: str, *members: str) -> Any:
-    """Create an enumeration of texts."""
+    """Create an enumeration of texts: `choices("E", "a")` has `E.A`, which equals "a"."""
     return enum.Enum(name, {one.upper(): one for one in members}, type=str)
 
 
@@ -25,7 +25,7 @@ IntervalUnit = choices("IntervalUnit", *UNITS)
 
 
 class RuntimeEnv(str, enum.Enum):
-    """Environment that a process runs in, such as a terminal or a notebook."""
+    """The place where a process runs, such as a terminal."""
 
     TERMINAL = "terminal"
     DATABRICKS = "databricks"
@@ -41,7 +41,7 @@ class RuntimeEnv(str, enum.Enum):
 
 
 def str_to_bool(s: str | None) -> bool:
-    """Read a boolean from the text of an environment variable."""
+    """Return whether a text means true: `1`, `true`, `yes` or `on`."""
     return bool(s) and str(s).lower() in ("1", "true", "t", "yes", "y", "on")
 
 
@@ -51,13 +51,13 @@ def validate_string(v: Any) -> str:
 
 
 def random_id(short: bool = False) -> str:
-    """Return a random unique name."""
+    """Return 32 random letters and digits, or 8 if `short`."""
     letters = string.ascii_lowercase + string.digits
     return "".join(random.choices(letters, k=8 if short else 32))
 
 
 def unique(iterable: Any, by: Any = lambda one: one) -> list[Any]:
-    """Return the items without repetitions."""
+    """Return the items without repetitions, in their order."""
     found: dict[Any, Any] = {}
     for one in iterable:
         found.setdefault(by(one), one)
@@ -84,7 +84,7 @@ class ConfigError(SQLMeshError):
 
 
 def raise_config_error(msg: str, location: Any = None, error_type: Any = ConfigError) -> None:
-    """Raise an error with its place in the message."""
+    """Raise an error; a location is added to the message."""
     raise error_type(f"{msg} at '{location}'" if location else msg)
 
 
@@ -97,7 +97,7 @@ _PARENTS = {
 
 
 def __getattr__(name: str) -> Any:
-    """Create an error class when it is first imported."""
+    """Create an error class when a project imports it."""
     if not name.endswith(("Error", "Exception")):
         raise AttributeError(name)
     made = type(name, (_PARENTS.get(name, SQLMeshError),), {})

@@ -1,8 +1,7 @@
 """Open texts of a project in an editor, their analysis, and the resulting plan.
 
-All files are read again whenever a text changed or a second has passed, which takes a tenth of a
-second for 1,000 models: unchanged files come from the cache, unchanged models from memory. So
-nothing needs synchronization, and no answer is stale.
+All files are read again when a text changed or a second has passed. This takes a tenth of a second
+for 1,000 models, because unchanged files come from the cache and unchanged models from memory.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from vde_dagster.planning.snapshots.built import BuiltSnapshot
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.programs.editor.reading import Reading
 from vde_dagster.programs.editor.words.symbols import Remembered, Symbols
-from vde_dagster.project.files import decoded, find_files
+from vde_dagster.project.files import decode_text, find_files
 from vde_dagster.project.loading.loader import Project, load_project
 from vde_dagster.project.model import Model
 from vde_dagster.project.settings import Settings
@@ -73,17 +72,17 @@ class EditorMemo(SnapshotMemo):
         self._built[key] = built
 
     def save(self, *, keep: bool = False) -> None:
-        """Write nothing, because the cache on disk is only for saved files."""
+        """Do nothing: the cache on disk is only for saved files."""
 
-    def keep(self, most: int) -> None:
-        """Drop the least recently used entries."""
+    def drop_oldest(self, most: int) -> None:
+        """Drop the least recently used entries until at most `most` are left."""
         while len(self._built) > most:
             self._built.popitem(last=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
-    """Plan of the current texts for an environment.
+class PlanPreview:
+    """The plan for an environment that would result from the texts in the editor.
 
     Args:
         plan: None if planning is impossible; `why` has the reason.
@@ -96,8 +95,8 @@ class Outlook:
     seconds: Mapping[ModelName, float] = field(default_factory=dict)
 
 
-class Desk:
-    """The open texts of a project, compared with an environment.
+class EditorSession:
+    """The open texts of a project in an editor, and the plan for one environment.
 
     Only one thread at a time may use a desk.
     """
@@ -107,10 +106,10 @@ class Desk:
         self._buffers: dict[str, str] = {}
         self._readable: dict[str, str] = {}
         self._lock = threading.Lock()
-        self._taken: Mapping[str, str] = {}
+        self._read_buffers: Mapping[str, str] = {}
         self._generation = 0
         self._read: tuple[int, float, Reading] | None = None
-        self._planned: tuple[Reading, Outlook] | None = None
+        self._planned: tuple[Reading, PlanPreview] | None = None
         self._symbols: Symbols | None = None
         self._known_symbols: Remembered = {}
         self._columns: dict[ModelName, Sequence[tuple[str, str]] | None] = {}
@@ -119,10 +118,10 @@ class Desk:
 
     @property
     def generation(self) -> int:
-        """A number that grows whenever a text changes."""
+        """A counter that grows with every change of a text."""
         return self._generation
 
-    def change(self, path: str, text: str | None) -> None:
+    def set_text(self, path: str, text: str | None) -> None:
         """Set a file's text in the editor; None to use the file on disk again."""
         with self._lock:
             self._generation += 1
@@ -132,14 +131,14 @@ class Desk:
             else:
                 self._buffers[path] = text
 
-    def touch(self) -> None:
-        """Record that files of the folder changed."""
+    def mark_files_changed(self) -> None:
+        """Record that files on disk changed, so that the next request reads them again."""
         with self._lock:
             self._generation += 1
             self._columns.clear()
 
     def folder_state(self) -> frozenset[tuple[str, int, int]]:
-        """Return path, size and modification time of the project's files, without reading them."""
+        """Return (path, size, modification time) of the project's files, without reading them."""
         # A client may not watch files, and `git checkout` in a terminal changes many at once.
         with os.scandir(self.root) as entries:
             paths = {entry.name for entry in entries if entry.name.endswith(_READ_ENDINGS)}
@@ -158,7 +157,7 @@ class Desk:
         return frozenset(state)
 
     def relative_path(self, file: Path) -> str | None:
-        """Return a file's path from the root; None for a file outside of it."""
+        """Return a file's path relative to the project's folder; None for a file outside of it."""
         with suppress(ValueError, OSError):
             return file.resolve().relative_to(self.root).as_posix()
         return None
@@ -166,39 +165,39 @@ class Desk:
     # -- reading ---------------------------------------------------------------------------
 
     def read(self) -> Reading:
-        """Return the reading of all current texts.
+        """Read the project with all current texts of the editor, and analyze its models.
 
         Raises:
             ProjectError: The settings are wrong, so nothing can be read.
         """
         with self._lock:
             generation, buffers = self._generation, dict(self._buffers)
-            self._taken = buffers
+            self._read_buffers = buffers
         known, now = self._read, time.monotonic()
         if known is not None and known[0] == generation and now - known[1] < FRESH_SECONDS:
             return known[2]
-        reading = self._reading(buffers)
-        if known is not None and known[0] == generation and _same(known[2], reading):
+        reading = self._read_texts(buffers)
+        if known is not None and known[0] == generation and _is_same_reading(known[2], reading):
             reading = known[2]  # Reused, with its plan.
         self._read = generation, time.monotonic(), reading
         return reading
 
-    def glance(self) -> Reading:
-        """Return the current texts with the last analysis, which may be older."""
+    def last_reading(self) -> Reading:
+        """Return the current texts with the result of the last analysis, which may be outdated."""
         # Requests during typing depend only on words.
         if self._read is None:
             return self.read()
         with self._lock:
             return replace(self._read[2], buffers=dict(self._buffers))
 
-    def imagine(self, texts: Mapping[str, str]) -> Reading:
-        """Return the reading of the project with hypothetical texts of some files."""
+    def read_with_texts(self, texts: Mapping[str, str]) -> Reading:
+        """Read the project as if some files had other texts, to check a rename in advance."""
         with self._lock:
             buffers = {**self._buffers, **texts}
-        return self._reading(buffers)
+        return self._read_texts(buffers)
 
     def symbols(self) -> Symbols:
-        """Return the symbols of all current texts."""
+        """Return an index of the words in all current texts."""
         reading = self.read()
         if self._symbols is None or self._symbols.reading is not reading:
             kept = 4 * len(reading.project.models) + 100
@@ -207,7 +206,7 @@ class Desk:
             self._symbols = Symbols(reading, self._known_symbols)
         return self._symbols
 
-    def _reading(self, buffers: Mapping[str, str]) -> Reading:
+    def _read_texts(self, buffers: Mapping[str, str]) -> Reading:
         # Python runs when it is read, so a half-typed text must not be.
         typed = {path: text for path, text in buffers.items() if not path.endswith(".py")}
         project, parsed = self._load(typed)
@@ -220,29 +219,30 @@ class Desk:
             project, parsed = self._load({**typed, **before})
             said = {str(mistake) for mistake in mistakes}
             more = (p for p in project.problems if str(p) not in said)
-            mistakes += (p for p in more if p.location is None or _path(p) not in broken)
-        if buffers is self._taken:
+            mistakes += (p for p in more if p.location is None or _mistake_path(p) not in broken)
+        if buffers is self._read_buffers:
             self._readable |= {path: text for path, text in typed.items() if path not in wrong}
         snapshots: dict[ModelName, Snapshot] = {}
         warnings: list[Problem] = []
         found = self._snapshots(project, parsed, snapshots, warnings)
-        mistakes += (m for m in found if m.location is None or _path(m) not in broken)
+        mistakes += (m for m in found if m.location is None or _mistake_path(m) not in broken)
         return Reading(
             project, snapshots, tuple(sort_mistakes(mistakes)), tuple(warnings), buffers, broken
         )
 
     def _load(self, typed: Mapping[str, str]) -> tuple[Project, ParsedQueries]:
         parsed = ParsedQueries()
-        instead = {path: text.encode() for path, text in typed.items() if text != self._saved(path)}
+        instead = {
+            path: text.encode() for path, text in typed.items() if text != self._saved_text(path)
+        }
         return load_project(self.root, strict=False, parsed=parsed, instead=instead), parsed
 
     def _last_readable(self, path: str) -> str:
-        """Return the last readable text of a file, or its saved text."""
-        return self._readable.get(path) or self._saved(path) or ""
+        return self._readable.get(path) or self._saved_text(path) or ""
 
-    def _saved(self, path: str) -> str | None:
+    def _saved_text(self, path: str) -> str | None:
         with suppress(OSError, ProjectError):
-            return decoded(Path(path), (self.root / path).read_bytes())
+            return decode_text(Path(path), (self.root / path).read_bytes())
         return None
 
     def _snapshots(
@@ -252,7 +252,6 @@ class Desk:
         snapshots: dict[ModelName, Snapshot],
         warnings: list[Problem],
     ) -> tuple[ProjectError, ...]:
-        """Add snapshots of the models that can be analyzed, and warnings; return the mistakes."""
         settings = project.settings
         models = models_without_errors(project) if project.problems else project.models
 
@@ -277,7 +276,7 @@ class Desk:
         except ProjectError as error:
             return error.mistakes
         finally:
-            self._memo.keep(4 * len(models) + 100)
+            self._memo.drop_oldest(4 * len(models) + 100)
         return ()
 
     @cached_property
@@ -298,59 +297,59 @@ class Desk:
 
     # -- plan ------------------------------------------------------------------------------
 
-    def outlook(self) -> Outlook:
+    def preview_plan(self) -> PlanPreview:
         """Plan the current texts for the environment without storing the plan."""
         reading = self.read()
         if self._planned is not None and self._planned[0] is reading:
             return self._planned[1]
-        outlook = self._outlook(reading)
+        outlook = self._make_preview(reading)
         self._planned = reading, outlook
         return outlook
 
-    def _outlook(self, reading: Reading) -> Outlook:
+    def _make_preview(self, reading: Reading) -> PlanPreview:
         if reading.mistakes:
-            return Outlook(self.environment, None, "the project has mistakes")
+            return PlanPreview(self.environment, None, "the project has mistakes")
         if not self._workspace.has_state:
-            return Outlook(self.environment, None, "nothing is published yet")
+            return PlanPreview(self.environment, None, "nothing is published yet")
         workspace = self._workspace
         try:
             workspace.use_project(reading.project, self._memo)
             plan = workspace.plans.make(self.environment, save=False)
             work = workspace.plans.estimate(plan).models.items()
             known = {name: one.seconds.expected for name, one in work if one.seconds}
-            return Outlook(self.environment, plan, seconds=known)
+            return PlanPreview(self.environment, plan, seconds=known)
         except VdeError as error:
-            return Outlook(self.environment, None, error.message)
+            return PlanPreview(self.environment, None, error.message)
 
     @property
     def settings(self) -> Settings:
         """The project's settings."""
         return self.read().project.settings
 
-    def previous(self, plan: Plan) -> dict[str, Snapshot]:
+    def previous_snapshots(self, plan: Plan) -> dict[str, Snapshot]:
         """Return the snapshots that a plan replaces."""
         return self._workspace.plans.previous_snapshots(plan)
 
     def close(self) -> None:
-        """Close the state, if it is open."""
+        """Close the state store, if it is open."""
         if "_workspace" in self.__dict__:
             self._workspace.close()
 
 
-def plan_text(desk: Desk) -> str:
-    """Return the report of a plan for all current texts, as Markdown."""
-    outlook = desk.outlook()
+def plan_text(session: EditorSession) -> str:
+    """Return the plan for all current texts as Markdown."""
+    outlook = session.preview_plan()
     if outlook.plan is None:
         return f"No plan for `{outlook.environment}`: {outlook.why}.\n"
     report = plan_report(
         outlook.plan,
-        desk.previous(outlook.plan),
+        session.previous_snapshots(outlook.plan),
         lambda model: outlook.seconds.get(model.name),
     )
     return f"# Plan for `{outlook.environment}`\n\n```text\n{report_text(report, 100)}\n```\n"
 
 
-def _same(one: Reading, other: Reading) -> bool:
+def _is_same_reading(one: Reading, other: Reading) -> bool:
     return (
         one.project.files_hash == other.project.files_hash
         and one.broken == other.broken
@@ -358,6 +357,6 @@ def _same(one: Reading, other: Reading) -> bool:
     )
 
 
-def _path(mistake: ProjectError) -> str:
+def _mistake_path(mistake: ProjectError) -> str:
     location = mistake.location or SourceLocation(Path())
     return location.path.as_posix()

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from vde_dagster.planning.tables.table import PhysicalTable
     from vde_dagster.state.environments.pins import Pin
 
-_REMEMBERED = 100_000
+_MOST_KNOWN = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class ShownTable:
-    """A table of the catalog.
+class CatalogTable:
+    """A table in the catalog, made from one physical table.
 
     Args:
         owner: The model with the physical table.
@@ -34,31 +34,32 @@ class ShownTable:
     columns: tuple[tuple[str, str], ...] | None = None
 
 
-def selections(
+def find_selections(
     queries: Mapping[ModelName, Snapshot], owners: Mapping[ModelName, Snapshot]
-) -> dict[ModelName, ShownTable]:
-    """Return the models without a table whose queries only select columns of one model.
+) -> dict[ModelName, CatalogTable]:
+    """Return the views that only select columns of one table, so that the catalog can show them as
+    tables.
 
     Args:
         owners: The models with a table, at least all that `queries` read.
     """
-    found: dict[ModelName, ShownTable | None] = {}
+    found: dict[ModelName, CatalogTable | None] = {}
 
-    def find(name: ModelName) -> ShownTable | None:
+    def find(name: ModelName) -> CatalogTable | None:
         if name not in found:
             found[name] = None
-            found[name] = _selected(queries[name], find, queries, owners)
+            found[name] = _find_selection(queries[name], find, queries, owners)
         return found[name]
 
     return {name: one for name in queries if (one := find(name)) is not None}
 
 
-def _selected(
+def _find_selection(
     snapshot: Snapshot,
     shown: Any,
     queries: Mapping[ModelName, Snapshot],
     owners: Mapping[ModelName, Snapshot],
-) -> ShownTable | None:
+) -> CatalogTable | None:
     query = snapshot.model.query
     selection = read_selection(query) if query is not None else None
     if selection is None:
@@ -77,27 +78,27 @@ def _selected(
     versions = {column.name: column.version for column in owners[owner].columns}
     if len({versions[column] for _, column in columns}) < len(columns):
         return None  # Two outputs may be one column of the table.
-    return ShownTable(owner, columns)
+    return CatalogTable(owner, columns)
 
 
-class Repeats:
-    """Caches which snapshots have two output columns with the same values."""
+class RepeatedColumnsCache:
+    """Finds and remembers snapshots with two equal output columns."""
 
     def __init__(self) -> None:
         self._known: dict[str, bool] = {}
 
-    def among(self, workspace: Workspace, ids: Iterable[str]) -> set[str]:
-        """Return the ids of the snapshots in `ids` with two output columns of the same version."""
+    def find_in(self, workspace: Workspace, ids: Iterable[str]) -> set[str]:
+        """Return the ids in `ids` whose snapshots have two output columns of the same version."""
         wanted = set(ids)
         for snapshot in workspace.store.snapshots.load(wanted - self._known.keys()).values():
             versions = {column.version for column in snapshot.columns}
-            if len(self._known) >= _REMEMBERED:
+            if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             self._known[snapshot.id] = len(versions) < len(snapshot.columns)
         return {one for one in wanted if self._known.get(one)}
 
 
-def doubled(
+def find_columns_table(
     workspace: Workspace, snapshot: Snapshot, table: PhysicalTable, pin: Pin, names: set[ModelName]
 ) -> RepeatedColumns | None:
     """Return the replacement table for a model that shows one column under two names, else None."""
