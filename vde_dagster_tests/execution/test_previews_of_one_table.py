@@ -116,7 +116,7 @@ def test_two_branches_of_one_table_never_move_at_once(
     shop.apply("dev", forward_only=True)
     shop.write("b")
     with monkeypatch.context() as patch:
-        patch.setattr(assign_tables, "_require_one_of_each", lambda *_: None)
+        patch.setattr(assign_tables, "_require_one_branch_per_table", lambda *_: None)
         shop.apply("dev")
     shop.run("dev")
     assert shop.filled("dev", "a") == len(shop.rows("dev", "a")) == 4
