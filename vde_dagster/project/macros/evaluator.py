@@ -208,7 +208,7 @@ class MacroEvaluator:
             return sql
         return parse_plain(sql, plain_dialect(self.dialect), into, **options)
 
-    def add_brackets(self, text: str) -> str:
+    def bracketed(self, text: str) -> str:
         """Put brackets around an SQL expression that consists of an operator and operands."""
         return add_brackets(text, self.dialect)
 
