@@ -134,7 +134,7 @@ def _replace_using(select: exp.Select, joins: list[exp.Join]) -> None:
         elif any(one.args.values()):
             raise problem.at_node(select.args["from_"])
         else:
-            written += [_star(name, keys if name != names[0] else []) for name in names]
+            written += [_table_star(name, keys if name != names[0] else []) for name in names]
     select.set("expressions", written)
 
 
@@ -152,14 +152,14 @@ def _is_plain(join: exp.Join, keys: list[str]) -> bool:
 def _columns_in_scope(select: exp.Select) -> list[exp.Column]:
     """Return the column references of a SELECT outside of FROM, JOIN and WITH."""
     read = [select.args["from_"], *(select.args.get("joins") or ()), select.args.get("with_")]
-    inside = {id(column) for part in read if part is not None for column in _columns(part)}
-    return [column for column in _columns(select) if id(column) not in inside]
+    inside = {id(column) for part in read if part is not None for column in _find_columns(part)}
+    return [column for column in _find_columns(select) if id(column) not in inside]
 
 
-def _columns(part: exp.Expr) -> list[exp.Column]:
+def _find_columns(part: exp.Expr) -> list[exp.Column]:
     return list(part.find_all(exp.Column))
 
 
-def _star(table: str, left_out: list[str]) -> exp.Column:
+def _table_star(table: str, left_out: list[str]) -> exp.Column:
     names = [exp.to_identifier(name) for name in left_out]
     return exp.Column(this=exp.Star(except_=names or None), table=exp.to_identifier(table))

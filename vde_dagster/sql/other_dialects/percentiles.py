@@ -17,7 +17,7 @@ _SAME_TYPE = ("tinyint", "smallint", "int", "bigint", "double")
 _REFUSED = "percentile_cont of duckdb is translated only for integers and DOUBLE: cast its sort key"
 
 
-def interpolates(node: exp.Expr, dialect: str) -> bool:
+def can_rewrite(node: exp.Expr, dialect: str) -> bool:
     if not isinstance(node, exp.PercentileCont):
         return False
     ordered, fraction = _sort_key(node), _fraction(node)
@@ -31,12 +31,12 @@ def interpolates(node: exp.Expr, dialect: str) -> bool:
     )
 
 
-def percentile(node: exp.Expr, dialect: str) -> exp.Expr | None:
+def rewrite_percentile(node: exp.Expr, dialect: str) -> exp.Expr | None:
     """Rewrite `percentile_cont(p) WITHIN GROUP (ORDER BY x)` or DuckDB's `quantile_cont(x, p)`."""
     inner = node.this if isinstance(node, exp.WithinGroup) else node
     if isinstance(node.parent, exp.WithinGroup) or not isinstance(inner, exp.PercentileCont):
         return None
-    if not interpolates(inner, dialect):
+    if not can_rewrite(inner, dialect):
         return None
     ordered, fraction = _sort_key(inner), _fraction(inner)
     assert ordered is not None

@@ -69,20 +69,20 @@ def plus(left: exp.Expr, right: exp.Expr | int) -> exp.Expr:
             return _number(known + right)
         other: exp.Expr = exp.Literal.number(abs(right))
         kind = exp.Sub if right < 0 else exp.Add
-        return kind(this=_grouped(left), expression=other)
-    return exp.Add(this=_grouped(left), expression=_grouped(right))
+        return kind(this=_add_brackets(left), expression=other)
+    return exp.Add(this=_add_brackets(left), expression=_add_brackets(right))
 
 
-def _grouped(node: exp.Expr) -> exp.Expr:
+def _add_brackets(node: exp.Expr) -> exp.Expr:
     loose = isinstance(node, exp.Binary | exp.Unary) and not isinstance(node, exp.Paren)
     return exp.paren(node.copy()) if loose else node.copy()
 
 
-def _less(node: exp.Expr, value: int) -> exp.Expr:
-    return exp.LT(this=_grouped(node), expression=_number(value))
+def _is_less(node: exp.Expr, value: int) -> exp.Expr:
+    return exp.LT(this=_add_brackets(node), expression=_number(value))
 
 
-def substring(node: exp.Substring, dialect: str) -> Replacement:
+def rewrite_substring(node: exp.Substring, dialect: str) -> Replacement:
     """Rewrite SUBSTRING with the dialect's meaning of a start below 1 and a negative length."""
     start, length = node.args.get("start"), node.args.get("length")
     if start is None:
@@ -91,19 +91,21 @@ def substring(node: exp.Substring, dialect: str) -> Replacement:
         raise Unwritable("SUBSTRING by a regular expression")
     least = lower_bound(start)
     if dialect in _BEFORE_THE_TEXT:
-        return None if least is not None and least >= 1 else _cut_before(node.this, start, length)
+        return None if least is not None and least >= 1 else _cut_at_start(node.this, start, length)
     if dialect == "duckdb" and length is not None:
         return _duckdb_substring(node.this, start, length)
     if dialect in ("snowflake", "mysql") and (least is None or least < 1):
         raise Unwritable("SUBSTRING from a place that may be before the text")
     if dialect == "bigquery" and length is not None and (least is None or least < 0):
-        return _from_the_first(node.this, start, length)
+        return _bigquery_substring(node.this, start, length)
     if dialect in _TRINO:
-        return None if least is not None and least >= 1 else _trino(node.this, start, length)
+        return (
+            None if least is not None and least >= 1 else _trino_substring(node.this, start, length)
+        )
     return None
 
 
-def _cut_before(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp.Expr:
+def _cut_at_start(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp.Expr:
     known = literal_int(start)
     if length is None:
         early: exp.Expr = call("SUBSTRING", text, exp.Literal.number(1))
@@ -117,7 +119,7 @@ def _cut_before(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp
         )
         early = call("SUBSTRING", text, exp.Literal.number(1), rest)
         late = call("SUBSTRING", text, start, length)
-    return early if known is not None else _when(_less(start, 1), early, late)
+    return early if known is not None else _when(_is_less(start, 1), early, late)
 
 
 def _duckdb_substring(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> Replacement:
@@ -137,29 +139,29 @@ def _duckdb_substring(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> Repl
     least = lower_bound(start)
     if least is not None and least >= 1:
         return None
-    zero = exp.EQ(this=_grouped(start), expression=exp.Literal.number(0))
+    zero = exp.EQ(this=_add_brackets(start), expression=exp.Literal.number(0))
     return _when(zero, shorter, call("SUBSTRING", text, start, length))
 
 
-def _from_the_first(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> exp.Expr:
+def _bigquery_substring(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> exp.Expr:
     """Rewrite BigQuery's substring, which begins no earlier than at the first character."""
-    before = exp.LT(this=_grouped(start), expression=exp.Neg(this=call("LENGTH", text)))
+    before = exp.LT(this=_add_brackets(start), expression=exp.Neg(this=call("LENGTH", text)))
     whole = call("SUBSTRING", text, exp.Literal.number(1), length)
     return _when(before, whole, call("SUBSTRING", text, start, length))
 
 
-def _trino(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp.Expr:
+def _trino_substring(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp.Expr:
     """Rewrite Trino's substring, which is empty for a start at 0 or before the text."""
     outside = exp.or_(
-        exp.EQ(this=_grouped(start), expression=exp.Literal.number(0)),
-        exp.LT(this=_grouped(start), expression=exp.Neg(this=call("LENGTH", text))),
+        exp.EQ(this=_add_brackets(start), expression=exp.Literal.number(0)),
+        exp.LT(this=_add_brackets(start), expression=exp.Neg(this=call("LENGTH", text))),
     )
     given = [text, start] if length is None else [text, start, length]
     nothing = call("LEFT", text, exp.Literal.number(0))  # NULL stays NULL.
     return _when(outside, nothing, call("SUBSTRING", *given))
 
 
-def left_or_right(node: exp.Left | exp.Right, dialect: str) -> Replacement:
+def rewrite_left_right(node: exp.Left | exp.Right, dialect: str) -> Replacement:
     """Rewrite LEFT or RIGHT of a negative length as the text without that many characters."""
     text, length = node.this, node.expression
     least = lower_bound(length)
@@ -176,7 +178,7 @@ def left_or_right(node: exp.Left | exp.Right, dialect: str) -> Replacement:
     else:
         known = literal_int(length)
         begin = (
-            exp.Sub(this=exp.Literal.number(1), expression=_grouped(length))
+            exp.Sub(this=exp.Literal.number(1), expression=_add_brackets(length))
             if known is None
             else _number(1 - known)
         )
@@ -184,7 +186,7 @@ def left_or_right(node: exp.Left | exp.Right, dialect: str) -> Replacement:
         plain = call("RIGHT", text, length)
     if literal_int(length) is not None:
         return shorter
-    return _when(_less(length, 0), shorter, plain)
+    return _when(_is_less(length, 0), shorter, plain)
 
 
 def split_part(node: exp.SplitPart, dialect: str) -> Replacement:
@@ -194,7 +196,7 @@ def split_part(node: exp.SplitPart, dialect: str) -> Replacement:
     given = (node.this, node.args["delimiter"], node.args["part_index"])
     parts = exp.Split(this=node.this.copy(), expression=node.args["delimiter"].copy())
     number = exp.LTE(
-        this=_grouped(given[2]), expression=exp.Anonymous(this="SIZE", expressions=[parts])
+        this=_add_brackets(given[2]), expression=exp.Anonymous(this="SIZE", expressions=[parts])
     )
     return exp.Case(ifs=[exp.If(this=number, true=call("SPLIT_PART", *given))])
 
@@ -377,7 +379,7 @@ def rewrite_initcap(node: exp.Initcap, dialect: str) -> Replacement:
     if ends is None:
         return None
     given = node.args.get("expression")
-    if given is not None and not _is_default(given):
+    if given is not None and not _is_default_delimiters(given):
         raise Unwritable("INITCAP with delimiters")
     between = f"(?<={ends})|(?={ends})"
     if ends[1] == "^":  # Half of a character outside the basic plane is no end of a word.
@@ -393,7 +395,7 @@ def rewrite_initcap(node: exp.Initcap, dialect: str) -> Replacement:
     return exp.Anonymous(this="ARRAY_JOIN", expressions=[words, exp.Literal.string("")])
 
 
-def _is_default(given: exp.Expr) -> bool:
+def _is_default_delimiters(given: exp.Expr) -> bool:
     return given.is_string and len(given.name) > 20
 
 

@@ -11,7 +11,7 @@ from vde_dagster.sql.definitions import find_cte
 from vde_dagster.sql.other_dialects import SPARKS, Unwritable
 from vde_dagster.sql.other_dialects.calls import rewrite_calls
 from vde_dagster.sql.other_dialects.joins import keep_star_order, keep_unnest_joins
-from vde_dagster.sql.other_dialects.percentiles import interpolates
+from vde_dagster.sql.other_dialects.percentiles import can_rewrite
 from vde_dagster.sql.other_dialects.texts import writes_instant
 from vde_dagster.sql.other_dialects.verified import find_unverified
 from vde_dagster.sql.other_dialects.writing import query_sql, with_qualified_rows
@@ -44,7 +44,7 @@ def write_spark_sql(
     tree = _rewrite_convert(tree)
     for node in tree.walk():
         what = _UNTRANSLATABLE.get(node.__class__.__name__)
-        if what is not None and not interpolates(node, dialect):
+        if what is not None and not can_rewrite(node, dialect):
             raise Unwritable(what).at_node(node)
         if isinstance(node, exp.DataType) and node.this in (exp.DType.TIME, exp.DType.TIMETZ):
             raise Unwritable("the type TIME", "TIME", "TIMETZ")
@@ -58,7 +58,7 @@ def write_spark_sql(
         with_qualified_rows(tree)
     keep_star_order(tree, dialect)
     keep_unnest_joins(tree, dialect)
-    _with_spark_relations(tree)
+    _rewrite_relations(tree)
     _replace_aliases_in_windows(tree)
     tree = _rewrite_bounded_casts(_rewrite_intervals(rewrite_calls(tree, dialect)), dialect)
     if unverified is not None:
@@ -194,7 +194,7 @@ def _names_before(select: exp.Select) -> set[str] | None:
     return found if not select.args.get("laterals") else None
 
 
-def _with_spark_relations(tree: exp.Expr) -> None:
+def _rewrite_relations(tree: exp.Expr) -> None:
     """Rewrite sources in FROM and joins, such as CROSS APPLY, for Spark, in place."""
     wanted = (exp.Join, exp.Anonymous, exp.Columns, exp.JSONTable, exp.Select, exp.ReadParquet)
     for node in list(tree.find_all(*wanted)):
@@ -208,7 +208,7 @@ def _with_spark_relations(tree: exp.Expr) -> None:
         elif isinstance(node, exp.Join):
             if _is_comma(node):
                 node.set("kind", "CROSS")  # As SQLGlot reads a comma in Spark.
-            _apply(node)
+            _rewrite_apply(node)
         elif isinstance(node, exp.Columns):
             if not _is_star(node):
                 raise Unwritable("COLUMNS(…)")
@@ -220,7 +220,7 @@ def _with_spark_relations(tree: exp.Expr) -> None:
         ):
             if len(node.expressions) != 2:
                 raise Unwritable("STRING_SPLIT with ordinals")
-            _split(node)
+            _rewrite_string_split(node)
 
 
 def _is_comma(join: exp.Join) -> bool:
@@ -229,7 +229,7 @@ def _is_comma(join: exp.Join) -> bool:
     return plain and not any(join.args.get(name) for name in given)
 
 
-def _apply(join: exp.Join) -> None:
+def _rewrite_apply(join: exp.Join) -> None:
     """Rewrite CROSS APPLY and OUTER APPLY as joins to LATERAL subqueries."""
     lateral = join.this
     if not isinstance(lateral, exp.Lateral) or lateral.args.get("cross_apply") is None:
@@ -242,7 +242,7 @@ def _apply(join: exp.Join) -> None:
     lateral.set("cross_apply", None)
 
 
-def _split(call: exp.Anonymous) -> None:
+def _rewrite_string_split(call: exp.Anonymous) -> None:
     text, separator = call.expressions
     parts = exp.Explode(this=exp.Split(this=text, expression=separator))
     rows = exp.Select(expressions=[exp.alias_(parts, "value")]).subquery()

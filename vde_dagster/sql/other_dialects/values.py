@@ -36,17 +36,17 @@ def rewrite_isnan(node: exp.IsNan, dialect: str) -> Replacement:
     )
 
 
-def new_id(node: exp.Uuid, dialect: str) -> Replacement:
+def rewrite_uuid(node: exp.Uuid, dialect: str) -> Replacement:
     """Rewrite SQL Server's NEWID so that it returns upper-case letters, as in SQL Server."""
     return call("UPPER", node.copy()) if dialect in ("tsql", "fabric") else None
 
 
-def distinct(node: exp.ArrayDistinct, dialect: str) -> Replacement:
+def remove_duplicates(node: exp.ArrayDistinct, dialect: str) -> Replacement:
     """Rewrite ARRAY_DISTINCT without NULL, as in DuckDB."""
     return call("ARRAY_COMPACT", node.copy()) if dialect == "duckdb" else None
 
 
-def by_greatest(node: exp.ArgMax | exp.ArgMin, dialect: str) -> Replacement:
+def rewrite_arg_max(node: exp.ArgMax | exp.ArgMin, dialect: str) -> Replacement:
     """Rewrite DuckDB's arg_max and arg_min, which skip rows if the returned value is NULL."""
     if dialect != "duckdb" or node.args.get("count") is not None:
         return None
@@ -85,7 +85,7 @@ def collect_values(node: exp.ArrayAgg, dialect: str) -> Replacement:
     return exp.Case(ifs=[exp.If(this=some, true=values)])
 
 
-def present_values(node: exp.IgnoreNulls, dialect: str) -> Replacement:
+def collect_without_nulls(node: exp.IgnoreNulls, dialect: str) -> Replacement:
     """Rewrite BigQuery's `ARRAY_AGG(x IGNORE NULLS)`, which is NULL if no value remains.
 
     Raises:
@@ -103,7 +103,7 @@ def present_values(node: exp.IgnoreNulls, dialect: str) -> Replacement:
     return exp.Case(ifs=[exp.If(this=some, true=values)])
 
 
-def array_of_rows(node: exp.Array, dialect: str) -> Replacement:
+def refuse_array_of_rows(node: exp.Array, dialect: str) -> Replacement:
     """Raise Unwritable for `ARRAY(SELECT …)`, which Spark does not have."""
     if any(isinstance(one, exp.Query) for one in node.expressions):
         raise Unwritable("ARRAY(SELECT …)")
@@ -117,7 +117,7 @@ def refuse_ordinality(node: exp.Unnest, dialect: str) -> Replacement:
     return None
 
 
-def digest(node: exp.SHA2Digest | exp.SHA1Digest, dialect: str) -> Replacement:
+def rewrite_digest(node: exp.SHA2Digest | exp.SHA1Digest, dialect: str) -> Replacement:
     """Rewrite a hash as bytes; Spark's function returns hexadecimal digits."""
     if isinstance(node, exp.SHA1Digest):
         return call("UNHEX", exp.SHA(this=node.this.copy()))
@@ -132,7 +132,7 @@ def count_if(node: exp.CountIf, dialect: str) -> Replacement:
     return exp.Sum(this=exp.cast(node.this.copy(), "INT"))
 
 
-def logarithm(node: exp.Log, dialect: str) -> Replacement:
+def rewrite_log(node: exp.Log, dialect: str) -> Replacement:
     """Rewrite LOG of one number with base 10, as in DuckDB, PostgreSQL and Redshift."""
     if dialect not in ("duckdb", "postgres", "redshift") or node.expression is not None:
         return None
@@ -163,7 +163,7 @@ def concatenate_lists(node: exp.ArrayConcat, dialect: str) -> Replacement:
     return call("CONCAT", *(call("COALESCE", one, empty) for one in lists))
 
 
-def length_of_list(node: exp.Length, dialect: str) -> Replacement:
+def rewrite_list_length(node: exp.Length, dialect: str) -> Replacement:
     """Rewrite LENGTH as SIZE if the value is certainly a list."""
     lists = exp.Array | exp.ArrayDistinct | exp.ArrayConcat | exp.Split | exp.ArrayAgg
     return call("SIZE", node.this) if isinstance(node.this.unnest(), lists) else None
@@ -225,7 +225,7 @@ def set_whole_frame(node: exp.Window, dialect: str) -> Replacement:
 _JSON = (exp.DType.JSON, exp.DType.JSONB)
 
 
-def json_value(node: exp.Expr, dialect: str) -> Replacement:
+def rewrite_json_path(node: exp.Expr, dialect: str) -> Replacement:
     """Rewrite the operators `->` and `->>` on a JSON text as one GET_JSON_OBJECT with a path.
 
     Raises:
@@ -255,7 +255,7 @@ def json_value(node: exp.Expr, dialect: str) -> Replacement:
     return exp.JSONExtractScalar(this=value.copy(), expression=path)
 
 
-def json_type(node: exp.Cast, dialect: str) -> Replacement:
+def rewrite_json_cast(node: exp.Cast, dialect: str) -> Replacement:
     """Drop a cast of a text literal to JSON; raise Unwritable for JSONB outside of paths."""
     if node.to.this not in _JSON or dialect not in ("duckdb", "postgres"):
         return None
