@@ -46,7 +46,7 @@ def test_trees_take_a_share_of_the_memory_that_the_process_may_use(
 ) -> None:
     limit = tmp_path / "memory.max"
     limit.write_text(memory)
-    monkeypatch.setattr(workers, "_MEMORY_LIMIT", str(limit))
+    monkeypatch.setattr(workers, "_MEMORY_LIMITS", (limit,))
     monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 4_000_000}.get)
     parsed = ParsedQueries()
     for start in ("", " "):
