@@ -56,7 +56,7 @@ class PlanTasks:
     Args:
         target: Resolves names of the plan's environment after publication, on `main`.
         written: Branches that the plan's own models read instead of `main`.
-        digest_sets: Column sets whose digests fills compute, by table id.
+        digest_sets: For each table id, the sets of columns for which a fill computes a digest.
         lacks: Missing parent intervals of tables that are replaced as a whole, by table id.
         costs: Costs of refreshing, fitted to the project's fills.
     """

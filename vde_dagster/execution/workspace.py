@@ -146,7 +146,7 @@ class Workspace(Handles):
 
     @cached_property
     def maintenance(self) -> Maintenance:
-        """Cleanup, checks of files, and copies of the state."""
+        """Methods for maintenance: run the janitor, check files, and copy the state."""
         from vde_dagster.execution.maintenance import Maintenance
 
         return Maintenance(self)

@@ -140,7 +140,7 @@ def format_range(interval: Interval) -> str:
 
 
 def format_ranges(intervals: IntervalSet, most: int = 3) -> str:
-    """Write the first `most` ranges (UTC), and the number of further ranges."""
+    """Write up to `most` ranges in UTC, followed by the number of ranges that were left out."""
     shown = [format_range(interval) for interval in list(intervals)[:most]]
     if len(intervals) > most:
         shown.append(f"and {len(intervals) - most} more ranges")

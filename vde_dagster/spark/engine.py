@@ -241,7 +241,7 @@ class SparkEngine:
         )
 
     def cherry_pick(self, task: FillTask, result: FillResult) -> FillResult | None:
-        """Commit a fill's branch to the task's base, which has no other writers.
+        """Apply the commit on a fill's own branch to the branch `task.base`.
 
         Returns:
             None if a file that the fill replaced is gone, or if the fill wrote or removed delete

@@ -213,7 +213,7 @@ def _plain_trees(
 
 
 def _join_doubled_quotes(text: str, tokens: list[Token]) -> list[Token]:
-    """Join adjacent strings in the same quotes, with one quote between the joined texts."""
+    """Read adjacent strings in the same quotes as one string: `'it''s'` is the text `it's`."""
     joined: list[Token] = []
     for token in tokens:
         last = joined[-1] if joined else None

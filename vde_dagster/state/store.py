@@ -95,7 +95,7 @@ class StateStore:
 
     @cached_property
     def ledger(self) -> LedgerStore:
-        """Reads physical tables of any status, and drops those that were given up."""
+        """The physical tables of every status, and methods to drop unused tables."""
         return LedgerStore(self.database, self.leases)
 
     @cached_property

@@ -53,9 +53,7 @@ _CATEGORIES_BY_SEVERITY = (
 
 @dataclass(frozen=True, slots=True)
 class ProvenPlan(Plan):
-    """Plan whose kind, changes, views and breaks were derived again from its definitions and
-    tables.
-    """
+    """A stored plan that was checked: its changes and views follow from definitions and tables."""
 
     written: Plan | None = None
 

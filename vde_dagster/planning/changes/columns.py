@@ -40,7 +40,7 @@ class ColumnPair:
 
 @dataclass(frozen=True, slots=True)
 class ColumnEvent:
-    """A change of a view's columns, to be applied to a copy of the view before its row changes.
+    """A change of a view's columns. A copy of the view applies it before it takes changed rows.
 
     Args:
         what: `added` (NULL in every row so far), `removed`, `renamed` or `retyped` (widened).

@@ -217,7 +217,7 @@ def _has_many(type_: str) -> bool:
 
 
 def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str], ...]:
-    """Map the output columns of a definition to the physical columns that they fill, by version.
+    """Map each output column of a definition to the physical column with the same version.
 
     Returns:
         (output column, physical column), in physical order.

@@ -62,7 +62,7 @@ class Meaning:
         return dict.fromkeys(model.depends_on, how)
 
     def changed_by(self, model: Model) -> tuple[str, ...]:
-        """Return the key columns of a kind whose fills replace only the rows of changed keys.
+        """Return the key columns if fills of this kind replace only the rows with changed keys.
 
         Other kinds have none.
         """

@@ -218,7 +218,10 @@ def can_be_filled_by(table: PhysicalTable, snapshot: Snapshot) -> bool:
 
 
 def preview_version(snapshot: Snapshot) -> str | None:
-    """Hash the definition of a preview branch; None if the snapshot changes no table in place."""
+    """Return the hash that identifies the definition of a preview branch.
+
+    Return None if the snapshot changes no table in place.
+    """
     forward = snapshot.forward
     if forward is None:
         return None
@@ -245,7 +248,7 @@ class TablesByContent:
             _index(columns, table)
 
     def with_fill_version(self, fill_version: str) -> Sequence[PhysicalTable]:
-        """Return the tables whose rows have this hash."""
+        """Return the tables that were filled with this hash of a definition."""
         return self._by_fill.get(fill_version, ())
 
     def serving(self, snapshot: Snapshot) -> list[PhysicalTable]:

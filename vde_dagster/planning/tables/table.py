@@ -57,7 +57,7 @@ class PhysicalColumn(NamedTuple):
     fields: Fields = ()
 
     def is_version(self, version: str) -> bool:
-        """Return whether a hash, of any canonicalizer version, identifies this column."""
+        """Return whether a hash is the current hash of this column or one of its earlier hashes."""
         return version == self.version or version in self.earlier
 
 
@@ -131,7 +131,7 @@ class PhysicalTable:
         return IntervalSet.of(part for part, of in self.parts if of.value > unit.value)
 
     def with_ranges_for_unit(self, unit: IntervalUnit) -> PhysicalTable:
-        """Return the table without ranges that were filled as parts of a longer interval unit."""
+        """Return the table with only the ranges that were filled with `unit` or a shorter unit."""
         parts = self.parts_of_longer(unit)
         return replace(self, intervals=self.intervals - parts) if parts else self
 

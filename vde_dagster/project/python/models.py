@@ -288,7 +288,7 @@ class _ModelCode:
 def _tables_read(
     code: _ModelCode, path: Path, context: FileContext, *, declared: bool
 ) -> dict[ModelName, SourceLocation]:
-    """Find the tables that a model's function and its helpers name.
+    """Find the names of tables in a model's function and in the functions that it calls.
 
     `declared` allows names that cannot be found in the code.
     """

@@ -106,7 +106,7 @@ SourceFactory = Callable[["Folder"], Source | None]
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A project's folder, as its sources see it: texts, settings, caches, and helpers for SQL.
+    """The folder of a project: what a source needs to read files, settings, caches and SQL.
 
     Args:
         parsed: Receives the syntax trees of the queries that are read.

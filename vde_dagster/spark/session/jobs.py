@@ -23,7 +23,7 @@ _PLAN_TAG = "vde-plan-{}"
 
 
 class PlanJobs:
-    """Spark jobs that run for plans now, in all threads; tags them, and cancels them by plan."""
+    """Tags the Spark jobs of each plan, in all threads, so that a plan's jobs can be canceled."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -198,7 +198,7 @@ class Write:
     def staged(
         self, put_together: Callable[[str], None], doing: str, *, attempts: int = _ATTEMPTS
     ) -> None:
-        """Write to a scratch branch, and fast-forward the task's branch to it.
+        """Write to a scratch branch, then move the task's branch forward to the scratch branch.
 
         The write is repeated if another writer committed meanwhile.
 

@@ -142,7 +142,7 @@ class IcebergTable:
         return True
 
     def cherry_pick(self, source: str, onto: str) -> int | None:
-        """Apply a branch's only commit, with its added and removed files, to another branch.
+        """Apply the only commit of a branch to another branch: add and remove the same files.
 
         Args:
             source: The branch with the commit, which began at a head of `onto`.

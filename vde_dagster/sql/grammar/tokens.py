@@ -41,7 +41,10 @@ def make_token(token: Token, kind: TokenType, text: str) -> Token:
 
 
 def type_end(tokens: Sequence[Token], index: int) -> int:
-    """Return the index after a type such as `ARRAY<INT>`, or after a column named `array`."""
+    """Return the index of the first token after a type such as `ARRAY<INT>`.
+
+    A single word that is no type, such as a column `array`, counts as one token.
+    """
     depth = 0
     for end in range(index + 1, len(tokens)):
         kind = tokens[end].token_type

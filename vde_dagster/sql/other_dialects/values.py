@@ -42,7 +42,7 @@ def rewrite_uuid(node: exp.Uuid, dialect: str) -> Replacement:
 
 
 def remove_duplicates(node: exp.ArrayDistinct, dialect: str) -> Replacement:
-    """Rewrite ARRAY_DISTINCT without NULL, as in DuckDB."""
+    """Rewrite ARRAY_DISTINCT so that its result contains no NULL, as in DuckDB."""
     return call("ARRAY_COMPACT", node.copy()) if dialect == "duckdb" else None
 
 

@@ -21,7 +21,7 @@ _MOST_BYTES = 500_000_000
 
 
 class StoredPlan(NamedTuple):
-    """Plan as its row stores it: without its snapshots, whose ids it lists."""
+    """A plan in the form of its database row, with ids in place of the snapshots."""
 
     plan: Plan
     snapshot_ids: tuple[str, ...]

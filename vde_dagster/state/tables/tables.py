@@ -230,7 +230,7 @@ class TableStore:
         _update(connection, replace(known, columns=(*kept, *given.values())))
 
     def branch_off(self, connection: Connection, table: PhysicalTable) -> PhysicalTable:
-        """Record a new preview branch, in the transaction of the commit that creates the branch."""
+        """Store a new preview branch in the database transaction that creates it in Iceberg."""
         assert table.preview is not None
         base = self.get(table.preview.of, connection)
         # The preview fills partly filled units itself.
