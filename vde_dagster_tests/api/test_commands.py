@@ -23,15 +23,15 @@ def test_Workflow() -> None:
 
 def test_on_project() -> None:
     @on_project
-    def tables(workspace: Workspace, output: Output) -> None:
-        """Show the number of tables.
+    def models(workspace: Workspace, output: Output) -> None:
+        """Show the number of models.
 
-        Example: vde tables
+        Example: vde models
         """
-        number = len(workspace.store.tables.load_all())
-        output.result({"tables": number}, f"{number} tables")
+        number = len(workspace.project.models)
+        output.result({"models": number}, f"{number} models")
 
-    assert "project" in tables.__signature__.parameters  # type: ignore[attr-defined]
+    assert "project" in models.__signature__.parameters  # type: ignore[attr-defined]
 
 
 def test_simple_table() -> None:

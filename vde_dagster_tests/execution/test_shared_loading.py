@@ -36,13 +36,13 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     monkeypatch.setattr(build_snapshots, "_FEW", 3)
     monkeypatch.setattr(build_snapshots, "_MANY", 10)
     done: list[bool] = []
-    taken = Workers._taken
+    finish = Workers._finish_request
 
     def noted(self: Workers, results: Results) -> Results:
         done.extend(value is not None for value in results.values)
-        return taken(self, results)
+        return finish(self, results)
 
-    monkeypatch.setattr(Workers, "_taken", noted)
+    monkeypatch.setattr(Workers, "_finish_request", noted)
     return done
 
 
