@@ -380,7 +380,7 @@ def test_a_project_that_uses_none_looks_for_none(folder: ProjectFolder) -> None:
     folder.write("pyproject.toml", SETTINGS.replace("['toy']", "[]"))
     folder.write("models/orders.sql", "MODEL (name raw.orders, kind FULL); SELECT 1 AS id")
     for _ in range(2):
-        looked = loaded(folder, FIXTURES, "plugins._installed.cache_info().misses")
+        looked = loaded(folder, FIXTURES, "plugins._read_installed_plugins.cache_info().misses")
     assert looked == "0"
 
 

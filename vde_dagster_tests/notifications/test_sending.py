@@ -291,14 +291,14 @@ from pathlib import Path
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.plugins.notifications import deliver
 
-sent = deliver.notify
+sent = deliver.send_message
 def die(*given):
     sent(*given)
     if "version 2" in given[1]:
         os._exit(9)
-deliver.notify = die
+deliver.send_message = die
 with Workspace.open(Path(sys.argv[1])) as workspace:
-    deliver.send(workspace)
+    deliver.send_notifications(workspace)
 """
 
 
