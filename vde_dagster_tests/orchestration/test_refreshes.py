@@ -70,9 +70,11 @@ def workspace(folder: ProjectFolder, clock: FakeClock) -> Workspace:
     return made
 
 
+@pytest.mark.parametrize("least", [0, 1 << 30])
 def test_a_plan_names_the_method_of_first_fills_as_the_apply_does(
-    folder: ProjectFolder, clock: FakeClock
+    folder: ProjectFolder, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, least: int
 ) -> None:
+    monkeypatch.setattr(refresh_choice, "LEAST_BYTES", least)
     with open_fake(folder.root, clock=clock) as workspace:
         plan = workspace.plan("prod")
         text = report_text(plan_report(plan), 200)

@@ -1,4 +1,4 @@
-"""SkipDecisions of models without new input, in an apply and as a forecast in a plan.
+"""Skips of models without new input, in an apply and as a forecast in a plan.
 
 For each model whose table is replaced as a whole, a run checks whether its input tables still hold
 the rows of the last computation, by Iceberg's commits and the digests recorded by fills. So a model
@@ -146,13 +146,13 @@ class SkipDecisions:
     ) -> FillInputs:
         reads, now = looked.reads, looked.inputs
         choice = RefreshChoice(self.tasks, filler, table, reads, now)
-        small = choice.compute_small_inputs()
-        if small is not None:
-            return replace(looked, refresh=small)
         try:
             last_inputs = self.inputs_of_definition(filler, table)
             if not last_inputs and not self._handles.store.fills.latest([table.id]):
                 raise ComputesAllError(FIRST_FILL)
+            small = choice.compute_small_inputs()
+            if small is not None:
+                return replace(looked, refresh=small)
             changed = find_changed_rows(self.tasks, filler, reads, last_inputs, now)
             if not isinstance(changed, ChangedKeys):
                 changed = replace(changed, since=self._last_fill(table)[1])
