@@ -1,14 +1,16 @@
 """An edit and its rows, by the clock: a Spark of each command's own, a warm one, and SQLMesh.
 
     python -m benchmarks.inner_loop [ENVIRONMENT] [--models 40] [--sides cold warm sqlmesh]
-                                    [--idle 0]
+                                    [--idle 0] [--prepare]
 
 ENVIRONMENT is a folder with SQLMesh and PySpark in it; where there is none, they are installed into
 it; without one, SQLMesh is left out. All sides have the same project (ten layers of views, full and
 incremental models of a few rows), the same Spark and Iceberg, and a catalog on SQLite; every step
 is a whole process. The engine has been there for `--idle` seconds when the first build begins, as
-it has while somebody writes a model. SQLMesh's state is in DuckDB. A step that fails is said with
-its last error. Seconds by the clock: use a machine that does nothing else.
+it has while somebody writes a model. With `--prepare`, an archive of Spark's classes exists before
+the first command, as on a machine with earlier commands or in an image. SQLMesh's state is in
+DuckDB. A step that fails is said with its last error. Seconds by the clock: use a machine that does
+nothing else.
 """
 
 from __future__ import annotations
@@ -93,7 +95,7 @@ class Side:
 class Ours(Side):
     """This package, with a Spark of each command's own or a warm one."""
 
-    def __init__(self, root: Path, models: int, warm: bool) -> None:
+    def __init__(self, root: Path, models: int, warm: bool, *, prepare: bool = False) -> None:
         super().__init__(root, models)
         self.warm = warm
         self.environment["PYTHONPATH"] = str(Path(__file__).parents[1])
@@ -106,12 +108,14 @@ class Ours(Side):
             "      rows:\n"
             + "".join(f"      - {{id: {number}, source: 0}}\n" for number in range(6))
         )
+        if prepare:
+            self._vde("engine", "prepare")
         if warm:
             self._vde("engine", "start")
 
     def _vde(self, *arguments: str) -> None:
         command = [sys.executable, "-c", VDE, *arguments]
-        subprocess.run(command, cwd=self.root, env=self.environment, check=True, timeout=120)
+        subprocess.run(command, cwd=self.root, env=self.environment, check=True, timeout=1000)
 
     def command(self, step: str) -> list[str]:
         """Return a call of `vde`."""
@@ -182,12 +186,13 @@ def main() -> int:
     parser.add_argument("environment", type=Path, nargs="?")
     parser.add_argument("--models", type=int, default=40)
     parser.add_argument("--sides", nargs="*", default=["cold", "warm", "sqlmesh"])
+    parser.add_argument("--prepare", action="store_true")
     parser.add_argument("--idle", type=float, default=0.0, metavar="SECONDS")
     said = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         sides: dict[str, Side] = {
-            name: Ours(root / name, said.models, name == "warm")
+            name: Ours(root / name, said.models, name == "warm", prepare=said.prepare)
             for name in ("cold", "warm")
             if name in said.sides
         }

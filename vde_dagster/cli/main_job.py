@@ -55,7 +55,7 @@ def run_main_job(
         with Workspace.open(project_root) as workspace:
             began = time.monotonic()
             if not workspace.has_state:  # Every model will be computed.
-                workspace.engine().start_in_background()
+                workspace.start_engine_in_background()
             plan = workspace.plan(environment, author=current_user(), at_once=True)
             if plan.is_empty:
                 current = workspace.store.environments.get(environment)
@@ -77,7 +77,7 @@ def run_main_job(
                     hint=f"review it: vde plan {environment}; then run this again with --yes",
                 )
             if plan.builds:
-                workspace.engine().start_in_background()  # Importing Dagster takes as long.
+                workspace.start_engine_in_background()  # Importing Dagster takes as long.
             published = apply_in_dagster(workspace, plan, console)
             out.print(
                 f"\nPublished {environment} version {published.version}: "

@@ -245,13 +245,18 @@ class Handles:
                 )
             return self._engine
 
+    def start_engine_in_background(self) -> None:
+        """Start an own engine in a thread, for a plan that writes tables."""
+        if not self._lent and self._join is None:
+            self.engine().start_in_background()
+
     def require_engine(self) -> None:
         """Check that an engine can be started here, without starting it.
 
         Raises:
             NoSparkError: Java or the Spark master is not available.
         """
-        if self._engine is None and self._join is None:
+        if not self._lent and self._join is None:  # It may be starting in the background.
             from vde_dagster.spark.session.session import require_spark
             from vde_dagster.spark.session.settings import SessionSettings
 

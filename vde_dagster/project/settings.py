@@ -50,7 +50,8 @@ class SparkSettings:
         warm: Whether commands and runs share a background Spark, if the master is `local[…]` and
             PySpark's client is installed.
         warm_minutes: Minutes without work after which the background Spark stops.
-        warm_up: Whether the background Spark prepares fast starts while it is idle.
+        warm_up: Whether the background Spark prepares fast starts while it is idle, and commands
+            prepare them after they end.
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}

@@ -104,12 +104,15 @@ class SparkEngine:
         return self._sessions.shared
 
     def start_in_background(self) -> None:
-        """Start Spark in a thread; errors are raised when the session is used."""
+        """Start Spark in a thread, for a plan that writes tables.
+
+        Errors are raised when the session is used.
+        """
 
         def start() -> None:
             # A caller that needs the session waits for the start, and gets its error.
             with suppress(VdeError):
-                _ = self.session
+                self._sessions.prepare_writes()
 
         threading.Thread(target=start, name="vde-start-spark", daemon=True).start()
 
@@ -161,6 +164,7 @@ class SparkEngine:
             ExecutionError: A column's type cannot be stored, or the layout is refused.
             ConflictError: Another table has the name.
         """
+        self._sessions.prepare_writes()
         with _translate_errors(f"creating the table of {snapshot.name}"):
             create_physical_table(
                 self.session,
@@ -197,6 +201,7 @@ class SparkEngine:
             UnknownOutcomeError: The write succeeded, but its commit cannot be found.
         """
         began = time.monotonic()
+        self._sessions.prepare_writes()
         model = task.snapshot.model
         strategy = find_strategy(task.snapshot)
         statements = bool(task.before or task.after)

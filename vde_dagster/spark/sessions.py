@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.installing import how_to_install
 from vde_dagster.errors import NoSparkError, StoreError
+from vde_dagster.spark.jvm.local_files import use_plain_files
 from vde_dagster.spark.session.connect import has_client, is_remote
 from vde_dagster.spark.session.jvm_failure import has_own_jvm, is_gone, remember_engine
 from vde_dagster.spark.session.session import (
@@ -21,7 +23,7 @@ from vde_dagster.spark.session.session import (
     start_session,
     stop_session,
 )
-from vde_dagster.spark.session.settings import SessionSettings
+from vde_dagster.spark.session.settings import SessionSettings, is_local
 from vde_dagster.spark.session.usage import UNKNOWN, Usage, read_usage
 from vde_dagster.spark.session.warm import EngineProcess, join_engine
 from vde_dagster.spark.tables.iceberg import iceberg_catalog
@@ -51,6 +53,8 @@ class Sessions:
         self._guests = ExitStack()
         self._idle: list[SparkSession] = []
         self._failed: tuple[float, StoreError] | None = None
+        self._preparing = threading.Lock()
+        self._prepared: SparkSession | None = None
 
     @property
     def started(self) -> SparkSession | None:
@@ -77,6 +81,17 @@ class Sessions:
                     self._failed = (time.monotonic(), error)
                     raise
             return self._shared
+
+    def prepare_writes(self) -> None:
+        """Write local files without a child process for each, if this process started the JVM."""
+        shared = self.shared
+        with self._preparing:
+            if self._prepared is shared:
+                return
+            self._prepared = shared
+            own = self._join is None and not is_remote(shared)
+            if own and is_local(self._settings.master) and os.name == "posix":
+                use_plain_files(shared.sparkContext)
 
     @property
     def has_lost_engine(self) -> bool:

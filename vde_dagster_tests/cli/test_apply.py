@@ -28,6 +28,7 @@ def test_apply_computes_publishes_and_says_so(
     assert done.json["plan"]["environment"] == "prod"
     assert "computing 2 models, 8 intervals" in done.err
     assert "published prod version 1" in done.err
+    assert not list(template.root.rglob("*.crc")), "Hadoop writes its files as PyIceberg does"
 
     again = vde("apply", "prod", "--project", template.root, "--json")
     assert again.json["published"] is False

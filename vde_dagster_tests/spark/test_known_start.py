@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 from vde_dagster.spark.jvm.class_data import archive_options, archive_path
+from vde_dagster.spark.jvm.class_list import ClassList, make_archive_of_list
 from vde_dagster.spark.jvm.known_start import StartCommand, start_path
 from vde_dagster.spark.session.settings import SessionSettings, command_line_config, context_config
 from vde_dagster_tests.conftest import SMALL_SPARK
@@ -69,6 +72,28 @@ begun.process.wait()
 print(json.dumps(str(archive_path(command))))
 """
 """Of the few classes of a JVM in which Spark has not begun."""
+
+LISTED = """
+import json, sys
+from pathlib import Path
+from pyspark.java_gateway import launch_gateway
+from vde_dagster.spark.jvm.class_list import ClassList, make_archive_of_list
+from vde_dagster.spark.jvm.known_start import StartCommand
+
+known = StartCommand.find(Path(sys.argv[1]))
+listed = ClassList.begin(known)
+with open(sys.argv[1] + ".log", "wb") as log:
+    begun = known.start(log, *listed.options)
+with begun.offer_to_pyspark():
+    gateway = launch_gateway()
+gateway.shutdown()
+begun.process.stdin.close()
+begun.process.wait()
+made = make_archive_of_list(known, listed.path)
+listed.remove()
+print(json.dumps(made))
+"""
+"""The same from the list of the classes that such a JVM loads."""
 
 
 def _in_process(script: str, path: Path, cache: Path) -> Any:
@@ -181,6 +206,79 @@ def test_an_archive_is_that_of_the_jars_as_they_are_and_of_the_options_whatever_
     assert archive_options(large) == ()
 
 
+@pytest.mark.parametrize(
+    "option", ["-Xshare:off", "-XX:SharedArchiveFile=/own.jsa", "-XX:ArchiveClassesAtExit=/own.jsa"]
+)
+def test_options_of_users_that_choose_an_archive_stay_alone(
+    cache: Path, tmp_path: Path, option: str
+) -> None:
+    known = StartCommand("/bin/false", ("-Xmx1g", option), (), "/")
+    archive_path(known).parent.mkdir(parents=True)
+    archive_path(known).touch()
+    assert archive_options(known) == ()
+    archive_path(known).unlink()
+    assert ClassList.begin(known) is None
+
+
+def test_heaps_with_wide_references_have_another_archive(cache: Path) -> None:
+    def path(*options: str) -> Path:
+        return archive_path(StartCommand("/bin/false", options, (), "/"))
+
+    assert path("-Xmx1g") == path("-Xmx31g") == path()
+    assert path("-Xmx32g") == path("-Xmx40000m") != path("-Xmx1g")
+    assert path("-Xmx40g", "-Xmx2g") == path("-Xmx2g")
+
+
+def test_classes_are_listed_until_an_archive_exists_or_has_failed(cache: Path) -> None:
+    known = StartCommand("/bin/false", ("-Xmx1g",), (), "/")
+    archive_path(known).parent.mkdir(parents=True)
+    listed = ClassList.begin(known)
+    assert listed is not None
+    assert listed.path.parent == archive_path(known).parent
+    assert not make_archive_of_list(known, listed.path), "this Java fails"
+    assert ClassList.begin(known) is None
+    assert not archive_path(known).exists()
+    assert not list(archive_path(known).parent.glob("*.part"))
+
+
+def test_a_process_that_survives_the_command_archives_the_classes_and_removes_the_list(
+    cache: Path,
+) -> None:
+    known = StartCommand("/bin/false", (), (), "/")
+    archive = archive_path(known)
+    archive.parent.mkdir(parents=True)
+    listed = ClassList.begin(known)
+    assert listed is not None
+    listed.path.write_text("org/apache/iceberg/spark/source/SparkWrite\n")
+    listed.archive_in_background()
+    until = time.monotonic() + 120
+    while listed.path.exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    assert archive.with_suffix(".failed").exists(), "this Java refuses"
+    assert not archive.exists()
+
+
+def test_only_one_process_makes_an_archive(cache: Path) -> None:
+    known = StartCommand("/bin/false", (), (), "/")
+    archive = archive_path(known)
+    archive.parent.mkdir(parents=True)
+    with archive.with_suffix(".lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert not make_archive_of_list(known, archive.with_suffix(".classes"))
+    assert ClassList.begin(known) is not None, "it was not tried, so it has not failed"
+
+
+def test_classes_of_a_command_that_fills_no_table_are_not_archived(cache: Path) -> None:
+    known = StartCommand("/bin/false", (), (), "/")
+    archive_path(known).parent.mkdir(parents=True)
+    listed = ClassList.begin(known)
+    assert listed is not None
+    listed.path.write_text("java/lang/Object\n")
+    listed.archive_in_background()
+    assert not list(archive_path(known).parent.iterdir())
+
+
 @pytest.mark.spark
 @pytest.mark.server
 def test_scripts_start_spark_once_and_it_goes_on_without_what_was_kept_of_that(
@@ -203,6 +301,10 @@ def test_scripts_start_spark_once_and_it_goes_on_without_what_was_kept_of_that(
     with archive.open("r+b") as file:
         file.write(b"damaged" * 100)
     assert _in_process(SCRIPT, tmp_path, cache) == known
+    archive.unlink()
+    assert _in_process(LISTED, place, cache) is True
+    assert _in_process(SCRIPT, tmp_path, cache) == {**known, "archive": True}
+    assert not list(place.parent.glob("*.classes")) + list(place.parent.glob("*.part"))
     place.write_text(place.read_text().replace('"java": "', '"java": "/bin/false", "was": "'))
     assert _in_process(SCRIPT, tmp_path, cache) == scripts
 

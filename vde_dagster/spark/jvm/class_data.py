@@ -8,6 +8,7 @@ for other jars, and starts without it.
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,14 @@ from vde_dagster.spark.jvm.known_start import StartCommand, cache_folder
 
 _ARCHIVES_TO_KEEP = 3
 """Number of archives to keep, the newest; each has some 200 MB."""
+_SHARING = (
+    *("-Xshare", "-XX:SharedArchiveFile", "-XX:ArchiveClassesAtExit", "-XX:SharedClassListFile"),
+    *("-XX:DumpLoadedClassList", "-XX:+AutoCreateSharedArchive", "-XX:AOT"),
+)
+"""Options of users that choose an archive themselves."""
+_LARGE_HEAP = 32 << 30
+"""Heap size from which HotSpot uses 64-bit references, and needs another archive (bytes)."""
+_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
 def archive_path(known: StartCommand) -> Path:
@@ -24,6 +33,7 @@ def archive_path(known: StartCommand) -> Path:
     jars = (os.stat(jar) for jar in (os.path.realpath(known.java), *known.class_path))
     name = digest(
         *(option for option in known.options if not option.startswith("-Xm")),
+        *(("large heap",) if has_large_heap(known) else ()),
         *known.class_path,
         *(f"{jar.st_size} {jar.st_mtime_ns}" for jar in jars),
     )
@@ -31,9 +41,26 @@ def archive_path(known: StartCommand) -> Path:
 
 
 def archive_options(known: StartCommand) -> tuple[str, ...]:
-    """Return the JVM's options that use the class archive of a command, if the archive exists."""
+    """Return the JVM's options for using the archive of a command, if it exists.
+
+    The result is empty if the user's options choose an archive.
+    """
+    if chooses_archive(known):
+        return ()
     archive = archive_path(known)
     return (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off") if archive.exists() else ()
+
+
+def chooses_archive(known: StartCommand) -> bool:
+    """Return whether the options of a command choose an archive, or switch archives off."""
+    return any(option.startswith(_SHARING) for option in known.options)
+
+
+def has_large_heap(known: StartCommand) -> bool:
+    """Return whether the heap of a command is too large for 32-bit references."""
+    found = [re.fullmatch(r"-xmx(\d+)([kmgt]?)", option.lower()) for option in known.options]
+    sizes = [int(size[1]) << _UNITS[size[2]] for size in found if size]
+    return bool(sizes) and sizes[-1] >= _LARGE_HEAP
 
 
 def make_archive(known: StartCommand, jvm: Any) -> None:
@@ -52,8 +79,13 @@ def make_archive(known: StartCommand, jvm: Any) -> None:
     finally:
         for left in (*archive.parent.glob(f"{part.name}*"), *(_dump_logs() - before)):
             left.unlink(missing_ok=True)
-    others = sorted(archive.parent.glob("*.jsa"), key=lambda file: file.stat().st_mtime)
-    for old in others[:-_ARCHIVES_TO_KEEP]:
+    remove_old_archives(archive.parent)
+
+
+def remove_old_archives(folder: Path) -> None:
+    """Remove all archives of a folder except the newest."""
+    archives = sorted(folder.glob("*.jsa"), key=lambda file: file.stat().st_mtime)
+    for old in archives[:-_ARCHIVES_TO_KEEP]:
         with suppress(OSError):
             old.unlink()
 

@@ -22,7 +22,11 @@ def use_plain_files(context: SparkContext) -> None:
     jvm: Any = context._jvm
     conf = context._jsc.hadoopConfiguration()
     # A configured file system stays.
-    if conf.get("fs.file.impl") is not None:
+    if conf.get("fs.file.impl") is not None or conf.get("fs.file.impl.disable.cache") == "true":
+        return
+    here = jvm.java.net.URI("file:///")
+    current = jvm.org.apache.hadoop.fs.FileSystem.get(here, conf)
+    if current.getRaw().getClass().getName() == _CLASS:
         return
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.cook(Path(__file__).with_name("LocalFiles.java").read_text("utf-8"))
@@ -31,7 +35,6 @@ def use_plain_files(context: SparkContext) -> None:
     # another raw file system.
     raw = compiler.getClassLoader().loadClass(_CLASS).getDeclaredConstructor(None).newInstance(None)
     files = jvm.org.apache.hadoop.fs.LocalFileSystem(raw)
-    here = jvm.java.net.URI("file:///")
     files.initialize(here, conf)
     files.setWriteChecksum(False)
     kind = jvm.java.lang.Class.forName("org.apache.hadoop.fs.FileSystem")

@@ -13,19 +13,23 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.errors import StoreError
-from vde_dagster.spark.jvm.class_data import archive_options
+from vde_dagster.spark.jvm.class_data import archive_options, archive_path
+from vde_dagster.spark.jvm.class_list import ClassList
 from vde_dagster.spark.jvm.known_start import StartCommand, start_path
 from vde_dagster.spark.session.failures import hush_pyspark
 from vde_dagster.spark.session.jvm_failure import LaunchedJvm, remember
 from vde_dagster.spark.session.settings import command_line_config, describe_memory, is_local
 
 
-def launch(config: dict[str, str], log_file: Path | None) -> StartCommand | None:
+def launch(
+    config: dict[str, str], log_file: Path | None, *, archives: bool = False
+) -> StartCommand | None:
     """Start a JVM for this process, and Spark in the JVM.
 
     Args:
         config: Spark's configuration, which may contain secrets.
         log_file: File for the JVM's output; a temporary file if None.
+        archives: Whether a process makes a missing archive of classes after this process's end.
 
     Returns:
         The stored command that was used; None if Spark's scripts started the JVM.
@@ -39,7 +43,7 @@ def launch(config: dict[str, str], log_file: Path | None) -> StartCommand | None
     gateway, known = pyspark.SparkContext._gateway if pyspark else None, None
     if gateway is None:
         log_file = log_file or _temporary_log()
-        gateway, known = _launch_gateway(config, log_file)
+        gateway, known = _launch_gateway(config, log_file, archives)
         if gateway.proc is not None:
             master = config["spark.master"]
             remember(LaunchedJvm(gateway.proc, log_file, describe_memory(config), is_local(master)))
@@ -53,29 +57,42 @@ def launch(config: dict[str, str], log_file: Path | None) -> StartCommand | None
     return known
 
 
-def _launch_gateway(config: dict[str, str], log_file: Path) -> tuple[Any, StartCommand | None]:
+def _launch_gateway(
+    config: dict[str, str], log_file: Path, archives: bool
+) -> tuple[Any, StartCommand | None]:
     """Start a JVM by its stored command, otherwise by Spark's scripts; return PySpark's gateway."""
     visible = command_line_config(config)
     place = start_path(visible)
     log_file.parent.mkdir(parents=True, exist_ok=True)
     stored = StartCommand.find(place) if place is not None else None
-    if stored is not None and (gateway := _run_stored_command(stored, log_file)) is not None:
+    if (
+        stored is not None
+        and (gateway := _run_stored_command(stored, log_file, archives)) is not None
+    ):
         return gateway, stored
     with package_lock(config):
         known = StartCommand.find(place) if place is not None else None
         if known is not None and known != stored:  # Another process stored it meanwhile.
-            gateway = _run_stored_command(known, log_file)
+            gateway = _run_stored_command(known, log_file, archives)
             if gateway is not None:
                 return gateway, known
         return _run_scripts(visible, place, log_file), None
 
 
-def _run_stored_command(known: StartCommand, log_file: Path) -> Any:
+def _run_stored_command(known: StartCommand, log_file: Path, archives: bool) -> Any:
     """Start a JVM by a stored command; return PySpark's gateway, or None if the command fails."""
+    sharing = archive_options(known)
+    listed = ClassList.begin(known) if archives else None
     with log_file.open("wb") as log:
-        started = known.start(log, *archive_options(known))
+        started = known.start(log, *sharing, *(listed.options if listed else ()))
     if started is None:
+        if sharing:  # A damaged archive can end a JVM.
+            archive_path(known).unlink(missing_ok=True)
+        if listed:
+            listed.remove()
         return None
+    if listed:
+        atexit.register(listed.archive_in_background)
     from pyspark.java_gateway import launch_gateway
 
     with started.offer_to_pyspark():

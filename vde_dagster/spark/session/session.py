@@ -161,7 +161,8 @@ def _launch(settings: SessionSettings) -> None:
     require_spark(settings)
     from vde_dagster.spark.session.launch import launch
 
-    launch(config, settings.log_file)
+    archives = settings.warm is not None and settings.warm.warm_up
+    launch(config, settings.log_file, archives=archives)
     logger.info("Spark started in %.1f s", time.monotonic() - began)
 
 

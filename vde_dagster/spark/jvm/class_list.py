@@ -1,0 +1,195 @@
+"""Archives of the classes that a command's own JVM has loaded, made after the command.
+
+The JVM of a command without an archive lists all loaded classes, at no measurable cost. When the
+command ends, a process with the lowest priority makes the archive from that list:
+`python -m vde_dagster.spark.jvm.class_list`, with the request as JSON on standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from vde_dagster.spark.jvm.class_data import (
+    archive_path,
+    chooses_archive,
+    has_large_heap,
+    remove_old_archives,
+)
+from vde_dagster.spark.jvm.known_start import StartCommand, cache_folder
+
+_AGENTS = ("-javaagent", "-agentlib", "-agentpath")
+"""Options with which HotSpot makes no archive."""
+_OF_WRITES = b"org/apache/iceberg/spark/source/SparkWrite"
+"""Class of JVMs that have filled a table."""
+_LISTS = ".classes"
+_LIST_SECONDS = 86_400.0
+"""Age from which a list was left by a killed process (seconds)."""
+_FREE_BYTES = 1 << 30
+"""Space that the file system must have, or no archive is made."""
+_DUMP_SECONDS = 1800.0
+_LOWEST_PRIORITY = 19
+_REFUSALS = range(128)
+"""Exit codes of a Java that cannot make an archive; others mean that it was killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassList:
+    """File with the names of the classes that a JVM has loaded."""
+
+    known: StartCommand
+    path: Path
+
+    @classmethod
+    def begin(cls, known: StartCommand) -> ClassList | None:
+        """Create the file for a new JVM; None if the JVM's classes will not be archived."""
+        archive = archive_path(known)
+        if (
+            archive.exists()
+            or _failure(archive).exists()
+            or chooses_archive(known)
+            or any(option.startswith(_AGENTS) for option in known.options)
+        ):
+            return None
+        with suppress(OSError):  # The folder is read-only.
+            handle, name = tempfile.mkstemp(suffix=_LISTS, dir=archive.parent)
+            os.close(handle)
+            return cls(known, Path(name))
+        return None
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The JVM's options for this list."""
+        return (f"-XX:DumpLoadedClassList={self.path}",)
+
+    def archive_in_background(self) -> None:
+        """Start a process that makes the archive, and removes the list.
+
+        A JVM that has filled no table has too few classes: its list is only removed.
+        """
+        try:
+            if _OF_WRITES not in self.path.read_bytes():
+                self.remove()
+                return
+            process = subprocess.Popen(
+                [sys.executable, "-m", __name__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd=self.path.parent,
+                start_new_session=True,  # Ctrl-C and the end of the terminal do not reach it.
+            )
+        except OSError:
+            self.remove()
+            return
+        assert process.stdin is not None
+        with suppress(BrokenPipeError), process.stdin:
+            process.stdin.write(json.dumps({**asdict(self), "path": str(self.path)}).encode())
+        process.returncode = 0  # Python would warn about a process that still runs.
+
+    def remove(self) -> None:
+        """Remove the file."""
+        with suppress(OSError):
+            self.path.unlink()
+
+
+def make_archive_of_list(known: StartCommand, classes: Path) -> bool:
+    """Make the archive of a command from a list of classes; return whether this call made it.
+
+    Another process may be making it. If Java cannot make it, later commands with the same jars and
+    options do not try again.
+    """
+    import fcntl
+
+    archive = archive_path(known)
+    with archive.with_suffix(".lock").open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        if archive.exists() or shutil.disk_usage(archive.parent).free < _FREE_BYTES:
+            return False
+        part = archive.with_suffix(".part")
+        try:
+            code = _dump(known, classes, part)
+            if code != 0 or not part.exists():
+                if code in _REFUSALS:
+                    _failure(archive).touch()
+                return False
+            os.replace(part, archive)
+        finally:
+            part.unlink(missing_ok=True)
+    remove_old_archives(archive.parent)
+    return True
+
+
+def _dump(known: StartCommand, classes: Path, part: Path) -> int:
+    """Let a JVM write an archive to a path; return its exit code."""
+    heap = [option for option in known.options if option.startswith("-Xm")]
+    done = subprocess.run(
+        [
+            known.java,
+            *(option for option in known.options if option not in heap),
+            *(heap if has_large_heap(known) else ("-Xmx1g",)),
+            *("-Xshare:dump", f"-XX:SharedClassListFile={classes}"),
+            *(f"-XX:SharedArchiveFile={part}", "-Xlog:disable"),
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=part.parent,
+        env={**os.environ, "CLASSPATH": os.pathsep.join(known.class_path)},
+        timeout=_DUMP_SECONDS,
+        check=False,
+    )
+    return done.returncode
+
+
+def _failure(archive: Path) -> Path:
+    """Return the file whose existence records that an archive could not be made."""
+    return archive.with_suffix(".failed")
+
+
+def _remove_old_lists(folder: Path) -> None:
+    """Remove lists that killed processes have left."""
+    for file in folder.glob(f"*{_LISTS}"):
+        with suppress(OSError):
+            if time.time() - file.stat().st_mtime > _LIST_SECONDS:
+                file.unlink()
+
+
+def main() -> None:
+    """Make the archive of the request on standard input."""
+    os.nice(_LOWEST_PRIORITY)
+    request: dict[str, Any] = json.load(sys.stdin)
+    command = request["known"]
+    known = StartCommand(
+        command["java"],
+        tuple(command["options"]),
+        tuple(command["class_path"]),
+        command["spark_home"],
+    )
+    path = Path(request["path"])
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            classes = Path(folder) / path.name
+            # The JVM may still be writing the last line.
+            lines = path.read_bytes()
+            classes.write_bytes(lines[: lines.rfind(b"\n") + 1])
+            make_archive_of_list(known, classes)
+    finally:
+        path.unlink(missing_ok=True)
+        _remove_old_lists(cache_folder())
+
+
+if __name__ == "__main__":
+    main()
