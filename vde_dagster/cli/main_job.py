@@ -54,8 +54,8 @@ def run_main_job(
     try:
         with Workspace.open(project_root) as workspace:
             began = time.monotonic()
-            if not workspace.has_state:  # Every model will be computed.
-                workspace.start_engine_in_background()
+            if not workspace.has_state:
+                workspace.start_engine_for_first_plan()
             plan = workspace.plan(environment, author=current_user(), at_once=True)
             if plan.is_empty:
                 current = workspace.store.environments.get(environment)

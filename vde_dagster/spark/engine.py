@@ -109,6 +109,9 @@ class SparkEngine:
         Errors are raised when the session is used.
         """
 
+        # Threads that import it at the same time can get a part of it.
+        import pyspark.sql  # noqa: F401
+
         def start() -> None:
             # A caller that needs the session waits for the start, and gets its error.
             with suppress(VdeError):
@@ -339,14 +342,14 @@ class SparkEngine:
 
     def _with_retry(self, run: Callable[[], T]) -> T:
         try:
-            with _translate_errors("the query"):
+            with _translate_errors("the query"), self._sessions.kept_alive():
                 return run()
         except StoreError as error:
             # Another user may have ended the engine.
             if not self._sessions.has_lost_engine:
                 raise
             logger.warning("%s. The query runs once more", error.message)
-        with _translate_errors("the query"):
+        with _translate_errors("the query"), self._sessions.kept_alive():
             return run()
 
     def _read(self, sql: str, limit: int | None) -> DataFrame:

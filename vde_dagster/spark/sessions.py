@@ -23,9 +23,9 @@ from vde_dagster.spark.session.session import (
     start_session,
     stop_session,
 )
-from vde_dagster.spark.session.settings import SessionSettings, is_local
+from vde_dagster.spark.session.settings import SessionSettings, WarmSettings, is_local
 from vde_dagster.spark.session.usage import UNKNOWN, Usage, read_usage
-from vde_dagster.spark.session.warm import EngineProcess, join_engine
+from vde_dagster.spark.session.warm import EngineProcess, WarmEngine, join_engine
 from vde_dagster.spark.tables.iceberg import iceberg_catalog
 
 if TYPE_CHECKING:
@@ -64,7 +64,6 @@ class Sessions:
     @property
     def shared(self) -> SparkSession:
         """The session for work that changes no session state; replaced if its JVM has ended."""
-        # A session whose JVM has ended is replaced.
         with self._lock:
             known = self._shared
             if known is not None and not self._join and self._is_gone(known):
@@ -75,8 +74,9 @@ class Sessions:
                 if self._failed and time.monotonic() - self._failed[0] < RETRY_SECONDS:
                     raise self._failed[1]
                 try:
-                    self._join_engine()
-                    self._shared = start_session(self._joined, self._join)
+                    with ExitStack() as joining:
+                        self._join_engine(joining)
+                        self._shared = start_session(self._joined, self._join)
                 except StoreError as error:
                     self._failed = (time.monotonic(), error)
                     raise
@@ -92,6 +92,13 @@ class Sessions:
             own = self._join is None and not is_remote(shared)
             if own and is_local(self._settings.master) and os.name == "posix":
                 use_plain_files(shared.sparkContext)
+
+    @contextmanager
+    def kept_alive(self) -> Iterator[None]:
+        """Keep the joined warm engine running during several statements."""
+        _ = self.shared
+        with self._engine.keep_alive() if self._engine is not None else nullcontext():
+            yield
 
     @property
     def has_lost_engine(self) -> bool:
@@ -124,7 +131,7 @@ class Sessions:
             session = new_session(shared, self._joined)
         clean = False
         try:
-            with self._engine.keep_alive() if self._engine is not None else nullcontext():
+            with self.kept_alive():
                 yield session
             clean = reuse
         finally:
@@ -142,7 +149,6 @@ class Sessions:
 
     def close(self) -> None:
         """Release all sessions; this ends a warm engine that is still starting."""
-        # This ends a warm engine that is still starting.
         self._given_up.set()
         with self._lock:
             self._given_up.clear()
@@ -159,7 +165,12 @@ class Sessions:
         # Spark ends with its last user.
         stop_session(shared)
 
-    def _join_engine(self) -> None:
+    def _join_engine(self, joining: ExitStack) -> None:
+        """Join the warm engine if the settings allow it, and start a missing one.
+
+        Args:
+            joining: The engine does not end before its exit.
+        """
         had, self._joined, self._engine = self._engine, self._settings, None
         warm = self._settings.warm
         if warm is None or self._join is not None or has_own_jvm():
@@ -170,11 +181,13 @@ class Sessions:
         # A process that joined an engine cannot start a JVM of its own.
         start = warm.by_itself or had is not None
         try:
-            found = join_engine(self._settings, warm, start=False)
-            if found is None and start:
-                require_spark(self._settings)
-                given_up = self._given_up
-                found = join_engine(self._settings, warm, start=True, given_up=given_up)
+            while (found := self._find_engine(warm, start)) is not None:
+                engine = EngineProcess(found, warm.folder)
+                with ExitStack() as alive:
+                    alive.enter_context(engine.keep_alive())
+                    if engine.accepts_users:  # Otherwise it is ending.
+                        joining.push(alive.pop_all())
+                        break
         except (NoSparkError, OSError) as error:
             if had is not None or self._given_up.is_set():
                 raise
@@ -183,6 +196,14 @@ class Sessions:
         if found is not None:
             self._joined = replace(self._settings, master=found.master)
             self._engine = remember_engine(found, warm.folder, self._settings)
+
+    def _find_engine(self, warm: WarmSettings, start: bool) -> WarmEngine | None:
+        found = join_engine(self._settings, warm, start=False)
+        if found is None and start:
+            require_spark(self._settings)
+            given_up = self._given_up
+            found = join_engine(self._settings, warm, start=True, given_up=given_up)
+        return found
 
     def _is_gone(self, session: SparkSession) -> bool:
         if is_remote(session):

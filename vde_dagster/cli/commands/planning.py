@@ -362,7 +362,7 @@ def apply(
         first = not workspace.has_state
         name = confirm_environment(output, workspace, environment, create=create, yes=yes)
         if first and (yes or not is_interactive(output)):
-            workspace.start_engine_in_background()  # Every model will be computed.
+            workspace.start_engine_for_first_plan()
         plan = workspace.plan(name, options, at_once=True)
     if not output.as_json and (plan.notices or not plan.is_empty):
         from vde_dagster.reports.plan import plan_report

@@ -242,6 +242,9 @@ def _delete_old_files(folder: Path) -> None:
                 _keep_alive_path(folder, pid).unlink(missing_ok=True)
                 shutil.rmtree(exercise_folder(folder, pid), ignore_errors=True)
                 file.unlink()
+    for file in folder.glob("held.*"):
+        if not _record_path(folder, int(file.suffix[1:])).exists():  # Its engine ended meanwhile.
+            file.unlink(missing_ok=True)
     ends = folder.glob("ended.*")
     logs = sorted(folder.glob("spark.*.log"), key=lambda log: log.stat().st_mtime)
     for file in (*ends, *logs[: 1 - _LOGS]):
@@ -331,6 +334,11 @@ class EngineProcess:
                 self._held -= 1
                 if self._held == 0:
                     self._file.close()
+
+    @property
+    def accepts_users(self) -> bool:
+        """Whether the engine is still the current engine of its folder."""
+        return self._engine.accepts_users(self._folder)
 
     def usage(self, tag: str) -> Usage:
         return request_usage(self._engine.usage_port, self._engine.token, tag)

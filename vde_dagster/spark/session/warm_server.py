@@ -8,7 +8,6 @@ with this process in any case: a Py4J gateway ends when its standard input close
 from __future__ import annotations
 
 import json
-import math
 import os
 import secrets
 import signal
@@ -16,7 +15,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -74,7 +72,7 @@ def main(folder: Path) -> None:
         if request["warm_up"]:
             warm_up.start()
         try:
-            _watch(process, service, stop, lambda: _idle_limit(engine, folder, request))
+            _watch(process, service, stop, engine, folder, float(request["idle_seconds"]))
         finally:
             engine.refuse_users(folder)
             code = _stop_jvm(process)
@@ -82,13 +80,6 @@ def main(folder: Path) -> None:
             with suppress(OSError):  # The folder was removed.
                 exit_code_path(folder, os.getpid()).write_text(str(code))
                 engine.forget(folder)
-
-
-def _idle_limit(engine: WarmEngine, folder: Path, request: dict[str, Any]) -> float:
-    if engine.is_kept_alive(folder):
-        return math.inf
-    patience = float(request["idle_seconds"])
-    return patience if engine.accepts_users(folder) else min(patience, _LAST_USERS_SECONDS)
 
 
 def _stop_jvm(process: subprocess.Popen[bytes]) -> int:
@@ -105,13 +96,24 @@ def _watch(
     process: subprocess.Popen[bytes],
     service: ConnectService,
     stop: threading.Event,
-    patience: Callable[[], float],
+    engine: WarmEngine,
+    folder: Path,
+    idle_seconds: float,
 ) -> None:
+    """Wait until the JVM ends, or should end."""
     from py4j.protocol import Py4JError
 
     while process.poll() is None and not stop.wait(_POLL_SECONDS):
+        limit = idle_seconds
+        if not engine.accepts_users(folder):
+            limit = min(limit, _LAST_USERS_SECONDS)
         with suppress(Py4JError, OSError):  # It is ending.
-            if service.idle_seconds() > patience():
+            if engine.is_kept_alive(folder) or service.idle_seconds() <= limit:
+                continue
+            # A client that joins keeps the engine alive first, and then looks whether it is
+            # accepted. So one of both sees the other.
+            engine.refuse_users(folder)
+            if not engine.is_kept_alive(folder):
                 return
 
 
