@@ -64,7 +64,8 @@ def test_edit_sensor_plan_approve_apply_undo_and_the_pages_follow(
         # Approval, by materialising the same partition.
         dagster.succeed(dagster.launch("vde_apply_job", second))
         version = version_of(built, "marts.daily")
-        assert production(dagster) == (5, {version})
+        # A run ends before its process has reloaded the code location.
+        wait_for(lambda: production(dagster) == (5, {version}), "the new version alone")
 
         # An edit and a new model are undone before anybody approves them.
         daily = built.root / "models/marts/daily.sql"

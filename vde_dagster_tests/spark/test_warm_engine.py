@@ -424,6 +424,8 @@ def test_fills_on_a_warm_engine_say_what_its_tasks_took_and_read(tmp_path: Path)
     finally:
         stop_engines(folder.root / ".vde" / "engine")
     assert all(fill.task_seconds for fill in fills.values())
-    assert fills["m.sums"].bytes_read == fills["m.base"].bytes
-    # A range has no file, and of a whole table Iceberg's metadata says how many rows it has.
-    assert fills["m.base"].bytes_read == fills["m.counted"].bytes_read == 0
+    # A range has no file, and Iceberg's metadata has the number of rows of a whole table. A fill
+    # whose digests Spark did not observe, as may happen under load, reads its own rows again.
+    inputs = {"m.base": 0, "m.counted": 0, "m.sums": fills["m.base"].bytes}
+    for name, size in inputs.items():
+        assert fills[name].bytes_read in (size, size + fills[name].bytes), name
