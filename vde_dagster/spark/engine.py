@@ -61,6 +61,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_WIDENED = "CANNOT_UP_CAST_DATATYPE"
+"""Spark's error for a view of Iceberg whose query returns a wider type than the view declares."""
+_PLAN_AGAIN = (
+    "another program has widened a column that a published view reads: correct its type in "
+    "external_models.yaml, if it is there; then run `vde plan` and apply the plan"
+)
+
 T = TypeVar("T")
 Columns = tuple[tuple[str, str], ...]
 Rows = tuple[tuple[Any, ...], ...]
@@ -360,9 +367,10 @@ class SparkEngine:
             frame = frame if limit is None else frame.limit(limit)
             frame.schema  # noqa: B018 - A server is asked no earlier.
         except (AnalysisException, ParseException) as error:
+            widened = _WIDENED in str(error)
             raise UsageError(
                 f"the query cannot be run: {cause_line(error)}",
-                hint="write one SELECT in Spark SQL",
+                hint=_PLAN_AGAIN if widened else "write one SELECT in Spark SQL",
             ) from error
         return frame
 
