@@ -17,7 +17,6 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from vde_dagster.spark.session.connect_service import ConnectService
 from vde_dagster.spark.session.launch import launch
