@@ -36,9 +36,9 @@ def children(models: Models) -> dict[ModelName, list[ModelName]]:
 
 
 def parents_first(graph: Mapping[Node, Sequence[Node]]) -> list[Node]:
-    """Return a graph's nodes, parents first; the order stays if it is already topological.
+    """Sort a graph's nodes so that parents come first.
 
-    `graph` has the parents of each node.
+    `graph` has the parents of each node. A correct order stays as it is.
 
     >>> parents_first({"b": [], "a": ["b"]})
     ['b', 'a']
@@ -104,7 +104,7 @@ def _reach(
 
 @dataclass(frozen=True, slots=True)
 class AuditOrder:
-    """For each audit, whether it runs before or after all tables are filled.
+    """Order of audits and fills, for audits that read tables of other models.
 
     Args:
         before: For each model, tables that only its audits read. They are filled before the model.
@@ -121,7 +121,7 @@ class AuditOrder:
 
 
 def audit_order(models: Models) -> AuditOrder:
-    """Determine which tables audits need before their model is filled, and which audits run late.
+    """Find the tables that audits need before their model is filled, and the audits that run late.
 
     The models must have no cycles.
     """
@@ -145,10 +145,9 @@ def audit_order(models: Models) -> AuditOrder:
 
 
 def strong_components(graph: Mapping[Node, Sequence[Node]]) -> dict[Node, int]:
-    """Number the strongly connected components of a graph (Kosaraju's algorithm); nodes in a cycle
-    share a number.
+    """Number the strongly connected components of a graph by Kosaraju's algorithm.
 
-    `graph` has edges by node.
+    Nodes in a cycle share a number. `graph` has edges by node.
 
     >>> strong_components({"a": ["b"], "b": ["a"], "c": ["a"]})
     {'c': 0, 'b': 1, 'a': 1}

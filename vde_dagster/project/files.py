@@ -229,9 +229,10 @@ _RACY_NS = 2_000_000_000
 
 @dataclass(slots=True)
 class Hasher:
-    """Hashes the contents of files; an unchanged size, time and inode means an unchanged file.
+    """Hashes the contents of files, with cached hashes for unchanged files.
 
-    A folder's hash is the hash of the names in it.
+    A file counts as unchanged if its size, times and inode are the same. A folder's hash is the
+    hash of the names in the folder.
 
     Args:
         instead: Contents to use instead of the files' contents.
@@ -341,7 +342,7 @@ MOST_BYTES = 2_000_000
 
 
 def decode_text(path: Path, content: bytes) -> str:
-    r"""Return the text of UTF-8 bytes, without a byte order mark and with `\n` as line ending.
+    r"""Decode a file's UTF-8 bytes, without the byte order mark and with `\n` as line ending.
 
     `path` is the file's path relative to the project's root, for errors.
     """
@@ -364,7 +365,7 @@ def decode_text(path: Path, content: bytes) -> str:
 
 
 def git_changes(root: Path, branch: str) -> frozenset[str]:
-    """Return the files that differ from the commit where a branch was forked, committed or not.
+    """Return the files that changed since the work forked from a branch, committed or not.
 
     Args:
         root: The project's folder, in a git repository.

@@ -73,8 +73,9 @@ class PythonSource:
 
     @property
     def place(self) -> tuple[str, str, int]:
-        """The file, the function's name, and its number if the name occurs several times, else
-        0.
+        """Place of the function: its file, its name, and its number.
+
+        The number is 2 for the second function with that name, and 0 if the name is unique.
         """
         path, _, function = self.entrypoint.rpartition(":")
         name, _, number = function.partition("#")
@@ -278,7 +279,7 @@ class Model:
 
     @property
     def audited_against(self) -> tuple[ModelName, ...]:
-        """Tables that only the audits read, not the query; sorted."""
+        """Tables that the audits read and the query does not, sorted."""
         found = {name for audit in self.audits for name in audit.reads}
         return tuple(sorted(found.difference(self.depends_on, (self.name,)))) if found else ()
 
@@ -291,13 +292,19 @@ class Model:
         return self.stamp, "physical version", self.physical_version
 
     def start_at(self, now: datetime) -> datetime | None:
-        """Return the first instant with data; a relative start counts from `now` (both UTC)."""
+        """Return the first instant with data (UTC).
+
+        A relative start counts from `now` (UTC).
+        """
         if self.relative_start is None:
             return self.start
         return relative_instant(self.relative_start, now)
 
     def end_at(self, now: datetime) -> datetime | None:
-        """Return the exclusive end of the data; a relative end counts from `now` (both UTC)."""
+        """Return the exclusive end of the data (UTC).
+
+        A relative end counts from `now` (UTC).
+        """
         if self.relative_end is None:
             return self.end
         found = relative_instant(self.relative_end, now)

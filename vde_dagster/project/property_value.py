@@ -45,7 +45,7 @@ class Value:
 
     @property
     def offset(self) -> int:
-        """The offset of the value in the file; for an empty value, of its property."""
+        """Offset of the value in the file, or of the property's name if the value is empty."""
         return self.tokens[0].start if self.tokens else self.start
 
     @property
@@ -165,7 +165,7 @@ class Value:
         return text == "true"
 
     def cron(self) -> str:
-        """Read a cron expression; return its five fields."""
+        """Read a cron expression, and return its five fields."""
         try:
             return normalise_cron(self.raw.strip("'\""))
         except ValueError as error:

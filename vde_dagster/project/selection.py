@@ -23,7 +23,7 @@ _TOKEN = re.compile(r"\s*([&|^()]|[^\s&|^()]+)")
 def select(
     models: Models, patterns: Sequence[str], changed: Changed | None = None
 ) -> set[ModelName]:
-    """Return the models that match a pattern such as `marts.*`; without patterns, all models.
+    """Return the models that match one of the patterns, or all models without patterns.
 
     A pattern is a name or a glob (`marts.*`), `tag:finance`, or `git:main` for differences from a
     branch; a `+` before it adds ancestors, a `+` after it descendants. `&`, `|`, `^` (all except)
@@ -49,9 +49,10 @@ def select(
 
 
 def select_by_name(names: Iterable[ModelName], patterns: Sequence[str]) -> set[ModelName] | None:
-    """Select models by names and globs only; return None if a pattern needs `select`.
+    """Select models by patterns that are only names and globs.
 
-    `select` is needed if a pattern has `+`, `tag:` or `git:`, combines sets, or matches nothing.
+    Return None if a pattern needs `select`: it has `+`, `tag:` or `git:`, combines sets, or
+    matches nothing.
 
     >>> select_by_name([ModelName("a", "b"), ModelName("a", "c")], ["a.c"])
     {ModelName(namespace='a', name='c')}
@@ -185,7 +186,9 @@ def find_model(models: Mapping[ModelName, T], text: str, default_namespace: str)
 def model_and_column(
     models: Container[ModelName], text: str, default_namespace: str
 ) -> tuple[ModelName, str | None]:
-    """Parse `schema.model` or `schema.model.column`; a model of that name takes precedence.
+    """Parse `schema.model` or `schema.model.column`.
+
+    `a.b` may also be a column of model `a` in the default namespace, unless a model `a.b` exists.
 
     >>> model_and_column({ModelName("a", "b")}, "a.b.c", "default")
     (ModelName(namespace='a', name='b'), 'c')

@@ -190,7 +190,7 @@ class PluginSettings:
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
 
     def mistakes(self) -> Iterable[tuple[str, str, str]]:
-        """Return errors in the values that types do not express, as (key, error, hint)."""
+        """Return errors in values that the fields' types cannot detect, as (key, error, hint)."""
         return ()
 
     def catalog_key(self) -> str | None:
@@ -436,7 +436,9 @@ class Settings:
     def schedule(
         self, cron: str = "", zone: str = "", *, at_least: str = ""
     ) -> tuple[str, str | None]:
-        """Return a cron (five fields) and its IANA time zone; empty arguments mean the project's.
+        """Return a cron with five fields, and its IANA time zone.
+
+        The project's settings replace empty arguments.
 
         Args:
             at_least: Cron to use instead of the default cron if the default ticks less often.
@@ -554,13 +556,13 @@ class ProjectIdentity:
     def may_be_other(self, owner: ProjectIdentity) -> bool:
         """Return whether a state store may belong to another project.
 
-        This is true if the names differ, and equal ids do not prove that the project is the same.
+        This is true if the names differ, unless both have the same id.
         """
         same = bool(self.id) and self.id == owner.id
         return not same and self.name != owner.name
 
     def or_known(self, owner: ProjectIdentity) -> ProjectIdentity:
-        """Return this identity; parts that are not set come from the state store's owner."""
+        """Fill the missing parts of this identity from the state store's owner."""
         name = self.name if self.named else owner.name
         return ProjectIdentity(self.id or owner.id, name, self.named or owner.named)
 

@@ -75,9 +75,9 @@ class TableNames:
             return None
 
     def in_own_catalog(self, parts: Sequence[str]) -> str | None:
-        """Return a quoted name for Spark, if a three-part name is in the project's own catalog.
+        """Quote the name of a table in the project's own catalog for Spark.
 
-        Return None for a table in another catalog, and for a name that has not three parts.
+        Return None for a table in another catalog, and for a name without three parts.
         """
         if len(parts) != 3:
             return None

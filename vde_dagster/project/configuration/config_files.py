@@ -17,7 +17,7 @@ from vde_dagster.project.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class MergedSettings:
-    """Keys of `[tool.vde]`, from SQLMesh's configuration file and overridden by `pyproject.toml`.
+    """Settings from SQLMesh's configuration file, overridden key by key by `pyproject.toml`.
 
     Args:
         path: The configuration file, relative to the project's folder.

@@ -57,10 +57,11 @@ _HINTS = {
 
 
 def read_settings_and_inputs(root: Path) -> tuple[Settings, Seen]:
-    """Read a project's settings; without a `pyproject.toml`, all settings have their defaults.
+    """Read a project's settings, and list the files and variables that they depend on.
 
-    Settings are also read from SQLMesh's configuration files; `[tool.vde]` overrides them key by
-    key. Environment variables override both: `VDE_CONCURRENCY=8`, `VDE_SPARK__MASTER=local[2]`.
+    Settings come from `pyproject.toml` and from SQLMesh's configuration files; `[tool.vde]`
+    overrides SQLMesh's file key by key. Environment variables override both: `VDE_CONCURRENCY=8`,
+    `VDE_SPARK__MASTER=local[2]`. All other settings have their defaults.
 
     Returns:
         The settings, and the files and variables that they depend on.
@@ -280,7 +281,10 @@ def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
 
 
 def _parse_day(value: Any) -> Any:
-    """Read a date as model headers and command flags do; numbers are refused."""
+    """Parse a date in the forms that model headers and command flags accept.
+
+    Numbers are refused.
+    """
     # Pydantic would read a number as seconds since 1970.
     from pydantic_core import PydanticCustomError
 

@@ -54,7 +54,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A comment; `behind` is true if it stands after other text of its line."""
+    """A comment in a document.
+
+    `behind` is true if other text precedes the comment in its line.
+    """
 
     text: str
     behind: bool

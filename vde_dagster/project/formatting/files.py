@@ -33,7 +33,9 @@ from vde_dagster.sql.templates import JinjaBlock, blank_blocks, find_jinja_block
 
 
 def format_text(path: Path, text: str, settings: Settings, options: LayoutOptions) -> str | None:
-    """Format a SQL file, unless the property `formatting` is false (None).
+    """Format a SQL file.
+
+    Return None if the file's header has `formatting false`.
 
     Raises:
         ProjectError: The file is malformed, or formatting would change words or comments.

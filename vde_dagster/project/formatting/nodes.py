@@ -41,7 +41,7 @@ class Leaf:
 
     @property
     def is_value(self) -> bool:
-        """Whether a value can end here, so that a following minus is binary."""
+        """Whether this leaf can end a value, so that a minus after it is binary."""
         if self.kind in ("word", "macro"):
             return self.word not in CLAUSE_WORDS
         return self.kind in ("number", "string", "quoted") or self.text in CLOSING

@@ -37,7 +37,7 @@ def remark(comment: Leaf) -> Remark:
 
 
 def split_list(nodes: Iterable[Node]) -> list[tuple[list[Node], list[Leaf]]]:
-    """Split nodes at commas; return each item, and the comments at the end of its line."""
+    """Split nodes at commas into items, each with the comments at the end of its line."""
     items: list[tuple[list[Node], list[Leaf]]] = [([], [])]
     for node in nodes:
         if isinstance(node, Leaf) and node.text == ",":
@@ -58,7 +58,7 @@ def _begins_line(node: Node) -> bool:
 
 
 class QueryLayout:
-    """Lays out queries and expressions, as documents to be written by `render_document`."""
+    """Lays out queries and expressions as documents for `render_document`."""
 
     def __init__(self, options: LayoutOptions) -> None:
         self._options = options
@@ -288,7 +288,7 @@ def _may_join_literal(before: Leaf, leaf: Leaf) -> bool:
 def leaf_text(
     leaf: Leaf, before: Leaf | None, following: Leaf | None, options: LayoutOptions
 ) -> str:
-    """Return a leaf's text; keywords are written in capitals if the options require it."""
+    """Return a leaf's text, with keywords in capitals if the options require them."""
     word = leaf.word
     if not word or _is_name(leaf, before, following):
         return leaf.text

@@ -207,13 +207,13 @@ class Kind:
 
     @classmethod
     def from_model(cls: type[K], model: HasKind) -> K:
-        """Return a model's kind, checked to be of this class."""
+        """Return a model's kind, which must be of this class."""
         assert isinstance(model.kind, cls)
         return model.kind
 
     @staticmethod
     def from_json(data: Json) -> Kind:
-        """Create a kind, of any name, from its JSON fields, such as `{"name": "VIEW"}`.
+        """Create a kind of any class from its JSON fields, such as `{"name": "VIEW"}`.
 
         Raises:
             UsageError: The kind's distribution is not installed, or is broken.
@@ -275,7 +275,7 @@ class Kind:
         return None
 
     def with_time_format(self, text: str | None) -> Kind:
-        """Return the kind with a time format, if its time column is text without a format."""
+        """Return the kind with a time format, if its time column has none."""
         return self
 
     @property
@@ -329,7 +329,7 @@ class Registry:
             self.by_name[kind_name(kind)] = kind
 
     def named(self, name: str) -> type[Kind] | None:
-        """Return the kind with a name or an older name (alias); None if there is none."""
+        """Return the kind with a name or alias, or None for an unknown name."""
         found = (kind for kind in self.by_name.values() if name in kind.aliases)
         return self.by_name.get(name) or next(found, None) or self.plugins.find(name)
 
@@ -357,7 +357,7 @@ def kind_names() -> tuple[str, ...]:
 
 
 def column_properties() -> frozenset[str]:
-    """Return the names of properties, of all kinds, whose values are columns."""
+    """Return the names of all kinds' properties whose values are columns."""
     return frozenset(
         item.name
         for kind in (*KINDS.by_name.values(), *KINDS.plugins.loaded())

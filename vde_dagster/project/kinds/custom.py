@@ -34,7 +34,7 @@ def _python_value(item: Value) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Custom(Kind):
-    """A table filled by intervals; a function in `materializations/` writes the rows.
+    """A table that a function in `materializations/` fills by intervals.
 
     Args:
         materialization: The function's name.

@@ -53,7 +53,7 @@ def quote_key_column(column: str) -> str:
 
 
 def key_column(part: str) -> str | None:
-    """Return the column that a part of a key consists of; None for an expression."""
+    """Return the column that a part of a key is, or None if the part is an expression."""
     if _WORD.fullmatch(part):
         return part
     return part[1:-1].replace("``", "`") if _QUOTED.fullmatch(part) else None
@@ -61,7 +61,9 @@ def key_column(part: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def columns_in(part: str) -> tuple[str, ...]:
-    """Return the columns in a part of a key, a column or an expression.
+    """Return the columns that occur in a part of a key.
+
+    A part is a column or an expression, such as `LOWER(email)`.
 
     Raises:
         ValueError: The part is not an expression over the columns of one row.
@@ -143,10 +145,7 @@ class ScdType2(Kind):
 
     @property
     def begins_when_seen(self) -> bool:
-        """Whether versions of the first load start at the load or update time, not in 1970.
-
-        Otherwise, they start in 1970.
-        """
+        """Whether versions of the first load start at the load or update time, not in 1970."""
         raise NotImplementedError
 
     @property

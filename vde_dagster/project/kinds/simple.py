@@ -14,8 +14,8 @@ REFRESHES = ("whole", "changes", "auto")
 class Full(Kind):
     """A table that each fill rebuilds as a whole.
 
-    With `refresh changes`, fills compute only the rows that changes of the inputs affect. With
-    `refresh auto`, they do so only if a faster fill is likely.
+    With `refresh changes`, a fill computes only the rows that changes of the inputs affect. With
+    `refresh auto`, a fill does so only if it is likely to be faster.
     """
 
     refresh: str = Kind.later("whole")
@@ -45,7 +45,7 @@ class View(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Embedded(Kind):
-    """A query without table and view, which is inserted into the queries that read it."""
+    """A query that is inserted into the queries that read it. It has neither table nor view."""
 
     name: Literal["EMBEDDED"] = "EMBEDDED"
 

@@ -91,7 +91,9 @@ def format_problem(pattern: str) -> str | None:
 
 
 def strftime_format(text: str, dialect: str) -> str:
-    """Convert a format, in strftime's or the dialect's form, to strftime's form.
+    """Convert a time format to strftime's form, `%Y-%m-%d`.
+
+    The format is in strftime's form already, or in the dialect's form, such as `yyyy-MM-dd`.
 
     Raises:
         ValueError: The format is invalid; the message has the reason.

@@ -72,7 +72,10 @@ class ProjectCache:
 
     @classmethod
     def open(cls, root: Path, *, use: bool = True) -> ProjectCache:
-        """Read a project's cache; with `use=False`, or if it cannot be read, the cache is empty."""
+        """Read a project's cache.
+
+        The cache is empty with `use=False`, or if it cannot be read.
+        """
         folder = root / ".vde" / "cache"
         cache = cls(folder)
         if not use:
@@ -139,7 +142,10 @@ _stamp: str | None = None
 
 
 def code_stamp() -> str:
-    """Return a hash of the code that reads files; a change of the code makes the cache invalid."""
+    """Return a hash of the code that reads files.
+
+    A change of the code makes the cache invalid.
+    """
     global _stamp
     if _stamp is None:
         import importlib.util

@@ -50,9 +50,7 @@ _SETTINGS_FILES = ("pyproject.toml", *CONFIG_FILES, DOTENV)
 
 
 class ProjectLoad:
-    """One load of a project: reads changed files, and takes all others from the cache.
-
-    Only changed files are read.
+    """Loads a project once: reads changed files, and takes all others from the cache.
 
     >>> from tempfile import TemporaryDirectory
     >>> folder = TemporaryDirectory()
@@ -175,9 +173,7 @@ class ProjectLoad:
     # -- unchanged files ---------------------------------------------------------------------
 
     def files_hash(self) -> str:
-        """Hash the contents of all files, and of files outside the project that their code
-        reads.
-        """
+        """Hash the contents of the project's files, and of outside files that their code reads."""
         self._read_records()
         paths = {*_SETTINGS_FILES, *self.cache.settings.get("uses", ()), *self._files}
         variables: set[str] = set()
@@ -252,7 +248,7 @@ class ProjectLoad:
         return tuple(found)
 
     def around(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return SQL statements of the sources to run (before, after) every apply."""
+        """Return the sources' SQL statements to run before and after every apply."""
         found = [source.around() for source in self._sources if isinstance(source, Surrounds)]
         before, after = ([text for pair in found for text in pair[i]] for i in (0, 1))
         return tuple(before), tuple(after)
@@ -263,8 +259,9 @@ class ProjectLoad:
         return next((str(getattr(one, "around_dialect", "spark")) for one in found), "spark")
 
     def load_model(self, name: ModelName, path: str) -> Model | None:
-        """Read a model's file again, and return the model; None if the file no longer defines
-        it.
+        """Read a model's file again, and return the model.
+
+        Return None if the file no longer defines the model.
         """
         file = self._read_and_cache(path) if path in self._files else None
         files = [file] if file is not None else []
@@ -276,7 +273,10 @@ class ProjectLoad:
         return next((model for model in found if model.name == name), None)
 
     def _read_and_cache(self, path: str) -> LoadedFile | None:
-        """Read and cache a file; None if it has an error or must wait for other files."""
+        """Read and cache a file.
+
+        Return None if the file has an error or must wait for other files.
+        """
         file = self._read_file(path)
         self._hasher.forget(path)
         if file is not None and file.repeatable:
@@ -301,9 +301,7 @@ class ProjectLoad:
         return path.endswith(".sql") and self._files[path].name == OwnFiles.name
 
     def read_if_valid(self, path: str) -> FileRecord | None:
-        """Read a file; None if the file has an error or needs columns of a model in another
-        file.
-        """
+        """Read a file, unless it has an error or needs columns of a model in another file."""
         source = self._files.get(path)
         if source is None:
             return None
@@ -376,7 +374,7 @@ class ProjectLoad:
 
 
 def read_files(argument: tuple[str, bool, list[str]]) -> list[bytes | None]:
-    """Read files in a worker process; return a serialized `SharedFile` for each.
+    """Read files in a worker process, and return a serialized `SharedFile` for each.
 
     The list has None for each file with an error or a warning.
     """
@@ -418,7 +416,7 @@ OTHER_TOOLS = {"dbt_project.yml": "dbt"}
 
 
 def project_sources(settings: Settings) -> tuple[SourceFactory, ...]:
-    """Return the sources of a project: the built-in ones, and those named in its settings."""
+    """Return a project's sources: the built-in sources, and the sources in its settings."""
     for file, name in OTHER_TOOLS.items():
         if (settings.root / file).is_file():
             # The source of another tool replaces the built-in sources.

@@ -36,7 +36,7 @@ def read_with_test_variables(
 ) -> UnitTest:
     """Read the tested model again with the variables of a unit test, and attach it to the test.
 
-    The test is returned unchanged if these cannot change the model.
+    The test is returned unchanged if the variables cannot change the model.
 
     Raises:
         ProjectError: With these variables the model has an error; the message also names the test.
@@ -291,9 +291,9 @@ def load_project(
 
 
 def load_project_isolated(root: Path, *, strict: bool = True) -> Project:
-    """Load a project; if files have changed, another process reads them and runs their Python code.
+    """Load a project without running its Python code in this process.
 
-    If files have changed, another process reads them.
+    If files have changed, another process reads the files and runs their code.
 
     Raises:
         ProjectError: As `load_project`.
@@ -358,7 +358,7 @@ def read_settings(root: Path, *, use_cache: bool = True) -> Settings:
 
 
 def require_files(root: Path) -> None:
-    """Check that a folder has files of a project; errors in the files do not matter."""
+    """Check that a folder has files of a project. Errors in the files do not matter."""
     load = ProjectLoad(root, use_cache=True)
     if not load.has_files:
         raise no_models_error(load.settings)

@@ -31,7 +31,7 @@ def read_in_processes(
     worker_function: Function,
     project: tuple[str, bool],
 ) -> dict[str, FileRecord]:
-    """Read files in this process and in workers; return the records of files without errors.
+    """Read files in this process and in workers, and return the records of files without errors.
 
     Args:
         read: Reads a file in this process; returns None if it cannot be read yet.

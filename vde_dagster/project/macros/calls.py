@@ -51,8 +51,9 @@ def call_user_macro(
 
 
 def user_macro_items(expander: MacroContext, name: str, arguments: str) -> list[str] | None:
-    """Call a Python macro that returns a list; return its items as texts, None for other
-    results.
+    """Call a Python macro that returns a list, and return the items as texts.
+
+    Return None if the macro returns anything else.
     """
     result = _call_macro(expander, name, arguments)
     if not isinstance(result, list | tuple):
@@ -86,7 +87,9 @@ def _call_macro(expander: MacroContext, name: str, arguments: str) -> Any:
 
 
 def call_query_function(function: Callable[..., Any], expander: MacroContext) -> str:
-    """Call a Python function that returns a query as text or expression; return the query's text.
+    """Call a Python function that returns a query, and return the query's text.
+
+    The function returns SQL text or a SQLGlot expression.
 
     Raises:
         TypeError: The function returned neither SQL text nor an expression.

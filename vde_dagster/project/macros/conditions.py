@@ -55,7 +55,9 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
 
 
 def evaluate_constant(tree: exp.Expr) -> Any:
-    """Evaluate an expression that reads no table, such as `1 + 1`; NULL gives None.
+    """Evaluate an expression that reads no table, such as `1 + 1`.
+
+    NULL gives None.
 
     Raises:
         NotConstantError: The expression has no value before the query runs.

@@ -79,7 +79,7 @@ class MacroEvaluator:
 
     @property
     def runtime_stage(self) -> str:
-        """What the macro's text is used for, such as `evaluating` or `auditing`.
+        """Stage that uses the macro's text, such as `evaluating` or `auditing`.
 
         It is `evaluating` in queries and the statements around them, `promoting` in statements on
         virtual update, `auditing`, `testing` for a unit test, `before_all`, or `after_all`.

@@ -94,7 +94,10 @@ class Expander:
         return expanded
 
     def statements(self, start: int, end: int) -> list[Expanded]:
-        """Expand one statement; a macro that returns a list makes it several statements."""
+        """Expand one statement.
+
+        If the statement is a macro call that returns a list, each item becomes a statement.
+        """
         expanded = self.expand(start, end, whole=True)
         if ";" not in expanded.text:
             return [expanded] if expanded.text.strip() else []
@@ -317,7 +320,7 @@ class Expander:
         return name.lower() in self.scope.variables or name.lower() in _PARAMETERS
 
     def variable(self, name: str) -> str:
-        """Return a variable's SQL text; for a variable known only at run time, its placeholder."""
+        """Return a variable's SQL text, or a placeholder if the value is known only at run time."""
         key = name.lower()
         if key in self.scope.variables:
             return self.scope.variables[key]
@@ -363,8 +366,9 @@ class Expander:
         return builtin(self, given)
 
     def macro(self, name: str) -> UserMacro | None:
-        """Return the Python macro with a name, from the project or a plug-in; None if there is
-        none.
+        """Find a Python macro of the project or of a plug-in by name.
+
+        Return None if there is no such macro.
 
         Raises:
             ProjectError: The plug-in cannot be imported, or two distributions have the name.

@@ -40,7 +40,7 @@ def _call_with_item(function: MacroFunction, expander: MacroContext, item: str) 
 
 
 def read_function(expander: MacroContext, text: str) -> MacroFunction | None:
-    """Parse `x -> body` or `(x, y) -> body`; None if the text is not a function."""
+    """Parse `x -> body` or `(x, y) -> body`, or return None if the text is not a function."""
     sides = split_top_level(expander.tokens(text), "->")
     if len(sides) < 2 or not sides[0]:
         return None
@@ -58,7 +58,10 @@ def _last_function(expander: MacroContext, macro: str, arguments: list[str]) -> 
 
 
 def argument_items(expander: MacroContext, arguments: list[str]) -> list[str]:
-    """Return the items of a macro's arguments: of one list, or the arguments themselves."""
+    """Return the items that a macro is called with.
+
+    A single argument is a list of items, such as `[a, b]`. Several arguments are the items.
+    """
     if len(arguments) != 1:
         return [expander.expand_text(argument) for argument in arguments]
     text = arguments[0].strip()

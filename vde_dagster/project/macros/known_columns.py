@@ -17,7 +17,7 @@ Columns = Mapping[str, str | None]
 
 
 class ColumnsWantedError(BaseException):  # So that code of a project does not catch it.
-    """Raised to read a file later, because it needs columns of a model that is not read yet.
+    """Raised if a file needs columns of a model that is not read yet. The file is read later.
 
     Args:
         name: Model whose columns are needed.
@@ -45,7 +45,7 @@ class KnownColumns:
     asked: set[ModelName] = field(default_factory=set)
 
     def find(self, name: ModelName, mistake: ProjectError | None = None) -> Columns | None:
-        """Return a model's columns; None if its files do not determine them.
+        """Return a model's columns, or None if its files do not determine them.
 
         Raises:
             ColumnsWantedError: The columns are not known yet.

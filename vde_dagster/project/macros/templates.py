@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def filled(expander: MacroContext, text: str) -> str:
-    """Replace `@name` and `@{name}` in a text by their values; unknown names stay."""
+    """Replace `@name` and `@{name}` in a text by the variables' values.
+
+    Unknown names stay.
+    """
 
     def value(found: re.Match[str]) -> str:
         name = found[1] or found[2]
@@ -32,7 +35,10 @@ def filled(expander: MacroContext, text: str) -> str:
 
 
 def template(expander: MacroContext, text: str) -> str:
-    """Write a text with variables as a SQL string; run-time variables make it a `CONCAT(…)`."""
+    """Write a text with variables as a SQL string.
+
+    If the text has run-time variables, the result is a call `CONCAT(…)`.
+    """
     parts: list[str] = []
     done = 0
     for found in IN_TEXT.finditer(text):

@@ -105,7 +105,7 @@ def _read_text(document: YamlDocument, keys: KeyPath, value: Any) -> str:
 def with_descriptions(
     models: Mapping[ModelName, Model], files: Iterable[LoadedFile]
 ) -> tuple[dict[ModelName, Model], list[Problem]]:
-    """Add the descriptions in files to their models; return the models, and warnings."""
+    """Return the models with the descriptions from files, and warnings."""
     made = dict(models)
     problems: list[Problem] = []
     known: dict[ModelName, Described] = {}

@@ -28,9 +28,10 @@ _CALL = re.compile(r"(?<!\w)@\w+\s*\(")
 
 
 def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, str]) -> Header:
-    """Expand variables and macros in a header; a property whose value becomes NULL is removed.
+    """Expand variables and macros in a header.
 
-    `blueprint` has the SQL text of the blueprint's variables by lower-case name.
+    A property whose value becomes NULL is removed. `blueprint` has the SQL text of the blueprint's
+    variables by lower-case name.
     """
     source = header.source
     kind = written_kind(header.properties, scope.variables.get(KIND_NAME))
@@ -50,11 +51,10 @@ def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, s
 
 
 def written_kind(properties: Mapping[str, Value], default: str | None) -> dict[str, str]:
-    """Return the variable `@model_kind_name`, if the kind's name is written literally.
+    """Return the variable `@model_kind_name` if the kind's name is written literally.
 
-    Return no variable if the kind's name is not a literal.
-
-    `default` is the name of the kind if no property sets it.
+    Return no variable if a macro computes the name. `default` is the name of the kind if no
+    property sets it.
     """
     kind = properties.get("kind")
     if kind is None:

@@ -59,7 +59,7 @@ def read_times(given: Mapping[str, Value], settings: Settings) -> dict[str, Any]
 
 
 def read_length(value: Value) -> int:
-    """Read a length of time, such as `2 hours` or `90m`; return seconds."""
+    """Read a length of time, such as `2 hours` or `90m`, as seconds."""
     text = re.sub(r"(minute|hour|day|week)s?", lambda found: found[1][0], value.text().lower())
     try:
         return int(parse_duration(text, value.name).total_seconds())

@@ -26,8 +26,7 @@ from vde_dagster.sql.scanner import SourceText, scan
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The SQL of a Python model: statements of its decorator, and the query that its function
-    returns.
+    """The SQL of a Python model: its decorator's statements, and its function's query.
 
     Args:
         query: The rendered query; None for a function that returns rows.

@@ -62,7 +62,11 @@ def with_local_imports(root: Path, path: str, text: str) -> dict[str, str]:
 
 
 def run_file(root: Path, path: str, text: str) -> tuple[ModuleType, Collector, dict[str, str]]:
-    """Run a Python file; return its module, its decorated functions, and its imported texts."""
+    """Run a Python file of the project.
+
+    Returns:
+        The module, its decorated functions, and the texts of the file and its imports by path.
+    """
     files = with_local_imports(root, path, text)
     try:
         module, collector = LocalModules(files, root).run(path)
@@ -145,7 +149,7 @@ class LocalModules:
         self._builtins = {**vars(builtins), "__import__": self._import}
 
     def run(self, path: str) -> tuple[ModuleType, Collector]:
-        """Run a file; return its module and its decorated functions."""
+        """Run a file, and return its module and its decorated functions."""
         with self._lock, collecting() as collector:
             return self._load(_module_name(path)), collector
 

@@ -48,7 +48,7 @@ class Module:
         )
 
     def sole(self, name: str) -> ast.stmt | None:
-        """Return the statement that binds a name, if it is the only one, else None."""
+        """Return the statement that binds a name, or None unless exactly one does."""
         found = self.bindings.get(name, ())
         return self.statements[found[0]] if len(found) == 1 else None
 
@@ -126,7 +126,10 @@ class Modules:
 
 
 def imports_within(node: ast.AST, *, functions: bool) -> Iterator[Import]:
-    """Yield the imports in a statement; with `functions` also imports in function bodies."""
+    """Yield the imports in a statement.
+
+    With `functions`, the imports in function bodies are included.
+    """
     if isinstance(node, Import):
         yield node
     if isinstance(node, Function) and not functions:
@@ -223,7 +226,7 @@ class Mentions:
 
 
 def mentions(statements: Iterable[ast.stmt]) -> Mentions:
-    """Collect the names and strings in statements; docstrings are left out."""
+    """Collect the names and strings in statements, without docstrings."""
     visitor = _Visitor()
     for statement in statements:
         visitor.visit(statement)

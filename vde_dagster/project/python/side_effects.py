@@ -25,7 +25,7 @@ from vde_dagster.project.python.module_texts import (
 
 
 class Effect(IntEnum):
-    """What a statement does when its module is imported, apart from binding names."""
+    """Kind of side effect that a statement has when its module is imported."""
 
     NONE = 0
     FOREIGN = 1  # imports a package that may change other packages

@@ -220,7 +220,7 @@ class _ReachableCode:
                 self._add_external_package(base)
 
     def _module_object(self, where: Module, dotted: str, rest: tuple[str, ...]) -> None:
-        """Include all code of a module, or of its submodule, that is used as a value."""
+        """Include all code of a module or submodule that is used as a value."""
         found = self.modules.find(dotted, where)
         child = self.modules.find(f"{dotted}.{rest[0]}", where) if rest else None
         if child is not None and rest:

@@ -50,7 +50,7 @@ class Seen:
         self.unrepeatable |= other.unrepeatable
 
     def relative_paths(self, root: Path) -> set[str]:
-        """Return the paths; paths below the root are relative to it."""
+        """Return the paths, with paths below the root relative to the root."""
         return {
             os.path.relpath(path, root) if path.startswith(f"{root}{os.sep}") else path
             for path in self.paths

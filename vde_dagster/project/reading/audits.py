@@ -132,7 +132,7 @@ def read_call(value: Value) -> AuditCall:
 def read_audits(
     calls: Iterable[AuditCall], context: AuditContext
 ) -> tuple[tuple[Audit, ...], dict[ModelName, SourceLocation]]:
-    """Resolve a model's calls of audits; also return the tables that the audits read."""
+    """Resolve a model's calls of audits, and find the tables that the audits read."""
     audits: list[Audit] = []
     reads: dict[ModelName, SourceLocation] = {}
     for call in calls:
@@ -148,9 +148,9 @@ def read_audits(
 def _resolve_call(
     call: AuditCall, context: AuditContext
 ) -> tuple[Audit | None, dict[ModelName, SourceLocation]]:
-    """Return the audit of a call, and the other tables that it reads besides the model.
+    """Return the audit that a call names, and the tables that it reads besides the model's.
 
-    Return no audit if the call disables it.
+    The result has no audit if the call disables it.
     """
     name = call.name.lower()
     arguments = dict(call.arguments)
@@ -214,7 +214,10 @@ def _render_builtin(
     translated: list[str],
     context: AuditContext,
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
-    """Render a built-in audit's query; append its arguments of another dialect to `translated`."""
+    """Render a built-in audit's query.
+
+    The arguments that were in another dialect are appended to `translated`.
+    """
     for other, meant in builtin.also.items():
         if other in arguments and meant not in arguments:
             arguments[meant] = arguments.pop(other)
@@ -307,7 +310,7 @@ def _render_custom(
 def expanded_query(
     definition: AuditDefinition, arguments: Mapping[str, str], context: AuditContext
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
-    """Expand the macros in an audit's query; also return the tables that it reads."""
+    """Expand the macros in an audit's query, and find the tables that the query reads."""
     variables = {**context.scope.variables, **definition.defaults, **arguments}
     scope = dataclasses.replace(
         context.scope, variables=variables, dialect=definition.dialect, functions={}

@@ -63,7 +63,10 @@ class QueryColumns:
     def with_ctes(
         self, query: exp.Expr, known: Mapping[str, list[str] | None]
     ) -> dict[str, list[str] | None]:
-        """Return `known` and the columns of a query's CTEs, by name; None for unknown columns."""
+        """Return `known` with the columns of a query's CTEs added, by name.
+
+        Unknown columns are None.
+        """
         found = dict(known)
         with_ = query.args.get("with_") or query.args.get("with")
         for cte in with_.expressions if with_ else ():
@@ -172,7 +175,7 @@ def needs_columns(text: str) -> bool:
 def column_forms(
     text: str, tokens: list[Token], tree: exp.Expr, columns_of: ColumnsOf
 ) -> list[Edit]:
-    """Return edits that rewrite one `* REPLACE`, `UNION BY NAME` or alias in WHERE for Spark.
+    """Return edits that rewrite one query form that Spark lacks.
 
     The forms are `* REPLACE`, `UNION BY NAME` and aliases in WHERE. Call the function again until
     it returns no edits. `tree` is the text's tree, with offsets of names.

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FileContext:
-    """What reading one file needs from other files: macros, audits, defaults and code.
+    """Macros, audits, defaults and code of other files, for reading one file.
 
     Args:
         macros: Python macros.
@@ -124,7 +124,7 @@ def model_name(
 def read_name(
     text: str, names: TableNames, error: Callable[[str, str | None], ProjectError]
 ) -> ModelName:
-    """Parse a model's name; an invalid name becomes an error from `error`."""
+    """Parse a model's name, or raise the error that `error` creates for an invalid name."""
     try:
         return names.read(text)
     except UsageError as problem:
@@ -134,7 +134,9 @@ def read_name(
 def with_kind_files(
     model: Model, path: Path, settings: Settings, code: Mapping[str, tuple[PythonSource, ...]]
 ) -> Model:
-    """Add to a model the hashes of its CSV file (SEED), or its writer's code (CUSTOM).
+    """Complete a model whose kind needs other files.
+
+    A SEED model gets the hashes of its CSV file, and a CUSTOM model the code of its writer.
 
     Args:
         path: The model's file, relative to the root.

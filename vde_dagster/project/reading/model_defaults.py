@@ -45,7 +45,7 @@ class _SettingText(SourceText):
 
 
 def names_kinds(settings: Settings) -> bool:
-    """Return whether a default property depends on a model's kind, by `@model_kind_name`."""
+    """Return whether a default property uses `@model_kind_name`, the kind of the model."""
     given = {key: value for key, value in settings.model_defaults.items() if key in PROPERTIES}
     return KIND_NAME in json.dumps(given, default=str).lower()
 
@@ -82,7 +82,7 @@ def setting_text(settings: Settings, statement: str) -> SourceText:
 
 
 def default_mistakes(settings: Settings) -> list[tuple[str, ProjectError]]:
-    """Check every default property of models; return (property, error) for the invalid ones."""
+    """Return (property, error) for each invalid default property of models."""
     found = []
     known = (*PROPERTIES, *STATEMENTS, "formatting")
     for key, value in settings.model_defaults.items():

@@ -235,7 +235,7 @@ _FIRST = "the first line must name the columns"
 
 
 def read_csv(content: bytes, kind: Seed, location: SourceLocation) -> pyarrow.Table:
-    """Read a CSV file as an Arrow table of texts; missing values are NULL."""
+    """Read a CSV file as an Arrow table of texts, with NULL for missing values."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -414,7 +414,10 @@ def _find_misfits(values: pyarrow.ChunkedArray, type_: str) -> tuple[int, int] |
 
 
 def _in_range(values: Any, fits: Any, kind: str, type_: str) -> Any:
-    """Return for each value whether it is in the type's range, or not a value of the type."""
+    """Return for each value whether it is in the type's range.
+
+    A value that does not have the type's form counts as in range.
+    """
     import pyarrow as pa
 
     check = _range_check(kind, type_)

@@ -241,7 +241,7 @@ def _blueprint_blocks(
 
 
 def read_blueprints(value: Value) -> list[dict[str, str]]:
-    """Read `((customer := a, region := 'x'), (…))`: for each blueprint, SQL texts by variable."""
+    """Read `((customer := a, region := 'x'), (…))` as SQL texts by variable, per blueprint."""
     items = value.items()
     if items and any(not item.tokens or item.tokens[0].text != "(" for item in items):
         items = [value]

@@ -48,7 +48,10 @@ class Statement:
     first: str
 
     def expand(self, expander: Expander) -> list[Expanded]:
-        """Expand the statement's macros; a macro or template may return several statements."""
+        """Expand the statement's macros.
+
+        A macro or template may return several statements.
+        """
         if self.first in (JINJA_QUERY, JINJA_STATEMENT):
             from vde_dagster.project.macros.jinja import render_block
 
@@ -69,9 +72,10 @@ class Block:
 
 
 def read_blocks(path: Path, text: str, dialect: str) -> tuple[SourceText, list[Block]]:
-    """Split a file into blocks: headers with their statements; also return the file's text.
+    """Split a file into blocks, which are headers with their statements.
 
-    `dialect` is the SQLGlot dialect of blocks that set no dialect.
+    The file's text is also returned, with its comments in Spark's form. `dialect` is the SQLGlot
+    dialect of blocks that set no dialect.
     """
     source = rewrite_hash_comments(SourceText(path, text), dialect)
     source = blank_jinja_comments(source, backslash=dialect in BACKSLASH_DIALECTS)

@@ -106,7 +106,7 @@ SourceFactory = Callable[["Folder"], Source | None]
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """The folder of a project: what a source needs to read files, settings, caches and SQL.
+    """A project's folder, through which a source reads files, settings, caches and SQL.
 
     Args:
         parsed: Receives the syntax trees of the queries that are read.
@@ -201,10 +201,10 @@ class Folder:
     def render_statement(
         self, source: SourceText, names: TableNames, *, dialect: str = "spark"
     ) -> str:
-        """Render a file's text as one Spark SQL statement; one that cannot be parsed stays as it
-        is.
+        """Render a file's text as one Spark SQL statement.
 
-        Tables of the project's own catalog get the catalog's name in Spark.
+        A statement that cannot be parsed is not changed. Tables of the project's own catalog get
+        the catalog's name in Spark.
 
         Raises:
             ProjectError: The text cannot be translated to Spark SQL.

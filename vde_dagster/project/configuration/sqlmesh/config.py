@@ -19,7 +19,7 @@ Unused = Annotated[Any, "unused"]
 
 
 class Shape(BaseModel):
-    """Base class of the configuration's parts; unknown keys are errors."""
+    """Base class of a configuration's parts, which refuses unknown keys."""
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
@@ -39,7 +39,7 @@ class Anything(Shape):
 
 
 class Connection(Anything):
-    """Connection to an engine; its class has the engine's name: `GCPPostgresConnectionConfig`."""
+    """Connection to an engine. A subclass has the engine's name: `GCPPostgresConnectionConfig`."""
 
     def __init__(self, **given: Any) -> None:
         words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]+", type(self).__name__)
@@ -51,7 +51,7 @@ _TYPES = {"duck_db": "duckdb", "mother_duck": "motherduck", "big_query": "bigque
 
 
 class NotificationTarget(Anything):
-    """Receiver of messages; its class has the service's name: `SlackApiNotificationTarget`."""
+    """Receiver of messages. A subclass has the service's name: `SlackApiNotificationTarget`."""
 
     def __init__(self, **given: Any) -> None:
         words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]+", type(self).__name__)
@@ -60,7 +60,7 @@ class NotificationTarget(Anything):
 
 
 class EnvironmentSuffixTarget(str, enum.Enum):
-    """Part of a view's name with the environment's name."""
+    """Part of a view's name that contains the environment's name."""
 
     SCHEMA = "schema"
     TABLE = "table"
@@ -68,7 +68,10 @@ class EnvironmentSuffixTarget(str, enum.Enum):
 
 
 class VirtualEnvironmentMode(str, enum.Enum):
-    """Environments that have views: all (`full`), or all except production (`dev_only`)."""
+    """Setting for the environments that have views.
+
+    `full` means all environments. `dev_only` means all except production.
+    """
 
     FULL = "full"
     DEV_ONLY = "dev_only"
@@ -81,7 +84,7 @@ AutoCategorizationMode = choices("AutoCategorizationMode", "full", "semi", "off"
 
 
 class CategorizerConfig(Shape):
-    """How SQLMesh categorizes changes, by type of model; it has no effect here."""
+    """SQLMesh's modes of categorizing changes, by type of model. They have no effect here."""
 
     external: Any = AutoCategorizationMode.FULL
     python: Any = AutoCategorizationMode.FULL
@@ -146,7 +149,7 @@ class GatewayConfig(Shape):
 
 
 class NameInferenceConfig(Shape):
-    """Whether models get their names from the paths of their files."""
+    """Setting that names models after the paths of their files."""
 
     infer_names: bool = False
 
@@ -189,7 +192,7 @@ class FormatConfig(Shape):
 
 
 class Config(Shape):
-    """The whole configuration."""
+    """A SQLMesh configuration, as `config.yaml` or `config.py` defines it."""
 
     gateways: Any = Field(default_factory=dict)
     gateway: Any = Field(default_factory=dict)

@@ -26,13 +26,15 @@ _SHORTEST = 3
 def notify_table(
     targets: Any, users: Any, variables: Collection[str]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Convert notification targets to the table `[tool.vde.notify]`; also return the targets
-    without effect.
+    """Convert SQLMesh's notification targets to the table `[tool.vde.notify]`.
 
     Args:
         targets: The project's `notification_targets`, as JSON values.
         users: The configuration's `users`, with their targets.
         variables: Names of the environment variables that the configuration has read.
+
+    Returns:
+        The table, and the targets that have no effect.
     """
     hidden = _VariableNames(variables)
     unread: list[str] = []

@@ -31,7 +31,10 @@ from vde_dagster.project.yaml_text import KeyPath
 
 
 def merge_config(root: Path, own: Mapping[str, Any]) -> MergedSettings:
-    """Convert a SQLMesh configuration to `[tool.vde]` keys; the project's own keys win."""
+    """Convert a SQLMesh configuration to `[tool.vde]` keys.
+
+    The project's own keys override the configuration.
+    """
     written = read_config(root)
     assert written is not None, "a folder with a configuration file"
     converter = _SettingsConverter(written)
@@ -300,7 +303,7 @@ def _is_day(value: Any) -> bool:
 
 
 def _json_value(value: Any) -> Any:
-    """Convert a value to JSON values: dates become texts.
+    """Convert a value to JSON values, with dates as texts.
 
     Raises:
         TypeError: The type has no JSON form.

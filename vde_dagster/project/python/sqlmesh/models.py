@@ -82,7 +82,7 @@ SCDType2ByColumnKind = _kind_class("SCDType2ByColumnKind", "SCD_TYPE_2_BY_COLUMN
 class CustomMaterialization:
     """Base class for a project's writers of CUSTOM tables, as in SQLMesh.
 
-    `NAME` is its name. `insert` writes rows through `self.adapter`, in one commit.
+    `NAME` is the writer's name. `insert` writes rows through `self.adapter`, in one commit.
     """
 
     NAME = ""
