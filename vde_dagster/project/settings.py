@@ -26,8 +26,9 @@ ENV_PREFIX = "VDE_"
 """Prefix of the environment variables that override a project's files."""
 
 SuffixTarget = Literal["schema", "table"]
-EnvironmentMode = Literal["full", "dev_only"]
 """Part of a view's name with the environment's: `sales__dev.orders`, or `sales.orders__dev`."""
+EnvironmentMode = Literal["full", "dev_only"]
+"""Environments that have views: all (`full`), or all except production (`dev_only`)."""
 
 AutoApply = Literal["never", "reuse", "non_breaking", "always"]
 
