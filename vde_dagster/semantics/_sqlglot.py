@@ -56,7 +56,10 @@ def parse(query: str) -> exp.Expr:
 
 
 def called_function(e: exp.Expr) -> str:
-    """Return a called function's lower-case name, synonyms resolved; "" if `e` is not a call."""
+    """Return a called function's name in lower case, with synonyms resolved.
+
+    Return "" if `e` is not a call.
+    """
     name = call_name(e)
     return spark_functions.ALIASES.get(name, name)
 

@@ -193,7 +193,10 @@ def int_value(node: Node) -> int | None:
 
 
 def conjuncts(node: Node) -> list[Node]:
-    """Return the operands of an AND; a list of the expression itself if it is not an AND."""
+    """Split a condition at its top-level ANDs.
+
+    A condition without AND is a single operand, and TRUE has no operands.
+    """
     if node.tag == "and":
         return list(node.parts)
     return [] if node.tag == "bool" and node.parts[0] is True else [node]
@@ -208,7 +211,10 @@ def case_values(node: Node) -> list[Node]:
 
 
 def simple_aggregate(body: Node) -> tuple[str, Node] | None:
-    """Return the name and argument of an aggregate such as `sum(a)`; None for other expressions."""
+    """Return the name and argument of an aggregate such as `sum(a)`.
+
+    Return None for other expressions.
+    """
     if body.tag != "call" or len(body.parts) != 2 or body.parts[1].__class__ is not Node:
         return None
     return body.parts
@@ -244,14 +250,14 @@ def is_plain_date(text: str) -> bool:
 
 @dataclass(slots=True, eq=False)
 class Correlation:
-    """Flag of a subquery that is set when it uses a column of an outer query."""
+    """Flag that is set when a subquery uses a column of an outer query."""
 
     found: bool = False
 
 
 @dataclass(slots=True, eq=False)
 class Leaf:
-    """A parent model or an external table.
+    """A table that a query reads: a parent model or an external table.
 
     Args:
         open: Whether the table may have unknown columns.
@@ -267,8 +273,7 @@ class Leaf:
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """The FROM and WHERE of one SELECT: its tables and subqueries, and all conditions on their
-    rows.
+    """The FROM and WHERE of one SELECT: its tables and subqueries, and the conditions on rows.
 
     Args:
         joins: The conditions that were written in a join's ON.
@@ -415,7 +420,7 @@ Replacement = Callable[[Node], Node | None]
 
 
 def rewrite(node: Node, rule: Replacement, terms: Terms, memo: dict[Node, Node]) -> Node:
-    """Replace expressions by a rule, outer expressions first.
+    """Replace an expression or its parts by a rule, outer expressions first.
 
     The rule returns the replacement of an expression, or None to search its parts. Replacements are
     not searched. Calls with the same rule share `memo`.
@@ -449,7 +454,10 @@ def walk(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def complete_windows(nodes: list[Node], group: Group, terms: Terms) -> list[Node]:
-    """Replace the window functions that were bound without their rows by windows over `group`."""
+    """Complete the window functions in expressions with the rows of `group`.
+
+    The functions were bound without rows.
+    """
     completion = _Completion(group, terms)
     return [rewrite(node, completion, terms, completion.memo) for node in nodes]
 

@@ -131,7 +131,7 @@ def _is_determined(node: Node, own: set[Any], known: set[Any]) -> bool:
 
 
 def find_equal_expressions(group: Group, terms: Terms) -> dict[Node, list[Node]]:
-    """Return, by expression, the other expressions that WHERE or ON makes equal to it."""
+    """Map each expression to the expressions that WHERE or ON makes equal to it."""
     bound: dict[Node, list[Node]] = {}
     for condition in group.conditions:
         if condition.tag in ("eq", "nseq") and condition in terms.same_type:
@@ -145,7 +145,7 @@ def find_equal_expressions(group: Group, terms: Terms) -> dict[Node, list[Node]]
 
 
 def _first_row_keys(group: Group) -> list[tuple[Node, Key]]:
-    """Return window and PARTITION BY keys of each ``ROW_NUMBER() OVER (PARTITION BY …) = 1``."""
+    """Return the window and partition keys of each ``ROW_NUMBER() OVER (PARTITION BY …) = 1``."""
     found: list[tuple[Node, Key]] = []
     for condition in group.conditions:
         if condition.tag not in ("eq", "le"):

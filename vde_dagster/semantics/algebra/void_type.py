@@ -23,8 +23,7 @@ _OF_ARGUMENTS = {
 
 
 def is_void(node: Node) -> bool:
-    """Return whether an expression has Spark's type VOID, as `NULL` and `coalesce(NULL, NULL)`
-    have."""
+    """Return whether an expression has Spark's type VOID, such as `coalesce(NULL, NULL)`."""
     # Such an expression is NULL in all rows.
     made = _typing_parts(node)
     return node.tag == "Null" or (bool(made) and all(map(is_void, made)))

@@ -93,7 +93,7 @@ class Binder:
         """
 
     def bind(self, e: exp.Expr, scope: Scope) -> Node:
-        """Convert a syntax tree to an expression; an unsupported part becomes `unknown`."""
+        """Convert a syntax tree to an expression, with `unknown` for unsupported parts."""
         if e.args.get("negate"):
             return self._negated(e, scope)
         handler = self._handlers.get(e.__class__)

@@ -112,7 +112,7 @@ def _bind_by_kind(binder: Binder, e: exp.Anonymous, name: str, scope: Scope) -> 
 
 
 def bind_arguments(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
-    """Bind a call's arguments; `*` becomes one argument per column."""
+    """Bind a call's arguments, with one argument per column for `*`."""
     nodes: list[Node] = []
     for item in e.expressions:
         if not is_star(item):
@@ -141,7 +141,9 @@ _ARITHMETIC = frozenset(
 
 
 def widen_literals(binder: Binder, parts: Sequence[exp.Expr], sides: list[Node]) -> list[Node]:
-    """Return two operands; an integer literal next to a DECIMAL is cast to DECIMAL, as in Spark.
+    """Cast an integer literal next to a DECIMAL operand to DECIMAL, as Spark does.
+
+    Return both operands.
 
     Args:
         parts: The two operands of an arithmetic operator, as syntax trees.
@@ -268,7 +270,10 @@ def _normal_interval(text: str) -> str:
 
 
 def bind_session_value(binder: Binder, name: str, scope: Scope) -> Node:
-    """Bind a word such as CURRENT_DATE: as a column if there is one, else as a function."""
+    """Bind a word such as CURRENT_DATE, as a column of this name if there is one.
+
+    Without such a column, the word is a function.
+    """
     try:
         return resolve((name,), scope, binder.terms).node
     except NotFound:
@@ -430,7 +435,10 @@ _WHOLE = ("UNBOUNDED", "PRECEDING", "UNBOUNDED", "FOLLOWING")
 
 
 def bind_window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
-    """Bind a window function; `complete_windows` adds its rows later."""
+    """Bind a window function without its rows.
+
+    `complete_windows` adds the rows later.
+    """
     # `complete_windows` completes the window.
     if scope.clause in ("where", "on", "group", "having"):
         if scope.parent is None:
@@ -519,7 +527,10 @@ def _window_definition(
 
 
 def _bind_window_function(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Node, bool]:
-    """Return a window's function, and whether its result can differ within equal sort keys."""
+    """Bind a window's function.
+
+    Also return whether rows with equal sort keys can have different results.
+    """
     if isinstance(e, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
         inner, ties = _bind_window_function(binder, e.this, scope)
         condition = e.args.get("expression")

@@ -53,7 +53,10 @@ class NamedSource:
         return name in self.types
 
     def get(self, name: str, terms: Terms) -> Node:
-        """Return a column's expression; outer joins around the table can make it NULL."""
+        """Return a column's expression.
+
+        Outer joins around the table can make the expression NULL.
+        """
         node = self.nodes.get(name)
         if node is None and self.rest is not None:
             node = self.nodes[name] = self.rest.get(name, terms)
@@ -96,7 +99,7 @@ class ResolvedColumn(NamedTuple):
     """The column that a dotted name such as `o.item.price` refers to.
 
     Args:
-        fields: How many parts after the column are struct fields.
+        fields: Number of parts after the column that are struct fields.
     """
 
     node: Node
@@ -124,7 +127,7 @@ def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> ResolvedColum
     """Return the column that a lower-case dotted name refers to.
 
     Raises:
-        NotFound, Ambiguous, Unclear: See these classes.
+        NotFound, Ambiguous, UnclearName: See these classes.
     """
     first = _in_tables(parts, scope, terms)
     if len(parts) == 1 or first is None:

@@ -91,7 +91,7 @@ def _filtered(aggregate: exp.Expr, condition: exp.Expr) -> exp.Expr:
 
 
 def _values(listed: Sequence[exp.Expr]) -> Iterator[tuple[str, list[exp.Expr]]]:
-    """Yield, for each element of `FOR … IN (…)`, the name of its output column and its values."""
+    """Yield the output column's name and the values of each element of `FOR … IN (…)`."""
     for one in listed:
         value = one.this if isinstance(one, (exp.PivotAlias, exp.Alias)) else one
         name = one.alias

@@ -50,9 +50,9 @@ _WRAPPER_ARGS = {"this", "with_", "alias", "order", "limit", "offset", "joins"}
 
 
 def bind_query(binder: Binder, e: exp.Expr, outer: Scope | None, known: VisibleCtes) -> Rel:
-    """Convert a query to the relational algebra; raise `Unsupported` if a column is unknown.
+    """Convert a query to the relational algebra.
 
-    See `bind_partial` for the arguments.
+    Raise `Unsupported` if a column is unknown. See `bind_partial` for the arguments.
     """
     rel = bind_partial(binder, e, outer, known)
     if rel.rest is not None:
@@ -342,7 +342,7 @@ def _distinct_rows(binder: Binder, rel: Rel, order: list[Node]) -> tuple[Rel, li
 
 
 def apply_limit(binder: Binder, e: exp.Expr, rel: Rel, order: list[Node]) -> Rel:
-    """Apply LIMIT and OFFSET to a query; without them, record its ORDER BY."""
+    """Apply a query's LIMIT and OFFSET, or record its ORDER BY if it has neither."""
     limit = _count(binder, e.args.get("limit"), rel.scope)
     offset = _count(binder, e.args.get("offset"), rel.scope)
     offset = None if offset is not None and int_value(offset) == 0 else offset

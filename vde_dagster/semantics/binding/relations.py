@@ -479,7 +479,7 @@ def _using_columns(e: exp.Join, left: BoundSources, right: BoundSources) -> list
 
 
 class VisibleCtes:
-    """The CTEs that a query can name, from its own WITH clause and from outer ones."""
+    """The CTEs that a query can name, from its own WITH clause and from outer queries."""
 
     __slots__ = ("_around", "_before", "_named")
 

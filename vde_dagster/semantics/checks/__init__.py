@@ -45,11 +45,11 @@ def find_mistakes(
 
 
 _WITHOUT_CHECKS = frozenset({exp.Identifier, exp.Column})
-"""Most nodes of a query, which no check is about."""
+"""Classes of most nodes of a query, which no check examines."""
 
 
 def is_in_written_query(one: Finding, query: str) -> bool:
-    """Return whether the author's text, before macros and translation, has the mistake, too."""
+    """Return whether the query's text before macros and translation has the mistake, too."""
     # A finding about a join by a comma does not hold for CROSS JOIN, which has the same tree.
     offset = mistake_offset(query, one)
     return one.rule != CROSSED or (offset is not None and query[:offset].rstrip().endswith(","))

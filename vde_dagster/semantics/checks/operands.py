@@ -42,7 +42,7 @@ DIALECTS = {
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The dialect of a query that was translated.
+    """The SQL dialect that a query was translated from.
 
     Args:
         trusted: Functions and operators that the project declares to have the same result on Spark.

@@ -175,7 +175,7 @@ _DAYS = frozenset({"DAY", "WEEK", "MONTH", "MON", "MM", "QUARTER", "YEAR", "YYYY
 
 
 def find_other_texts(tree: exp.Expr, names: Iterable[str], origin: Origin) -> frozenset[str]:
-    """Return the output columns whose values, cast to text, differ between the dialect and Spark.
+    """Return the output columns whose casts to text differ between the dialect and Spark.
 
     Names are in lower case.
     """

@@ -77,7 +77,7 @@ CHANGED = "vde_changed"
 
 @dataclass(frozen=True, slots=True)
 class AffectedRowsQuery:
-    """A query for the output rows that changed rows of one table affect.
+    """Query that returns the output rows affected by changed rows of one table.
 
     Args:
         columns: Names of the output columns that the query can compute, in lower case.
@@ -441,7 +441,9 @@ class _Step:
         parts: Sequence[exp.Expr] | None,
         sources: _Sources,
     ) -> exp.Expr:
-        """Replace an output's columns by known columns that conditions make equal to them.
+        """Rewrite an output to use known columns.
+
+        Each column is replaced by a known column that a condition makes equal to it.
 
         Args:
             parts: The only columns that may be used; None for all columns.
@@ -483,7 +485,10 @@ class _Step:
         sources: _Sources,
         made: exp.Select,
     ) -> list[exp.Expr] | None:
-        """Rewrite the outputs to read only the changed rows, without joins; None if impossible."""
+        """Rewrite the outputs to read only the changed rows, without joins.
+
+        Return None if this is impossible.
+        """
         alias = sources.changed
         if made.args.get("laterals") or alias is None:
             return None
@@ -529,7 +534,7 @@ class _Step:
 
 
 def _linked(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Select:
-    """Restrict a query with one column to the rows that equal an expression of the outer query."""
+    """Restrict a query to rows whose only column equals an expression of the outer query."""
     (output,) = query.selects
     if outer.isdisjoint(column.table for column in query.find_all(exp.Column)):
         alias = exp.TableAlias(this=exp.to_identifier("vde_met"))

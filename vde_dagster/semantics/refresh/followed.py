@@ -16,7 +16,9 @@ def explain_not_refreshable(
     key: Sequence[str] = (),
     unique: Collection[frozenset[str]] = (),
 ) -> NotRefreshableError | None:
-    """Return why changes of no table lead to the output rows they affect; None if some do.
+    """Return why a query cannot be refreshed from changes of any of its tables.
+
+    Return None if the changes of at least one table determine the affected output rows.
 
     Args:
         query: Spark SQL.

@@ -14,7 +14,7 @@ from vde_dagster.semantics.refresh.trees import has_exact_equality
 
 @dataclass(frozen=True, slots=True)
 class KeySteps:
-    """A key, and queries for the values of the key whose output rows may differ.
+    """A query's key, with queries that find the key values whose output rows may differ.
 
     Args:
         key: Output columns of the key, in lower case.
@@ -35,7 +35,7 @@ class KeySteps:
 
 @dataclass(frozen=True, slots=True)
 class KeyStep:
-    """A query for the key values whose rows may differ after one table changed."""
+    """A query that finds the key values whose rows may differ after one table changed."""
 
     reading: int
     affected: AffectedRowsQuery
@@ -56,7 +56,7 @@ def find_key_steps(
     key: Sequence[str] = (),
     unique: Collection[frozenset[str]] = (),
 ) -> KeySteps:
-    """Derive the key of a query, and queries for the key values that changes of tables affect.
+    """Derive a query's key, and queries that find the key values affected by changed tables.
 
     Args:
         query: Spark SQL.
@@ -76,7 +76,7 @@ def find_key_steps(
     >>> query = "SELECT o.id, name FROM o LEFT JOIN c ON o.c = c.id"
     >>> find_key_steps(query, schema, ["c"]).write(lambda table, state: f"{state} {table}")
     'SELECT DISTINCT `id` AS k0 FROM (SELECT o.id AS `id` FROM (now o) AS `o` JOIN \
-(changed c) AS `c` ON o.c = c.id) AS affected'
+    (changed c) AS `c` ON o.c = c.id) AS affected'
     """
     return derive_key_steps(qualify(query, schema), changed, key=key, unique=unique)
 
@@ -117,7 +117,7 @@ def derive_key_steps(
 
 
 def tables_with_key(query: str, schema: Schema, key: Sequence[str]) -> frozenset[str]:
-    """Return the tables whose changes determine the affected values of a key.
+    """Return the tables whose changed rows are enough to find the affected values of a key.
 
     >>> schema = {"o": {"id": "INT", "c": "INT"}, "c": {"id": "INT", "name": "STRING"}}
     >>> query = "SELECT c.id, max(o.id) AS o FROM c, o WHERE c.name IN (SELECT max(name) FROM c)"

@@ -39,7 +39,7 @@ from vde_dagster.semantics.refresh.steps import Relation, write_step
 from vde_dagster.semantics.refresh.trees import contains_node, is_aggregate, used_args
 
 SIGN = "vde_sign"
-"""Column of a derived query: 1 for rows that came, -1 for rows that went."""
+"""Column of a derived query: 1 for added rows, -1 for removed rows."""
 _PLAIN = {"expressions", "from_", "joins", "where", "laterals", "hint", "order"}
 _STEADY = (
     *(exp.Count, exp.CountIf, exp.Sum, exp.Min, exp.Max, exp.Avg, exp.LogicalOr, exp.LogicalAnd),
@@ -53,7 +53,7 @@ _UNSTEADY = spark_functions.ORDERED_AGGREGATE | spark_functions.TIE_BREAKING
 
 @dataclass(frozen=True, slots=True)
 class RowStep:
-    """A query for the rows that a result gains and loses when one table changes."""
+    """A query that returns the rows that a result gains or loses when one table changes."""
 
     reading: int
     tree: exp.Query
@@ -66,7 +66,7 @@ class RowStep:
 
 @dataclass(frozen=True, slots=True)
 class RowSteps:
-    """Queries that together return the rows that a result gains and loses.
+    """Queries that together return the rows that a result gains or loses.
 
     Args:
         steps: One query for each reference to a changed table.
@@ -80,7 +80,7 @@ class RowSteps:
 
 
 def find_row_steps(query: Qualified, changed: Collection[str]) -> RowSteps:
-    """Derive queries for the rows that a query's result gains and loses after changes of tables.
+    """Derive queries for the rows that a query's result gains or loses after tables changed.
 
     Args:
         changed: Tables that changed, as the schema names them.
@@ -93,7 +93,7 @@ def find_row_steps(query: Qualified, changed: Collection[str]) -> RowSteps:
     >>> query = qualify("SELECT o.id, name FROM o LEFT JOIN c ON o.c = c.id", schema)
     >>> find_row_steps(query, ["o"]).write(lambda table, state: f"{state} {table}")
     '(SELECT o.id AS id, `c`.name AS name, `o`.`vde_sign` AS `vde_sign` FROM (signed o) AS `o` \
-LEFT JOIN (earlier c) AS `c` ON o.c = c.id)'
+    LEFT JOIN (earlier c) AS `c` ON o.c = c.id)'
     """
     _check_steady(query.tree)
     readings = [number for number, table in enumerate(query.readings) if table in changed]

@@ -1,27 +1,27 @@
 """Aggregates whose new value can be computed from the old value and the changed rows.
 
-`linear` derives the changes of the rows before grouping: rows that came (were added) and rows that
-went (were removed). The table has each group's old aggregates, which are updated as follows:
+`linear` derives the added and removed rows before grouping. The table has each group's old
+aggregates, which are updated as follows:
 
-- `count` adds 1 for each row that came, and -1 for each that went.
-- `sum` of integers and decimals adds the values that came, and subtracts those that went. These
+- `count` adds 1 for each added row, and -1 for each removed row.
+- `sum` of integers and decimals adds the added values, and subtracts the removed values. These
   types have exact addition: the order of the rows does not change the sum. If a sum overflows,
   Spark raises an error (with ANSI off, integers wrap around, in any order with the same result).
   Sums of floats are refused, because they depend on the order. A sum is NULL if no value is left,
-  so if rows went, a count of the same values must be among the outputs.
-- `min`, `max`, `bool_and` and `bool_or` combine the old value with the values that came. They are
-  refused if rows went.
-- A group ends when its last row goes, so `count(*)` must be among the outputs if rows went. A
-  query without GROUP BY has one row at all times.
+  so if rows were removed, a count of the same values must be among the outputs.
+- `min`, `max`, `bool_and` and `bool_or` combine the old value with the added values. They are
+  refused if rows were removed.
+- A group ends when its last row is removed, so `count(*)` must be among the outputs if rows were
+  removed. A query without GROUP BY has one row at all times.
 
 A query without GROUP BY has no key, so the affected groups cannot be computed again instead.
 Therefore two more cases are accepted for such a query. The table's row shows at run time whether
 the new value is known; if it is not known, the whole query is computed.
 
-- A sum after rows went, without a count of its values: if the new sum is not 0, values are left, so
-  the sum is known not to be NULL.
-- A `max` after rows went: if all values that went are less than the new value, a row with the new
-  value is left, so it is known. `min`, `bool_and` and `bool_or` are treated in the same way.
+- A sum after rows were removed, without a count of its values: if the new sum is not 0, values are
+  left, so the sum is known not to be NULL.
+- A `max` after rows were removed: if all removed values are less than the new value, a row with the
+  new value is left, so it is known. `min`, `bool_and` and `bool_or` are treated in the same way.
 
 Queries with HAVING, DISTINCT or expressions over aggregates are refused.
 """
@@ -62,7 +62,7 @@ class MergeableAggregate:
         counts: Whether it counts rows or values.
         counted: For a sum, the output column that counts the same values; empty if missing.
         type: Spark SQL type.
-        open: Whether the changes may not determine the new value.
+        open: Whether the changes may be insufficient to determine the new value.
     """
 
     column: str
@@ -216,7 +216,7 @@ class _Groups:
     def _values(
         self, total: MergeableAggregate, call: exp.Expr, argument: exp.Expr | None, inner: str
     ) -> dict[str, str]:
-        """Return, by column, Spark SQL of the value that a changed row adds to an aggregate."""
+        """Write Spark SQL for the value that a changed row adds to an aggregate, by column."""
         value, type_ = quote(inner), self._types[total.column]
         if isinstance(call, exp.Count):
             value = SIGN if argument is None else f"IF({value} IS NULL, 0, {SIGN})"
@@ -240,7 +240,7 @@ def _written(type_: str) -> str:
 
 
 def _argument(value: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
-    """Return an output's aggregate and its argument; `count(*)` has the argument None.
+    """Return an output's aggregate and its argument, which is None for `count(*)`.
 
     Raises:
         NotRefreshableError: The output is not an aggregate that can be merged.
@@ -280,8 +280,8 @@ def merge_query(
     """Write Spark SQL for the rows of the changed groups after the changes.
 
     The column `vde_lost` is true for groups whose new values contradict the table's rows, for
-    example a negative count, or are unknown (see `Total.open`). `vde_gone` is true for groups
-    without remaining rows.
+    example a negative count, or are unknown (see `MergeableAggregate.open`). `vde_gone` is true for
+    groups without remaining rows.
 
     Args:
         key, totals, count: See `GroupSteps`.

@@ -26,7 +26,7 @@ def find_refresh(
     key: Sequence[str] = (),
     unique: Collection[frozenset[str]] = (),
 ) -> Refresh:
-    """Choose the refresh method that reads and writes least.
+    """Choose the cheapest method of refreshing a query's result from changes.
 
     `RowSteps` write the result's added rows and search the table only for removed rows.
     `GroupSteps` read only the changes of the inputs, and the table's rows of the changed groups.

@@ -18,8 +18,8 @@ _PLACE = re.compile(rf"\b{_ROWS}(\d+)_")
 State = Literal["earlier", "now", "changed", "signed"]
 """Rows of a table that a step reads.
 
-`changed`: rows that came or went, each at least once. `signed`: each of these rows as often as it
-came or went, with 1 or -1 in the column `vde_sign`.
+`changed`: added or removed rows, each at least once. `signed`: each of these rows as often as it
+was added or removed, with 1 or -1 in the column `vde_sign`.
 """
 Relation = Callable[[str, State], str]
 """Returns a query for a state's rows of a table (its name in the schema)."""

@@ -74,7 +74,7 @@ def find_equal_columns(equal: Mapping[Place, Collection[Place]], begin: Place) -
 
 
 def reads_only(expression: exp.Expr, alias: str) -> bool:
-    """Return whether an expression reads columns of only the table `alias`, and has no subquery."""
+    """Return whether an expression reads only columns of the table `alias`, and has no subquery."""
     if expression.find(exp.Query):
         return False
     return all(column.table == alias for column in expression.find_all(exp.Column))

@@ -76,7 +76,7 @@ def _keeps_presence(one: Node, two: Node, facts: Facts) -> bool:
 
 
 def _alike(one: Node, two: Node, facts: Facts) -> bool:
-    """Return whether both operands are tuples, as in ``(i, j) = (1, 2)``, of the same types."""
+    """Return whether both operands are tuples of the same types, as in ``(i, j) = (1, 2)``."""
     if not one.tag == two.tag == "Tuple" or len(one.parts) != len(two.parts):
         return False
     fields = zip(one.parts[2:], two.parts[2:], strict=True)
@@ -126,7 +126,7 @@ def _as_number(node: Node, facts: Facts) -> Node:
 
 
 def make_comparison(tag: str, one: Node, two: Node, facts: Facts) -> Node:
-    """Create a comparison; for two literals, return TRUE or FALSE instead."""
+    """Create a comparison, or its result TRUE or FALSE for two literals."""
     if one.tag == two.tag == "lit":
         a, b = plain_string(one.parts[1]), plain_string(two.parts[1])
         if a is not None and b is not None:
@@ -252,7 +252,7 @@ def push_down_not(node: Node, facts: Facts) -> Node:
 
 
 def simplify_condition(node: Node, facts: Facts) -> Node:
-    """Simplify a condition, such as one in WHERE, that treats NULL as FALSE."""
+    """Simplify a condition that treats NULL as FALSE, such as a condition in WHERE."""
     terms, tag, parts = facts.terms, node.tag, node.parts
     if is_null(node) and facts.is_condition(node):
         return terms.boolean(False)

@@ -31,7 +31,7 @@ from vde_dagster.semantics.simplify.parts import ColumnUses, QueryParts
 
 
 def outer_joins_as_exists(parts: QueryParts) -> None:
-    """Replace outer joins by EXISTS if the query only tests them for a match."""
+    """Turn outer joins into EXISTS if the query only tests them for a match."""
     tested = map(null_test_operand, parts.terms.nodes())
     asked = {node.parts[0] for node in tested if node is not None and node.tag == "ref"}
     if not any(source.op == "left" and source in asked for source in parts.derived_sources()):
@@ -74,7 +74,7 @@ def _inner_expression(node: Node) -> Node:
 
 
 def joins_as_exists(parts: QueryParts) -> set[Group]:
-    """Replace joins that only test for a match by EXISTS, and return the groups of the EXISTS."""
+    """Turn joins that only test for a match into EXISTS, and return the new groups."""
     made: set[Group] = set()
     joined = [group for group in parts.groups if any(map(_has_key, group.sources[:MOST_SOURCES]))]
     joined = [group for group in joined if 1 < len(group.sources) <= MOST_SOURCES]

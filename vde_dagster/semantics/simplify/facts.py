@@ -69,7 +69,10 @@ class Facts:
         self._types: dict[Node, str | None] = {}
 
     def type(self, node: Node) -> str | None:
-        """Return the key of an expression's type; None if it is unknown or an untyped NULL."""
+        """Return the key of an expression's type, or None if the type is unknown.
+
+        An untyped NULL has the result None, too.
+        """
         if node not in self._types:
             self._types[node] = self._type(node)
         return self._types[node]
@@ -290,7 +293,10 @@ class Facts:
 def map_case_values(
     node: Node, change: Callable[[Node], Node | None], other: Node | None, terms: Terms
 ) -> Node | None:
-    """Return a CASE with `change` applied to its values; None if `change` returns None for one."""
+    """Apply `change` to the values of a CASE.
+
+    Return None if `change` returns None for a value.
+    """
     parts = list(node.parts)
     for i in [*range(1, len(parts), 2), *([len(parts) - 1] if len(parts) % 2 else [])]:
         made = change(parts[i])
@@ -308,7 +314,10 @@ def is_null(node: Node) -> bool:
 
 
 def plain_type(kind: Any) -> str | None:
-    """Return the key of a type without elements and parameters, as INT; None for other types."""
+    """Return the key of a type without elements and parameters, such as INT.
+
+    Return None for other types.
+    """
     if kind is None:
         return None
     if kind.args.keys() <= _BARE and not kind.args.get("expressions"):
@@ -357,8 +366,10 @@ _EXACT = INTEGERS | {_D.TEXT, _D.DATE, _D.BOOLEAN}
 
 
 def value_type(node: Node) -> exp.DType | None:
-    """Return the type of a column or literal; None if equal values may look different, as 0.0 and
-    -0.0."""
+    """Return the type of a column or literal, if equal values of the type are identical.
+
+    Return None if the type is unknown, or for types such as DOUBLE: 0.0 and -0.0 are equal.
+    """
     while node.tag == "ref":
         source, key = node.parts
         if not isinstance(source, (Derived, FullJoin)):
@@ -431,7 +442,7 @@ def rejects_null(condition: Node, node: Node) -> bool:
 
 
 def not_true_if_null(condition: Node, is_null: Callable[[Node], bool]) -> bool:
-    """Return whether a condition cannot be true where the expressions of `is_null` are NULL."""
+    """Return whether a condition is never true if the expressions of `is_null` are NULL."""
     tag, parts = condition.tag, condition.parts
     if tag == "or":
         return all(not_true_if_null(p, is_null) for p in parts)

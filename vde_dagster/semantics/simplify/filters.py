@@ -30,7 +30,7 @@ from vde_dagster.semantics.simplify.parts import QueryParts
 
 
 def move_filters(parts: QueryParts) -> None:
-    """Add the conditions that WHERE and ON imply to all groups, and push them into subqueries."""
+    """Add the conditions that follow from WHERE and ON, and push conditions into subqueries."""
     for group in parts.groups:
         for source in group.sources:
             if _accepts_filters(source, parts):
@@ -149,7 +149,7 @@ def _push_down_conditions(source: Any, group: Group, parts: QueryParts) -> set[G
 
 
 def replace_constant_columns(parts: QueryParts) -> None:
-    """Replace columns that a condition such as `x = 1` fixes by the literal."""
+    """Replace columns by literals where a condition such as `x = 1` makes them constant."""
     above = _Above(parts)
     for group in parts.groups:
         if group in parts.shared:

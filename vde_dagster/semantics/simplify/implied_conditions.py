@@ -20,7 +20,10 @@ _LARGEST = 2**31 - 2
 
 
 def compared_columns(node: Node) -> set[Node] | None:
-    """Return the columns of a condition that only compares columns and literals; else None."""
+    """Return the columns of a condition that only compares columns and literals.
+
+    Return None for other conditions.
+    """
     tag = node.tag
     if tag in ("bool", "Null"):
         return set()
@@ -61,7 +64,7 @@ def replace_columns(node: Node, known: dict[Node, Node], terms: Terms) -> Node:
 def add_implied_conditions(
     conditions: list[Node], terms: Terms, given: Iterable[Node] = ()
 ) -> list[Node]:
-    """Add conditions that follow from `conditions`, and drop those that others imply.
+    """Add conditions that follow from `conditions`, and drop redundant conditions.
 
     Args:
         given: Conditions on outer rows that are also true. They are not returned.
@@ -225,7 +228,7 @@ class EqualityClasses:
             self._of[member] = merged
 
     def members(self, node: Node) -> list[Node]:
-        """Return the expressions that equal an expression, itself included."""
+        """Return an expression and all expressions that equal it."""
         return self._of.get(node) or [node]
 
     def all(self) -> list[list[Node]]:

@@ -39,7 +39,7 @@ def _rejects_nulls(condition: Node, source: Derived) -> bool:
 
 
 def reduce_full_joins(parts: QueryParts) -> None:
-    """Turn FULL JOINs into LEFT or RIGHT JOINs if WHERE excludes rows without one side."""
+    """Turn FULL JOINs into LEFT or RIGHT JOINs if WHERE excludes rows that lack one side."""
     for group in list(parts.groups):
         for source in list(group.sources):
             if not isinstance(source, FullJoin) or source in parts.frozen:
@@ -53,7 +53,10 @@ def reduce_full_joins(parts: QueryParts) -> None:
 def replace_full_join(
     kept: Group, optional: Group, join: FullJoin, around: Group, parts: QueryParts
 ) -> bool:
-    """Replace a FULL JOIN by a join that keeps one side's rows, and return true if possible."""
+    """Replace a FULL JOIN by a join that keeps one side's rows, if possible.
+
+    Return whether the join was replaced.
+    """
     possible = _sides_of_columns(join, parts) is not None
     if possible:
         _keep(kept, optional, join, around, parts)

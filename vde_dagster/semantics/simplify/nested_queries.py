@@ -144,7 +144,7 @@ _INEXACT = (None, DOUBLE, "FLOAT<>")
 
 
 def is_exact(key: Node, facts: Facts) -> bool:
-    """Return whether equal values of a key are identical; 0.0 and -0.0 are not."""
+    """Return whether equal values of a key are identical, unlike 0.0 and -0.0."""
     return facts.type(key) not in _INEXACT
 
 

@@ -138,7 +138,7 @@ class QueryParts:
         self.replace_each(lambda node: rewrite(node, known.get, terms, memo))
 
     def replace_each(self, change: Callable[[Node], Node]) -> None:
-        """Replace every expression of the query by the result of `replace_each`."""
+        """Replace every expression of the query by the result of `change`."""
 
         def everywhere(nodes: Iterable[Node]) -> list[Node]:
             return [change(node) for node in nodes]
@@ -180,7 +180,7 @@ def _different(keys: tuple[Node, ...]) -> int:
 
 @dataclass(slots=True)
 class ColumnUses:
-    """Where a query uses the columns of its tables and subqueries, found from its outputs.
+    """Places in a query that use the columns of its tables and subqueries.
 
     Args:
         asked_in: By source, the groups whose conditions use it. None is in the set if the source is
@@ -211,7 +211,7 @@ class ColumnUses:
         return uses
 
     def drop_unused(self, terms: Terms) -> None:
-        """Replace output columns of subqueries that no part of the query uses by NULL."""
+        """Set output columns of subqueries to NULL if no part of the query uses them."""
         null = terms.make("Null")
         for group in self.groups:
             for source in group.sources:

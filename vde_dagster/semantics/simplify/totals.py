@@ -152,7 +152,7 @@ def _merge(outer: Derived, inner: Any, uses: ColumnUses, parts: QueryParts) -> b
 
 @dataclass(slots=True)
 class _Steps:
-    """Checks whether an outer grouping's aggregates can be merged with those in an inner source.
+    """Checks whether aggregates of an outer grouping and of an inner source can be merged.
 
     `merged` maps each outer aggregate to its replacement, if it can be merged.
     """

@@ -50,7 +50,7 @@ Branches = list[tuple[bytes, list[bytes]]]
 
 
 class Digester:
-    """Hashes one bound query; the method `digest_query` may be called only once."""
+    """Hashes one bound query. The method `digest_query` may be called only once."""
 
     def __init__(self) -> None:
         # By frame and source; what is the same in every frame, by None and source.
@@ -182,7 +182,7 @@ class Digester:
         return closed
 
     def _keyed(self, source: Derived, frame: Frame) -> Frame:
-        """Return a frame that gives each key of grouping sets a digest that no other key has."""
+        """Return a frame in which each key of grouping sets has a unique digest."""
         if len(source.keys) < 2:
             return frame
         known = self._of_sets.get((frame, source))
@@ -323,7 +323,7 @@ class Digester:
     # expressions
 
     def node(self, node: Node, frame: Frame) -> bytes:
-        """Return the hash of an expression; references are hashed by the labels in `frame`."""
+        """Return the hash of an expression, with references hashed by their labels in `frame`."""
         known = frame.memo.get(node)
         if known is None:
             known = frame.memo[node] = self._node(node, frame)
@@ -376,7 +376,7 @@ class Digester:
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """The labels that references to a query's tables are hashed by.
+    """Labels for hashing references to the tables of a query.
 
     Args:
         parent: The frame of the enclosing query.
@@ -389,7 +389,10 @@ class Frame:
     memo: dict[Any, bytes] = field(default_factory=dict)
 
     def find_home(self, sources: Iterable[Any]) -> tuple[int, Frame]:
-        """Return the frame that contains the tables, and how many queries out it is."""
+        """Find the enclosing query that contains the tables.
+
+        Return the number of queries between, and the frame of the enclosing query.
+        """
         level, home = 0, self
         while not all(map(home.labels.__contains__, sources)):
             if home.parent is None:

@@ -70,7 +70,7 @@ EVERY_COLUMN = "*"
 
 
 def unknown_sources(leaves: Iterable[Leaf]) -> tuple[IndirectSource, ...]:
-    """Return all columns of the tables as sources, when a query could not be analyzed."""
+    """Return all columns of the tables as sources of a query that could not be analyzed."""
     # An unsupported query may use any column.
     found = {
         (leaf.table, column)

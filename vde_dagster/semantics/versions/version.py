@@ -26,10 +26,10 @@ def canonicaliser() -> str:
 
 @dataclass(frozen=True, slots=True)
 class SemanticVersion:
-    """The hashes that identify a query's result: one of its rows, and one per output column.
+    """Hashes that identify a query's result: one for the rows, and one per output column.
 
-    If two models have equal `rows`, their columns with equal hashes have the same rows on any data.
-    A row that occurs several times occurs equally often in both results.
+    If two models have equal `rows`, their columns with equal hashes have the same values in the
+    same rows, on any data. A row that occurs several times occurs equally often in both results.
 
     Args:
         columns: Digest of each output's expression by lower-case name, in order.
