@@ -15,7 +15,7 @@ from vde_dagster.sql.reading import is_star
 
 
 class TableColumn(NamedTuple):
-    """A column of a table, as a definition; both names in lower case."""
+    """A column of a table, with both names in lower case."""
 
     table: str
     column: str
@@ -31,7 +31,7 @@ def find_definitions(column: exp.Column) -> list[Definition]:
 
 
 def find_cte(table: exp.Expr | None) -> exp.CTE | None:
-    """Return the CTE that a table name refers to; None if it refers to something else."""
+    """Return the CTE that a table name refers to, or None for any other table."""
     if not isinstance(table, exp.Table) or table.db:
         return None
     for above in (table, *_ancestors(table)):
@@ -110,7 +110,10 @@ def _cells(values: exp.Values, place: int) -> Iterator[Definition]:
 
 
 def _aliased_outputs(query: exp.Expr, names: list[str], name: str) -> Iterator[Definition]:
-    """Yield the definitions of a query's column; `names` are its columns' aliases, or empty."""
+    """Yield the definitions of a query's column.
+
+    `names` are the aliases of the query's columns, or empty.
+    """
     if not names:
         yield from find_outputs(query, name)
     elif name in names:

@@ -162,7 +162,7 @@ class Expanded:
         return cls("".join(texts), tuple(runs) or ((0, ~0),))
 
     def origin(self, offset: int) -> int:
-        """Return the offset in the file of a character of the text."""
+        """Return the offset in the file that a character of the text comes from."""
         place = find_place(self.runs, offset)
         return place if place >= 0 else ~place
 
@@ -177,7 +177,10 @@ class Expanded:
         return Expanded(self.text[begin:end], ((0, find_place(self.runs, begin)), *inner))
 
     def edited(self, edits: Iterable[Edit]) -> Expanded:
-        """Apply edits; inserted text has the place at which its edit begins."""
+        """Apply edits.
+
+        Inserted text has the place at which its edit begins.
+        """
         parts: list[Expanded] = []
         done = 0
         for edit in sorted(edits):
@@ -188,7 +191,7 @@ class Expanded:
         return Expanded.joined([*parts, self.part(done, len(self.text))])
 
     def through(self, outer: Expanded) -> Expanded:
-        """Combine two expansions: of the file to `outer`, and of `outer` to this text.
+        """Combine the expansion of the file to `outer` with the expansion of `outer` to this text.
 
         The offsets of the result refer to the file.
         """

@@ -76,7 +76,7 @@ def is_star(e: exp.Expr) -> bool:
 
 
 def read_statements(text: str) -> tuple[list[Token], list[exp.Expr | None]]:
-    """Parse a text; return its tokens, and the tree of each statement (None if empty).
+    """Parse a text, and return its tokens and the tree of each statement (None if empty).
 
     Raises:
         ParseError, TokenError: SQLGlot cannot read the text.

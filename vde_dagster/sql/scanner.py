@@ -113,7 +113,7 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """The text of a file, or of a part of it, for errors with line and column."""
+    """The text of a file or of a part of it, for errors with line and column."""
 
     path: Path
     text: str

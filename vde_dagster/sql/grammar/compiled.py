@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 @lru_cache(maxsize=1)
 def spark_jar() -> Path | None:
-    """Return the path of the JAR with the installed Spark's parser; None if it is not found."""
+    """Return the path of the JAR with the installed Spark's parser, or None if it is missing."""
     home = os.environ.get("SPARK_HOME")
     spec = None if home else find_spec("pyspark")
     places = [home] if home else list((spec and spec.submodule_search_locations) or ())

@@ -68,7 +68,7 @@ class Refusal:
 
 
 class SparkGrammar:
-    """The grammar of one version of Spark, to check queries."""
+    """Checks queries with the grammar of one version of Spark."""
 
     def __init__(self, parser: ClassFile, lexer: ClassFile) -> None:
         network = read_network(_network_text(parser))
@@ -286,7 +286,7 @@ _PIECE = re.compile(
     r"|[<>!=]=|<>|::|\|\||[^ \n])(?=(.?))",
     re.DOTALL,
 )
-"""What is most likely a token, and the next character."""
+"""Pattern of a likely token and the next character."""
 Guard = Callable[[str, int], bool]
 """Returns whether a token may end, from the next character and the number of open `<`."""
 _GUARDS: Mapping[str, Guard] = {

@@ -18,7 +18,9 @@ _KEPT = "%_"
 
 
 def read_string(written: str) -> str | None:
-    r"""Return the value of a string literal as written; None if the text is not only strings.
+    r"""Return the value of a string literal as written.
+
+    Adjacent strings are joined. Return None for a text that is not only strings.
 
     >>> read_string("'to' 'day'"), read_string(r"'\u0074oday'"), read_string(r"r'\d'")
     ('today', 'today', '\\d')

@@ -88,7 +88,7 @@ class WrittenTokens(NamedTuple):
 
 
 def keep_written_text(text: str, tokens: Iterable[Token]) -> WrittenTokens:
-    """Convert SQLGlot's tokens, in place, to tokens that keep the original text."""
+    """Convert SQLGlot's tokens in place to tokens that keep the original text."""
     return _TokenRewriter(text, list(tokens)).read()
 
 

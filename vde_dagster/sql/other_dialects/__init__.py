@@ -30,7 +30,7 @@ class Unwritable(ValueError):
         self.start: int | None = None
 
     def at_node(self, node: exp.Expr) -> Unwritable:
-        """Set `start` to a node's offset unless it is set, and return this error."""
+        """Set `start` to a node's offset unless `start` has a value, and return this error."""
         if self.start is None:
             starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
             self.start = node.meta.get("start", min(starts, default=None))

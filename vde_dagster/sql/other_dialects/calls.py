@@ -27,7 +27,7 @@ from vde_dagster.sql.other_dialects.building import Replacement, call, cast
 
 
 def rewrite_calls(tree: exp.Expr, dialect: str) -> exp.Expr:
-    """Rewrite a tree in place by the rules of all modules; return the new root."""
+    """Rewrite a tree in place by the rules of all modules, and return the new root."""
     if dialect in SPARKS:
         return tree
     lists.note_subscripts(tree, dialect)
@@ -48,7 +48,10 @@ def rewrite_calls(tree: exp.Expr, dialect: str) -> exp.Expr:
 
 
 def _name_fields(node: exp.Struct | exp.StarMap, dialect: str) -> None:
-    """Name the fields of structs after their columns; refuse Snowflake's, which omit NULLs."""
+    """Name the fields of a struct after their columns.
+
+    Snowflake's structs are refused, because they omit NULLs.
+    """
     if dialect == "snowflake":
         raise Unwritable("OBJECT_CONSTRUCT")
     named = [
@@ -122,7 +125,7 @@ def _rewrite_at_time_zone(node: exp.AtTimeZone, dialect: str) -> Replacement:
 
 
 def _add_interval(node: exp.Add | exp.Sub, dialect: str) -> Replacement:
-    """Rewrite a date plus an interval as a timestamp; in Spark, the sum would be a date."""
+    """Rewrite a date plus an interval as a timestamp, because Spark would return a date."""
     cast_to = node.parent.to.this if isinstance(node.parent, exp.Cast) else None
     if dialect not in _HAVE_LOCAL_TIMES or cast_to in (exp.DType.DATE, exp.DType.TIMESTAMP):
         return None
@@ -174,7 +177,10 @@ _SPARK_UNITS = frozenset(
 def _count_boundaries(
     node: exp.DateDiff | exp.TsOrDsDiff | exp.DatetimeDiff, dialect: str
 ) -> Replacement:
-    """Rewrite a DATEDIFF that counts unit boundaries; Spark's DATEDIFF counts whole units."""
+    """Rewrite a DATEDIFF that counts unit boundaries.
+
+    Spark's DATEDIFF counts whole units.
+    """
     counts = isinstance(node, exp.DatetimeDiff) or dialect in _COUNT_BOUNDARIES
     if not (counts or node.args.get("date_part_boundary")):
         return None
@@ -223,7 +229,10 @@ def _keep_nulls_in_json(node: exp.Expr, dialect: str) -> Replacement:
 
 
 def _keep_null(node: exp.Greatest | exp.Least, dialect: str) -> Replacement:
-    """Make GREATEST and LEAST NULL if an argument is NULL; Spark ignores such arguments."""
+    """Rewrite GREATEST and LEAST so that they return NULL if an argument is NULL.
+
+    Spark ignores such arguments.
+    """
     given = [node.this, *node.expressions]
     if node.args.get("ignore_nulls") is not False or len(given) < 2:
         return None
@@ -241,7 +250,7 @@ def _rewrite_name(node: exp.Dayname | exp.Monthname, dialect: str) -> Replacemen
 
 
 def _swap_format(node: exp.TimeToStr, dialect: str) -> Replacement:
-    """Swap the arguments of `strftime('%Y', day)`; DuckDB allows both orders."""
+    """Swap the arguments of `strftime('%Y', day)`, because DuckDB allows both orders."""
     form, value = node.this, node.args["format"]
     if dialect != "duckdb" or not form.is_string or value.is_string:
         return None
@@ -255,7 +264,10 @@ def _add_brackets(node: exp.Binary, dialect: str) -> Replacement:
 
 
 def _truncate_to_sunday(node: exp.Expr, dialect: str) -> Replacement:
-    """Rewrite a truncation to weeks that begin on Sunday; Spark's begin on Monday."""
+    """Rewrite a truncation to weeks that begin on Sunday.
+
+    Spark's weeks begin on Monday.
+    """
     unit = node.args.get("unit")
     if unit is None:
         return None

@@ -84,7 +84,7 @@ def find_row_in_list(node: exp.In, dialect: str) -> Replacement:
 
 
 def find_value_in_query(node: exp.In, dialect: str) -> Replacement:
-    """Rewrite `x IN (SELECT …)` outside of conditions so that it can be NULL."""
+    """Rewrite `x IN (SELECT …)` outside of conditions so that the result can be NULL."""
     if node.args.get("query") is None or _is_condition(node):
         return None
     found = exp.If(this=node.copy(), true=exp.true())
@@ -116,7 +116,10 @@ _ELEMENT = "vde_element"
 
 
 def find_any_of_list(node: exp.Binary, dialect: str) -> Replacement:
-    """Rewrite `x = ANY(list)` as Spark's EXISTS over the list, where Spark has no subqueries."""
+    """Rewrite `x = ANY(list)` as Spark's EXISTS over the list.
+
+    A subquery in `x` is refused, because this EXISTS allows none.
+    """
     some = node.expression
     values = some.this.unnest() if isinstance(some, exp.Any) else None
     if values is None or isinstance(values, exp.Query):

@@ -65,9 +65,10 @@ def truncate_time(
 
 
 def _truncate_in_zone(node: exp.Expr, zone: exp.Expr, dialect: str) -> exp.Expr:
-    """Rewrite a truncation of the local time in a zone; the result is an instant.
+    """Rewrite a truncation of the local time in a zone.
 
-    A unit shorter than a day is refused, because a clock change may fall inside it.
+    The result is an instant. A unit shorter than a day is refused, because a clock change may fall
+    inside it.
     """
     unit = node.args["unit"].name.upper()
     if unit not in ("DAY", "MONTH", "QUARTER", "YEAR", "ISOWEEK"):
@@ -132,7 +133,7 @@ DAYS_BETWEEN = frozenset({"duckdb", "postgres", "redshift", "snowflake"})
 
 
 def subtract_dates(node: exp.Sub, dialect: str) -> Replacement:
-    """Rewrite the difference of two dates as DATEDIFF; Spark's `-` returns an interval."""
+    """Rewrite the difference of two dates as DATEDIFF, because Spark's `-` returns an interval."""
     if dialect not in DAYS_BETWEEN:
         return None
     if not (is_date(node.this) and is_date(node.expression)):
@@ -298,7 +299,10 @@ _ROUND_TO_MILLIS = frozenset({"trino", "athena"})
 
 
 def check_format(node: exp.Expr, dialect: str) -> Replacement:
-    """Raise Unwritable for a format whose reading has no equivalent in Spark."""
+    """Check the format of a function that parses a time.
+
+    PARSE_DATETIME becomes TO_TIMESTAMP. Raise Unwritable if Spark has no equivalent of the format.
+    """
     form = node.args.get("format")
     if form is None or not form.is_string:
         return None

@@ -30,7 +30,7 @@ _DIGITS = {
 
 
 def set_precision(node: exp.DataType, dialect: str) -> None:
-    """Change a number type, in place, to the precision that its name means in the dialect.
+    """Set the precision that the name of a number type means in the dialect.
 
     Raises:
         Unwritable: The dialect's default precision of DECIMAL is unknown.

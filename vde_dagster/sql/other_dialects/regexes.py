@@ -50,7 +50,7 @@ _POSIX_CLASS = re.compile(r"\[:(\w+):\]")
 
 
 def java_pattern(written: str, dialect: str, *, matched: bool = False) -> str:
-    """Return a pattern in Java's syntax.
+    """Translate a regular expression to Java's syntax.
 
     Args:
         matched: Whether it matters which text matches, as in a replacement.
@@ -140,7 +140,7 @@ def _check_escape(item: str, posix: bool) -> None:
 
 
 def java_replacement(written: str, dialect: str, *, shift: int = 0) -> str:
-    """Translate a replacement to Java's syntax; add `shift` to its group numbers.
+    """Translate a replacement to Java's syntax, with `shift` added to its group numbers.
 
     >>> java_replacement(r"\\2-$\\1", "bigquery")
     '$2-\\\\$$1'
@@ -215,7 +215,10 @@ def _may_be_empty(pattern: str) -> bool:
 
 
 def rewrite_match(node: exp.RegexpLike | exp.RegexpILike, dialect: str) -> Replacement:
-    """Rewrite the test of a text with a regular expression, which must match all of it in some."""
+    """Rewrite a test of a text with a regular expression.
+
+    In some dialects, the expression must match the whole text.
+    """
     whole = bool(node.args.get("full_match"))
     operator = "start" not in node.meta
     whole = whole or (dialect in _FULL and operator and isinstance(node, exp.RegexpLike))

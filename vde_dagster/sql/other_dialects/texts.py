@@ -44,7 +44,7 @@ def literal_int(node: exp.Expr | None) -> int | None:
 
 
 def lower_bound(node: exp.Expr) -> int | None:
-    """Return a number that an integer expression is never below, or None if unknown."""
+    """Return a lower bound of an integer expression, or None if unknown."""
     node = node.unnest()
     value = literal_int(node)
     if value is not None:
@@ -219,7 +219,7 @@ def rewrite_length(node: exp.Length, dialect: str) -> Replacement:
 
 
 def concatenate(node: exp.Concat, dialect: str) -> Replacement:
-    """Rewrite CONCAT, without NULL arguments if the dialect skips them."""
+    """Rewrite CONCAT so that it skips NULL arguments if the dialect skips them."""
     if isinstance(node, exp.ConcatWs):
         return None
     if dialect == "redshift":
@@ -283,7 +283,10 @@ def rewrite_listagg(node: exp.GroupConcat, dialect: str) -> Replacement:
 
 
 def writes_instant(node: exp.Expr, dialect: str) -> bool:
-    """Return whether a node converts an instant to text, which has no zone only in Spark."""
+    """Return whether a node converts an instant to a text.
+
+    The text contains the time zone, except in Spark.
+    """
     if isinstance(node, exp.Cast):
         is_text = node.to.this in exp.DataType.TEXT_TYPES
         return is_text and _is_instant(node.this, dialect, set())
@@ -403,7 +406,10 @@ _BRACES = re.compile(r"\{\{|\}\}|\{\}|[{}]")
 
 
 def rewrite_format(node: exp.Format, dialect: str) -> Replacement:
-    """Rewrite DuckDB's `format('{} …', text)` as CONCAT; refuse all but plain `{}` and texts."""
+    """Rewrite DuckDB's `format('{} …', text)` as CONCAT.
+
+    Only plain `{}` and texts are supported.
+    """
     if dialect != "duckdb":
         return None
     given = [node.this, *node.expressions]

@@ -32,7 +32,9 @@ _UNTRANSLATABLE = {
 def write_spark_sql(
     tree: exp.Expr, dialect: str = "", trusted: frozenset[str] | None = frozenset()
 ) -> str:
-    """Write a tree of another dialect as Spark SQL; the tree is changed in place.
+    """Write a tree of another dialect as Spark SQL.
+
+    The tree is changed in place.
 
     Args:
         trusted: Functions to accept in addition to verified functions; None accepts all functions.
@@ -104,7 +106,10 @@ _CUTS_TEXTS = frozenset(
 
 
 def _rewrite_bounded_casts(tree: exp.Expr, dialect: str) -> exp.Expr:
-    """Rewrite casts such as `CAST(a AS VARCHAR(5))` as casts to STRING, cut if the dialect cuts."""
+    """Rewrite casts such as `CAST(a AS VARCHAR(5))` as casts to STRING.
+
+    The text is cut to the length if the dialect cuts it.
+    """
     bounded = (exp.DType.VARCHAR, exp.DType.NVARCHAR)
     for cast in reversed(list(tree.find_all(exp.Cast))):  # What is inside comes first.
         usual = dialect in ("tsql", "fabric") and cast.to.this in bounded  # 30 characters.

@@ -15,7 +15,7 @@ from vde_dagster.sql.other_dialects.texts import literal_int
 
 
 def truncate_number(node: exp.Trunc, dialect: str) -> Replacement:
-    """Rewrite TRUNC with a number of digits by CEIL for negative and FLOOR for other numbers."""
+    """Rewrite TRUNC with a number of digits as CEIL for negative numbers, else as FLOOR."""
     decimals = node.args.get("decimals")
     if decimals is None:
         return None
@@ -181,7 +181,7 @@ _PASS_OVER_NULL = (
 
 
 def filter_window(node: exp.Window, dialect: str) -> Replacement:
-    """Rewrite `f(a) FILTER (WHERE b) OVER …`, which Spark lacks, as `f(CASE WHEN b THEN a END)`.
+    """Rewrite `f(a) FILTER (WHERE b) OVER …` as `f(CASE WHEN b THEN a END) OVER …` for Spark.
 
     Raises:
         Unwritable: The aggregate does not skip NULL.
@@ -208,7 +208,10 @@ _OF_FRAMES = (exp.FirstValue, exp.LastValue, exp.NthValue)
 
 
 def set_whole_frame(node: exp.Window, dialect: str) -> Replacement:
-    """Give FIRST_VALUE, LAST_VALUE and NTH_VALUE Snowflake's default frame, the whole partition."""
+    """Set the frame of FIRST_VALUE, LAST_VALUE and NTH_VALUE to the whole partition.
+
+    This is Snowflake's default.
+    """
     inner = node.this
     if isinstance(inner, exp.IgnoreNulls | exp.RespectNulls):
         inner = inner.this

@@ -23,7 +23,9 @@ _SYNTAX = (
 
 
 def signature(node: exp.Expr) -> str | None:
-    """Return a function's name with the names of its given arguments; None for other nodes.
+    """Return a function's name with the names of its given arguments.
+
+    Return None for other nodes.
 
     >>> from sqlglot import parse_one
     >>> signature(parse_one("substr(a, 1)")), signature(parse_one("foo(a, 1)"))

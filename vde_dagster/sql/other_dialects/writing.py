@@ -21,7 +21,7 @@ _PLACEHOLDER_NAME = re.compile(r"__vde_param_(\w+?)__$")
 
 
 def restore_parameters(tree: exp.Expr) -> exp.Expr:
-    """Replace placeholders, in place, by the parameters `@name` that they represent."""
+    """Replace placeholders in place by the parameters `@name` that they represent."""
     for identifier in list(tree.find_all(exp.Identifier)):
         found = _PLACEHOLDER_NAME.match(identifier.name)
         if found is None:
