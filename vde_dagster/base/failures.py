@@ -36,7 +36,9 @@ _PROJECT_FILE = re.compile(PROJECT_CODE + r"[0-9a-f]+/([^>]+)>")
 
 
 def path_of_project_frame(frame_name: str) -> str | None:
-    """Return the path of a project file from the file name of its stack frame; None for other code.
+    """Return the path of a project file from the file name of its stack frame.
+
+    Return None for frames of other code.
 
     >>> path_of_project_frame("<vde_project_c0ffee/models/sales.py>")
     'models/sales.py'

@@ -77,7 +77,7 @@ def digest_tagged(tag: str, parts: Iterable[Part]) -> bytes:
 
 
 def hex_or_text_bytes(version: str) -> bytes:
-    """Return the bytes of a hexadecimal text; for any other text, return its digest."""
+    """Return the bytes of a hexadecimal text, or the digest of any other text."""
     try:
         raw = bytes.fromhex(version)
     except ValueError:

@@ -35,7 +35,9 @@ def instant_text(value: datetime) -> str:
 
 
 def end_text(value: datetime) -> str:
-    """Return the text of an exclusive end; an end at midnight is written as the day before it.
+    """Write the exclusive end of a range.
+
+    An end at midnight is written as the day before it.
 
     >>> end_text(datetime(2024, 1, 4))
     '2024-01-03'
@@ -46,7 +48,9 @@ def end_text(value: datetime) -> str:
 
 
 def range_text(start: datetime, end: datetime) -> str:
-    """Return the text of a half-open range; a range of whole days ends with its last day.
+    """Write a half-open range.
+
+    A range of whole days ends with its last day.
 
     >>> range_text(datetime(2024, 1, 1), datetime(2024, 1, 4))
     '2024-01-01 … 2024-01-03'
@@ -101,7 +105,7 @@ def parse_iso(text: str) -> datetime:
 
 
 def parse_instant(text: str) -> datetime:
-    """Read a date or instant by the rules of `parse_iso`; without a zone it is UTC.
+    """Read a date or instant by the rules of `parse_iso`, in UTC if it has no zone.
 
     Raises:
         ValueError: The text is neither a date nor an instant.
@@ -214,7 +218,7 @@ def names_a_day(text: str) -> bool:
 
 
 def relative_instant(text: str, now: datetime) -> datetime:
-    """Return the instant that a relative time means; units of a day or longer start at midnight.
+    """Return the instant that a relative time means, such as `3 days ago`.
 
     Days and longer units are counted from midnight.
 

@@ -48,7 +48,7 @@ class Workers:
     A worker ends with the context, after 30 idle seconds, or with this process.
 
     Args:
-        count: How many processes work, including this one; 0 for one per usable core.
+        count: Number of processes, including this one; 0 for one per usable core.
     """
 
     def __init__(self, count: int = 1) -> None:
@@ -80,17 +80,23 @@ class Workers:
 
     @property
     def busy(self) -> bool:
-        """Whether a worker still owes results."""
+        """Whether a worker has not returned all results yet."""
         return any(one.requests for one in self._workers)
 
     def send(self, worker: int, function: Function, argument: Any, items: Sequence[Any]) -> None:
-        """Let a worker call a function with an argument; `items` are returned in its `Results`."""
+        """Send a worker a function to call with an argument.
+
+        `items` are returned in the `Results` of this request.
+        """
         self._workers[worker].send(
             f"{function.__module__}:{function.__qualname__}", argument, items
         )
 
     def receive(self, *, wait: bool) -> list[Results]:
-        """Return the results that have arrived; with `wait`, wait until there is at least one."""
+        """Return the results that have arrived.
+
+        With `wait`, wait until there is at least one.
+        """
         found = [self._finish_request(self._results.get())] if wait and self.busy else []
         while True:
             try:
