@@ -22,12 +22,12 @@ Node = TypeVar("Node", bound=Hashable)
 
 
 def parents(models: Models, name: ModelName) -> tuple[ModelName, ...]:
-    """Return the models that a model reads, without tables that are not models."""
+    """Return the models among the tables that a model reads."""
     return tuple(parent for parent in models[name].depends_on if parent in models)
 
 
 def children(models: Models) -> dict[ModelName, list[ModelName]]:
-    """Return, for every model, the sorted names of the models that read it."""
+    """Map every model to the sorted names of the models that read it."""
     found: dict[ModelName, list[ModelName]] = {name: [] for name in models}
     for name in sorted(models):
         for parent in parents(models, name):

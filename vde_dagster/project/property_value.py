@@ -127,7 +127,10 @@ class Value:
         return dialect
 
     def identifier(self) -> str:
-        """Read a dotted name; its parts may be strings: `'my schema'.name`."""
+        """Read a dotted name.
+
+        Its parts may be strings: `'my schema'.name`.
+        """
         if len(self.tokens) == 1 and self.tokens[0].text[0] == "'":
             text = unquote(self.tokens[0])
             if not text.strip():

@@ -211,7 +211,10 @@ class Sandbox(SandboxedEnvironment):
         return _is_expression(obj) and attr in _EXPRESSION
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Compute `+`, `*`, `**` or `%`; a result that would be too large is an error."""
+        """Compute `+`, `*`, `**` or `%`.
+
+        A result that would be too large is an error.
+        """
         budget = self.budget
         if operator == "%" and isinstance(left, str):
             return self._format_percent(left, right)

@@ -35,7 +35,11 @@ def to_bytes(value: object) -> bytes:
 
 
 def from_bytes(form: type[T], data: bytes) -> T:
-    """Read a value of type `form` that `to_bytes` wrote; damaged data raises a ValueError."""
+    """Read a value of type `form` that `to_bytes` wrote.
+
+    Raises:
+        ValueError: The data is damaged.
+    """
     return cast(T, _decoder(cast(Any, form)).decode(data))
 
 
@@ -45,7 +49,11 @@ def to_text(value: object) -> str:
 
 
 def from_text(form: type[T], text: str) -> T:
-    """Read a value of type `form` that `to_text` wrote; damaged data raises a ValueError."""
+    """Read a value of type `form` that `to_text` wrote.
+
+    Raises:
+        ValueError: The data is damaged.
+    """
     return cast(T, _text_decoder(cast(Any, form)).decode(text))
 
 
@@ -55,7 +63,11 @@ def to_plain(value: object) -> Any:
 
 
 def from_plain(form: type[T], data: object) -> T:
-    """Read a value of type `form` from JSON types; other data raises a ValueError."""
+    """Read a value of type `form` from JSON types.
+
+    Raises:
+        ValueError: The data has another form.
+    """
     with _BUILDING:
         return msgspec.convert(data, form, dec_hook=_decode_hook)
 

@@ -66,7 +66,7 @@ class SparkSettings:
     warm_up: bool = True
 
     def meaning(self) -> tuple[tuple[str, str], ...]:
-        """Return the settings that can change a query's result, such as the time zone; sorted."""
+        """Return the sorted settings that can change a query's result, such as the time zone."""
         return tuple(
             (key, expand_secrets(value))
             for key, value in sorted(self.config.items())
@@ -109,7 +109,9 @@ class DagsterSettings:
 
 @dataclass(frozen=True, slots=True)
 class LinterSettings:
-    """Settings of the linter: rules by name; `all` is every rule.
+    """Settings of the linter, with rules by name.
+
+    The name `all` is every rule.
 
     Args:
         rules: Rules whose violation is an error.
@@ -127,7 +129,9 @@ class LinterSettings:
 
 @dataclass(frozen=True, slots=True)
 class CostSettings:
-    """Prices of work, for estimates and `vde cost`; zero by default.
+    """Prices of work, for estimates and `vde cost`.
+
+    All prices are zero by default.
 
     Args:
         core_hour: Price of a core-hour.
@@ -195,7 +199,7 @@ class PluginSettings:
         return ()
 
     def catalog_key(self) -> str | None:
-        """Return the key that selects the plug-in's catalog; None if it is not set."""
+        """Return the key that selects the plug-in's catalog, or None if it is not set."""
         return None
 
 
@@ -236,8 +240,10 @@ class RestSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of one project; every setting has a default. `${NAME}` in values of `state_url`,
-    `io`, `served_io` and `catalog_options` is read from the environment when used.
+    """Settings of one project.
+
+    Every setting has a default. `${NAME}` in values of `state_url`, `io`, `served_io` and
+    `catalog_options` is read from the environment when used.
 
     Args:
         name: Name of the project; default: the folder's name.
@@ -397,14 +403,20 @@ class Settings:
 
     @property
     def resolved_state_url(self) -> str:
-        """URL of the state database, with `${NAME}` replaced; by default SQLite in `.vde`."""
+        """URL of the state database, with `${NAME}` replaced.
+
+        The default is SQLite in `.vde`.
+        """
         if self.state_url is None:
             return f"sqlite:///{self.work_dir / 'vde.db'}"
         return expand_secrets(self.state_url)
 
     @property
     def resolved_warehouse(self) -> str:
-        """Folder or URL of the warehouse; a relative folder is in the project."""
+        """Folder or URL of the warehouse.
+
+        A relative folder is in the project.
+        """
         if self.warehouse is None:
             return str(self.work_dir / "warehouse")
         is_uri = "://" in self.warehouse or self.warehouse.startswith("file:")
@@ -419,7 +431,7 @@ class Settings:
         return {**self.view_catalogs, **trino}
 
     def time_to_live(self, environment: str) -> timedelta | None:
-        """Return the time after which an unchanged environment expires; None for never."""
+        """Return the time after which an unchanged environment expires, or None for never."""
         if self.environment_ttl_days == 0 or environment in self.pinned_environments:
             return None
         return timedelta(days=self.environment_ttl_days)

@@ -87,7 +87,10 @@ class TableNames:
         return quote(self.catalog, *parts[1:])
 
     def foreign_table(self, name: ModelName) -> tuple[str, str, str] | None:
-        """Return (catalog, schema, name) of a table in another catalog; None for other tables."""
+        """Return (catalog, schema, name) of a table in another catalog.
+
+        Return None for other tables.
+        """
         for catalog in self.catalogs.values():
             prefix = _namespace_prefix(catalog)
             own = not catalog or catalog.lower() == self.catalog.lower()

@@ -206,9 +206,9 @@ def _check_types(
     table: bytes,
     variables: tuple[tuple[str, str], ...],
 ) -> dict[str, Any]:
-    """Check the settings in a pickled table and in environment variables; return them by name.
+    """Check the settings in a pickled table and in environment variables.
 
-    `variables` are the environment variables that Pydantic reads.
+    Return the settings by name. `variables` are the environment variables that Pydantic reads.
     """
     model = _source_class(plugins)(**pickle.loads(table))
     names = (*(f.name for f in _FIELDS), *(name for name, _ in plugins))

@@ -36,7 +36,7 @@ class Leaf:
 
     @property
     def word(self) -> str:
-        """The word in upper case; "" if the leaf is not a word."""
+        """The word in upper case, or "" if the leaf is not a word."""
         return self.text.upper() if self.kind == "word" else ""
 
     @property

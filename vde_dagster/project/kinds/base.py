@@ -271,7 +271,7 @@ class Kind:
 
     @property
     def interval_column(self) -> IntervalColumn | None:
-        """Column that assigns each row to an interval; None if the table has no such column."""
+        """Column that assigns each row to an interval, or None if the table has no such column."""
         return None
 
     def with_time_format(self, text: str | None) -> Kind:

@@ -34,7 +34,7 @@ def _read_time_column(value: Value) -> tuple[str, str | None]:
 
 @dataclass(frozen=True, slots=True)
 class IncrementalByTimeRange(Kind):
-    """A table filled by intervals; a fill replaces exactly the rows of its interval.
+    """A table filled by intervals, where each fill replaces exactly the rows of its interval.
 
     `time_format` is the time column's strftime format if the column is text, else None.
     """
@@ -91,7 +91,7 @@ class IncrementalByTimeRange(Kind):
 
 @dataclass(frozen=True, slots=True)
 class IncrementalByPartition(Kind):
-    """A table filled by intervals; a fill replaces every partition that its rows belong to."""
+    """A table filled by intervals, where each fill replaces the partitions of its rows."""
 
     lookback: int = 0
     batch_size: int | None = None
@@ -113,7 +113,7 @@ class IncrementalByPartition(Kind):
 
 @dataclass(frozen=True, slots=True)
 class IncrementalUnmanaged(Kind):
-    """A table filled by intervals; each fill appends its rows.
+    """A table filled by intervals, where each fill appends its rows.
 
     With `insert_overwrite`, a fill replaces all partitions that its rows belong to. If the table
     has no partitions, the fill replaces all rows.

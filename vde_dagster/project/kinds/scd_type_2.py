@@ -140,7 +140,7 @@ class ScdType2(Kind):
 
     @property
     def compared(self) -> tuple[str, ...] | None:
-        """The columns whose changes start a new version; None if only the update time does."""
+        """The columns whose changes start a new version, or None if only the update time does."""
         return None
 
     @property
@@ -215,10 +215,10 @@ _SHARED = (
 
 @dataclass(frozen=True, slots=True)
 class ScdType2ByTime(ScdType2):
-    """A table with one row per version of a key; a newer update time starts a version.
+    """A table with one row per version of a key.
 
-    With `updated_at_as_valid_from`, versions of the first load start at the row's update time, not
-    in 1970.
+    A newer update time starts a version. With `updated_at_as_valid_from`, versions of the first
+    load start at the row's update time, not in 1970.
     """
 
     unique_key: tuple[str, ...]
@@ -258,9 +258,9 @@ class ScdType2ByTime(ScdType2):
 
 @dataclass(frozen=True, slots=True)
 class ScdType2ByColumn(ScdType2):
-    """A table with one row per version of a key; a change of a compared column starts a version.
+    """A table with one row per version of a key.
 
-    A version starts when the change was detected.
+    A change of a compared column starts a version, at the time when the change was detected.
 
     Args:
         columns: Output columns to compare, or `("*",)`.

@@ -30,7 +30,7 @@ class Full(Kind):
 
 @dataclass(frozen=True, slots=True)
 class View(Kind):
-    """A query without a table; each environment has a view of it."""
+    """A query that each environment shows as a view, without a table."""
 
     name: Literal["VIEW"] = "VIEW"
 
@@ -78,7 +78,7 @@ class External(Kind):
 
 @dataclass(frozen=True, slots=True)
 class StandaloneAudit(Kind):
-    """An audit that belongs to no model; it has neither table nor view."""
+    """An audit that belongs to no model and has neither table nor view."""
 
     name: Literal["AUDIT"] = "AUDIT"
 

@@ -55,7 +55,10 @@ def expand_aliases(pattern: str) -> str:
 
 
 def directives(pattern: str) -> list[str]:
-    """Return the directives of an expanded format; variants such as `%y` become `%Y`."""
+    """Return the directives of an expanded format.
+
+    Variants such as `%y` become `%Y`.
+    """
     return [_SAME.get(part, part) for part in re.findall("%.", pattern) if part != "%%"]
 
 

@@ -196,7 +196,7 @@ def _positions_outside_case(tokens: Sequence[Token]) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class IncrementalByUniqueKey(Kind):
-    """A table filled by intervals; a fill merges its rows into the table by a key.
+    """A table filled by intervals, where each fill merges its rows into the table by a key.
 
     Args:
         unique_key: Output columns that identify a row; NULLs are equal, but see `nulls_match`.

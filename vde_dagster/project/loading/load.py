@@ -211,7 +211,7 @@ class ProjectLoad:
     # -- reading ---------------------------------------------------------------------------
 
     def load_files(self) -> list[LoadedFile]:
-        """Read all files; errors are added to `problems`."""
+        """Read all files, and add their errors to `problems`."""
         self._read_records()
         loaded: list[LoadedFile] = []
         cached = {path: self._valid_record(path) for path in self._files}

@@ -319,7 +319,7 @@ _LOADING = re.compile(rf"(?is)\b{STAGE}\b.*['\"]loading['\"]|['\"]loading['\"].*
 
 
 def _if(expander: MacroContext, arguments: list[str]) -> str:
-    """`@IF(condition, then[, otherwise])`; the condition must be a constant.
+    """`@IF(condition, then[, otherwise])`: one of two values, by a constant condition.
 
     Only the chosen value is expanded.
     """

@@ -101,17 +101,17 @@ class MacroEvaluator:
 
     @property
     def this_env(self) -> str:
-        """Name of the environment; available only in `before_all` and `after_all`."""
+        """Name of the environment, available only in `before_all` and `after_all`."""
         return str(self._environment_value("this_env"))
 
     @property
     def schemas(self) -> list[str]:
-        """Schemas of the environment's views; available only in `before_all` and `after_all`."""
+        """Schemas of the environment's views, available only in `before_all` and `after_all`."""
         return list(self._environment_value("schemas"))
 
     @property
     def views(self) -> list[str]:
-        """Views, such as `catalog.schema.name`; available only in `before_all` and `after_all`."""
+        """Views, such as `catalog.schema.name`, available only in `before_all` and `after_all`."""
         return list(self._environment_value("views"))
 
     def _environment_value(self, name: str) -> Any:
@@ -201,7 +201,10 @@ class MacroEvaluator:
         return self._expander.error(message, hint)
 
     def parse_one(self, sql: str | exp.Expr, into: Any = None, **options: Any) -> exp.Expr:
-        """Parse SQL of the query's dialect; an expression is returned unchanged."""
+        """Parse SQL of the query's dialect.
+
+        An expression is returned unchanged.
+        """
         from vde_dagster.sql.reading import parse_plain
 
         if isinstance(sql, exp.Expr):
@@ -213,7 +216,10 @@ class MacroEvaluator:
         return add_brackets(text, self.dialect)
 
     def transform(self, expression: exp.Expr) -> exp.Expr | None:
-        """Expand the macros and variables in an expression; None if nothing remains."""
+        """Expand the macros and variables in an expression.
+
+        Return None if nothing remains.
+        """
         text = self._expander.expand_text(self._text(expression))
         return self._expression(text) if text.strip() else None
 

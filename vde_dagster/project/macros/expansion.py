@@ -284,7 +284,10 @@ class Expander:
             self.is_condition = before
 
     def is_constant_true(self, condition: str) -> bool:
-        """Return whether an expression without columns is true; NULL and "" count as false."""
+        """Return whether an expression without columns is true.
+
+        NULL and "" count as false.
+        """
         return bool(self.constant(condition, "condition"))
 
     def constant(self, text: str, what: str = "expression") -> Any:

@@ -70,7 +70,10 @@ def argument_items(expander: MacroContext, arguments: list[str]) -> list[str]:
 
 
 def list_items(expander: MacroContext, text: str) -> list[str]:
-    """Split `[a, b]`, `(a, b)` or `ARRAY(a, b)` into items; any other text is one item."""
+    """Split `[a, b]`, `(a, b)` or `ARRAY(a, b)` into items.
+
+    Any other text is one item.
+    """
     tokens = expander.tokens(text)
     if not tokens:
         return []

@@ -105,7 +105,7 @@ class Templates:
             context.parent.update(self._make_environment.globals)
 
     def missing(self, name: str) -> Any:
-        """Return a placeholder for an unset variable; printing it raises an error."""
+        """Return a placeholder for an unset variable, which raises an error when it is printed."""
         return self._make_environment.undefined(name=name)
 
     def render(self, source: SourceText, start: int, end: int) -> Expanded:
@@ -248,7 +248,10 @@ def _compile(text: str, file: str) -> CodeType:
 
 
 def _insert_offsets(environment: Sandbox, text: str, start: int) -> str | None:
-    """Insert offsets before a template's plain lines; None on failure."""
+    """Insert offsets before a template's plain lines.
+
+    Return None on failure.
+    """
     edits: list[Edit] = []
     position = 0
     for _, kind, value in environment.lex(text):
@@ -281,7 +284,7 @@ _HINTS_BY_ERROR: tuple[tuple[type[Exception], str], ...] = (
 
 
 class TimeValue:
-    """A time variable in a template, such as `start_ds`, whose value is known only at run time."""
+    """A time variable in a template, such as `start_ds`. Its value is known only at run time."""
 
     __slots__ = ("_name",)
 

@@ -27,7 +27,7 @@ from vde_dagster.sql.scanner import SourceText, nesting_error
 
 
 def parse_python(path: Path, text: str) -> ast.Module:
-    """Parse a Python file; a syntax error becomes a `ProjectError`."""
+    """Parse a Python file, or raise a `ProjectError` for a syntax error."""
     try:
         return ast.parse(text, str(path))
     except (MemoryError, RecursionError):

@@ -175,7 +175,7 @@ def needs_columns(text: str) -> bool:
 def column_forms(
     text: str, tokens: list[Token], tree: exp.Expr, columns_of: ColumnsOf
 ) -> list[Edit]:
-    """Return edits that rewrite one query form that Spark lacks.
+    """Return edits that rewrite one unsupported form of a query for Spark.
 
     The forms are `* REPLACE`, `UNION BY NAME` and aliases in WHERE. Call the function again until
     it returns no edits. `tree` is the text's tree, with offsets of names.

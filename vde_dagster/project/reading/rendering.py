@@ -231,7 +231,7 @@ class _QueryText:
         return f"write it in Spark's dialect: dialect spark{trust}"
 
     def _problem_place(self, problem: Unwritable) -> int:
-        """Return the place of a problem's call or cast; by default the start of the text."""
+        """Return the place of a problem's call or cast, by default the start of the text."""
         if problem.start is not None and problem.start < len(self.expanded.text):
             return problem.start
         tokens = SourceToken.split(self.expanded.text) if problem.types else []

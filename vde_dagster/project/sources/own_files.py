@@ -185,7 +185,10 @@ class OwnFiles:
 
     @cached_property
     def key(self) -> str:
-        """Hash of macros, audits and settings; if it changes, all files are read again."""
+        """Hash of macros, audits and settings.
+
+        If the hash changes, all files are read again.
+        """
         settings = self._folder.settings
         deciding = (
             settings.models_dir,
@@ -335,7 +338,7 @@ class OwnFiles:
 
     @property
     def context(self) -> FileContext:
-        """The macros, audits and defaults for reading files; available after `prepare`."""
+        """The macros, audits and defaults for reading files, available after `prepare`."""
         assert self._shared is not None, "prepare() must be called before read()"
         return self._shared
 

@@ -40,7 +40,7 @@ class Source(Protocol):
 
     @property
     def key(self) -> str:
-        """Hash of everything, except a file itself, that affects how files are read.
+        """Hash of everything outside a file that affects how the file is read.
 
         It includes shared files, settings and `names`.
         """
@@ -50,9 +50,10 @@ class Source(Protocol):
         """Rules for resolving names of tables in the source's files."""
 
     def files(self) -> Sequence[str]:
-        """Return the files with definitions; each is read and cached separately.
+        """Return the files with definitions.
 
-        A file with many definitions is represented by its units, added with `Folder.add_units`.
+        Each file is read and cached separately. A file with many definitions is represented by its
+        units, added with `Folder.add_units`.
         """
 
     def other_files(self) -> Sequence[str]:
@@ -141,7 +142,7 @@ class Folder:
         self.units.update(hashes)
 
     def text(self, path: str) -> str:
-        r"""Return a file's text, with `\n` as line ending; empty for a unit."""
+        r"""Return a file's text, with `\n` as line ending, or empty for a unit."""
         if path in self.units:
             return ""
         return decode_text(Path(path), self.hasher.content(path))

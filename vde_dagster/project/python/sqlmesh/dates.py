@@ -172,7 +172,10 @@ def is_relative(value: Any) -> bool:
 
 
 def make_exclusive(time: Any) -> datetime:
-    """Return the end of a day; an instant is returned unchanged."""
+    """Return the end of a day.
+
+    An instant is returned unchanged.
+    """
     moment = to_datetime(time)
     return moment + timedelta(days=1) if is_date(time) else moment
 
@@ -196,7 +199,10 @@ def validate_date_range(start: Any, end: Any) -> None:
 
 
 def time_like_to_str(time_like: Any) -> str:
-    """Write a day as `2013-01-31`, and an instant with its time; return texts unchanged."""
+    """Write a day as `2013-01-31`, and an instant with its time.
+
+    Texts are returned unchanged.
+    """
     if isinstance(time_like, str):
         return time_like
     return to_ds(time_like) if is_date(time_like) else to_ts(time_like)

@@ -13,10 +13,10 @@ from vde_dagster.project.python.sqlmesh.values import choices
 
 
 def model(name: str = "", is_sql: bool = False, **options: Any) -> Callable[[F], F]:
-    """Make a Python function a model; SQLMesh's conventions apply.
+    """Make a Python function a model.
 
-    `end` is the last instant of the interval, variables are passed as keywords, and the context has
-    SQLMesh's methods.
+    SQLMesh's conventions apply. `end` is the last instant of the interval, variables are passed as
+    keywords, and the context has SQLMesh's methods.
 
     Args:
         name: The model's name. It can be left out if names are derived from paths.
@@ -106,7 +106,10 @@ class CustomMaterialization:
         render_kwargs: dict[str, Any],
         **kwargs: Any,
     ) -> None:
-        """Write the rows into the table; subclasses must define this."""
+        """Write the rows into the table.
+
+        Subclasses must define this.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no method 'insert'")
 
     def _replace_query_for_model(

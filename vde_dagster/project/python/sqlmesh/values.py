@@ -84,7 +84,10 @@ class ConfigError(SQLMeshError):
 
 
 def raise_config_error(msg: str, location: Any = None, error_type: Any = ConfigError) -> None:
-    """Raise an error; a location is added to the message."""
+    """Raise an error.
+
+    A location is added to the message.
+    """
     raise error_type(f"{msg} at '{location}'" if location else msg)
 
 
