@@ -76,11 +76,11 @@ class PositionedMistake(Protocol):
 
     @property
     def line(self) -> int | None:
-        """The 1-based line; None if unknown."""
+        """The 1-based line, or None if unknown."""
 
     @property
     def column(self) -> int | None:
-        """The 1-based column within the line; None if unknown."""
+        """The 1-based column within the line, or None if unknown."""
 
 
 def mistake_offset(query: str, mistake: PositionedMistake) -> int | None:

@@ -78,7 +78,7 @@ _BY_KEY = {f"{kind.name}<>": letter for kind, letter in _PLAIN.items()}
 
 
 def letter_of_type(kind: exp.DataType | None) -> str | None:
-    """Return the letter for a type in `function_types.txt`; None if it has no letter."""
+    """Return the letter for a type in `function_types.txt`, or None if it has no letter."""
     if kind is None:
         return None
     known = _LETTERS.get(id(kind))
@@ -161,14 +161,14 @@ def has_no_text(kind: exp.DataType | None) -> bool:
 
 
 def letter_of_key(key: str | None) -> str | None:
-    """Return the letter for the type with this `type_key`; None if it has no letter."""
+    """Return the letter for the type with this `type_key`, or None if it has no letter."""
     if key is None:
         return None
     return "e" if key.startswith("DECIMAL<") else _BY_KEY.get(key)
 
 
 def encode_argument_types(letters: Sequence[str | None], types: Sequence[object]) -> str | None:
-    """Return a letter per argument of a call, for `find_result`; None if a type is unknown.
+    """Return a letter per argument of a call, for `find_result`, or None if a type is unknown.
 
     Args:
         letters: A letter per argument; None if unknown.

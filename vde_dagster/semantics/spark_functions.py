@@ -110,7 +110,7 @@ _KINDS = {
 
 
 def function_kind(name: str) -> str | None:
-    """Return a function's kind (see `_KINDS`); None if Spark has no such function."""
+    """Return a function's kind (see `_KINDS`), or None if Spark has no such function."""
     return _KINDS.get(name)
 
 
@@ -186,7 +186,9 @@ _UNCOUNTED = OPERATORS | PARSED | CATALOG
 
 
 def accepts_argument_count(name: str, count: int) -> bool:
-    """Return whether a function accepts this number of arguments; true if unknown.
+    """Return whether a function accepts this number of arguments.
+
+    The result is true if the numbers are unknown.
 
     >>> accepts_argument_count("date_trunc", 1), accepts_argument_count("my_function", 5)
     (False, True)
@@ -208,7 +210,10 @@ def arguments_text(name: str) -> str:
 
 
 def argument_counts(name: str) -> tuple[int, int | None]:
-    """Return a function's least and largest number of arguments; None if unlimited."""
+    """Return a function's least and largest number of arguments.
+
+    The largest number is None if it is unlimited.
+    """
     counts = _counts(ALIASES.get(name, name))
     ends = [one.partition("-") for one in counts]
     least = min(int(first.rstrip("+")) for first, _, _ in ends)

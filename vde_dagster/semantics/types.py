@@ -281,7 +281,10 @@ def _typed_literal(name: str, text: str) -> Type:
 
 
 def _named(arguments: Sequence[exp.Expr]) -> Fields:
-    """Return the fields of `named_struct('x', a)`; the name of a computed field is empty."""
+    """Return the fields of `named_struct('x', a)`.
+
+    The name of a computed field is empty.
+    """
     names = (one if isinstance(one, exp.Literal) else None for one in arguments[::2])
     texts = ("" if one is None else str(one.this).strip("'\"") for one in names)
     return list(zip(texts, arguments[1::2], strict=False))
@@ -346,7 +349,7 @@ _SUMS = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
 
 
 def infer_family(e: exp.Expr) -> Type:
-    """Return an expression's type; DOUBLE if it is certainly a number of unknown type."""
+    """Return an expression's type, or DOUBLE if it is certainly a number of unknown type."""
     found, e = infer(e), e.unnest()
     if found is not None:
         return found
@@ -473,7 +476,7 @@ _INTO_TEXT = frozenset({"a number", "text", "a date", "a time", "a boolean"})
 
 
 def type_class(kind: Type) -> str | None:
-    """Return a type's class as words for a message, such as "a number"; None if unknown."""
+    """Return a type's class as words for a message, such as "a number", or None if unknown."""
     return _CLASSES.get(kind.this) if kind is not None else None
 
 

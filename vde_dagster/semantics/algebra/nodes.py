@@ -90,7 +90,7 @@ class Terms:
             node.parts = ()
 
     def unordered(self, tag: str, operands: Iterable[Node]) -> Node:
-        """Create an operator whose operands may be swapped, with its operands sorted."""
+        """Create an operator with sorted operands, because their order has no meaning."""
         return self.make(tag, *sorted(operands, key=lambda node: node.serial))
 
     def boolean(self, value: bool) -> Node:
@@ -185,7 +185,7 @@ class Terms:
 
 
 def int_value(node: Node) -> int | None:
-    """Return the value of an INT literal; None for other expressions and larger numbers."""
+    """Return the value of an INT literal, or None for other expressions and larger numbers."""
     if node.tag != "lit" or node.parts[0] != "n" or not _INTEGER.fullmatch(node.parts[1]):
         return None
     value = int(node.parts[1])
@@ -234,7 +234,7 @@ def null_test_operand(node: Node) -> Node | None:
 
 
 def plain_string(text: str) -> str | None:
-    """Return the value of a string in single quotes without escapes; None for other literals."""
+    """Return the value of a string in single quotes without escapes, or None for other literals."""
     found = _PLAIN.fullmatch(text)
     return found[1] if found else None
 

@@ -197,7 +197,10 @@ class Binder:
         self.noted.append(RecordedRefusal(rule, where, details))
 
     def bind_table(self, parts: tuple[str, ...]) -> NamedSource:
-        """Create the FROM entry of a table; `parts` are its name's parts in lower case."""
+        """Create the FROM entry of a table.
+
+        `parts` are its name's parts in lower case.
+        """
         name = ".".join(parts)
         columns, version = self._schema.get(name), self._parents.get(name)
         types: dict[str, Any] = {}

@@ -248,7 +248,9 @@ _IN_TEXT = re.compile(r"'\s*(?:interval\s+)?([^']*?)\s*'", re.IGNORECASE)
 
 
 def _normal_interval(text: str) -> str:
-    """Return the normal form of an interval of whole units; other texts stay unchanged.
+    """Return the normal form of an interval of whole units.
+
+    Other texts stay unchanged.
 
     >>> _normal_interval("'1' DAY"), _normal_interval("'1 days'"), _normal_interval("-1 MONTH")
     ('1 DAY', '1 DAY', '-1 MONTH')
@@ -395,7 +397,10 @@ def make_call(terms: Terms, name: str, *arguments: Any) -> Node:
 
 
 def make_case(terms: Terms, parts: list[Node], other: Node | None) -> Node:
-    """Create a CASE; `parts` alternate conditions and values."""
+    """Create a CASE.
+
+    `parts` alternate conditions and values.
+    """
     if other is None or other.tag == "Null":
         return terms.make("case", *parts)
     return terms.make("case", *parts, other)

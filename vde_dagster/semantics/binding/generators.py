@@ -17,7 +17,7 @@ from vde_dagster.semantics.types import common_type, infer
 
 
 def generator_kind(e: exp.Expr) -> tuple[str, bool] | None:
-    """Return a table function's kind and whether it is OUTER; None for other functions."""
+    """Return a table function's kind and whether it is OUTER, or None for other functions."""
     return GENERATOR_KINDS.get(called_function(e))
 
 

@@ -195,7 +195,7 @@ def _grain(value: exp.Expr) -> timedelta | None:
 def _meets_bound(
     bound: _Bound, grain: timedelta, edge: str, interval: tuple[datetime, datetime]
 ) -> bool | None:
-    """Return whether an interval's first or last value meets a bound; None if unknown."""
+    """Return whether an interval's first or last value meets a bound, or None if unknown."""
     limit = _evaluate(bound.limit, interval)
     if limit is None:
         return None
@@ -214,7 +214,10 @@ def _meets_bound(
 
 
 def _evaluate(e: exp.Expr, interval: tuple[datetime, datetime]) -> date | datetime | str | None:
-    """Compute a bound for an interval: a DATE, an instant (UTC) or a text; None if unknown."""
+    """Compute a bound for an interval, or return None if the value is unknown.
+
+    The result is a DATE, an instant (UTC) or a text.
+    """
     e = e.unnest()
     if isinstance(e, exp.Parameter):
         return _variable(e.this.name.lower(), interval)

@@ -248,7 +248,7 @@ def _unit(cut: exp.Expr) -> str:
 
 
 def _scale(e: exp.Expr) -> int | None:
-    """Return the digits after the point of an INT's or DECIMAL's type; None for other types."""
+    """Return the digits after the point of an INT's or DECIMAL's type, or None for other types."""
     kind = infer(e)
     if kind is None or kind.this != _D.DECIMAL:
         return 0 if kind_of_value(e) == "int" else None
@@ -368,7 +368,7 @@ def _chosen_values(e: exp.Expr) -> list[exp.Expr]:
 
 
 def check_common_type(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Report decimals that lose digits in a list, GREATEST or LEAST, which have one type."""
+    """Report decimals that lose digits because a list, GREATEST or LEAST has one type."""
     return _narrowed(e, origin, e.expressions)
 
 

@@ -279,7 +279,7 @@ class _Step:
             found.lost.add(alias)  # More rows without it.
 
     def _meet(self, made: exp.Select, source: exp.Expr, known: list[exp.Expr]) -> None:
-        """Add a join that keeps only the rows of a source that join with changed rows."""
+        """Join a source to the changed rows, and keep only its matching rows."""
         if not known:
             raise NotRefreshableError(
                 "the changed rows do not determine a condition of a join",
@@ -348,7 +348,11 @@ class _Step:
         )
 
     def _correlated(self, inner: exp.Select, subquery: exp.Expr) -> exp.Expr:
-        """Return an EXISTS of a query; raise NotRefreshableError if the query is not correlated."""
+        """Return an EXISTS of a correlated query.
+
+        Raises:
+            NotRefreshableError: The query is not correlated.
+        """
         if not _is_correlated(inner):
             raise NotRefreshableError(
                 "a subquery is not correlated, so it affects all rows",
@@ -521,7 +525,7 @@ class _Step:
         return equal
 
     def _type(self, made: exp.Select, column: Place) -> str | None:
-        """Return the type of a column of a source; None if it is unknown or not exact."""
+        """Return the type of a column of a source, or None if it is unknown or not exact."""
         source = next((one for one in list_sources(made) if one.alias_or_name == column[0]), None)
         types: Mapping[str, str] = {}
         if isinstance(source, exp.Table):

@@ -88,7 +88,10 @@ def derive_key_steps(
     key: Sequence[str] = (),
     unique: Collection[frozenset[str]] = (),
 ) -> KeySteps:
-    """Derive the key steps of a query that is already qualified; see `find_key_steps`."""
+    """Derive the key steps of a query that is already qualified.
+
+    See `find_key_steps`.
+    """
     steps = tuple(
         KeyStep(number, find_affected(known, number), known)
         for number, table in enumerate(known.readings)

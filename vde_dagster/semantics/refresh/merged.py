@@ -76,7 +76,10 @@ class MergeableAggregate:
 
     @property
     def removed_values_column(self) -> str:
-        """Column with the removed values, for an open `max` or `min`; otherwise empty."""
+        """Column with the removed values of an open `max` or `min`.
+
+        It is empty for other aggregates.
+        """
         return f"vde_went_{self.column}" if self.open and self.merge != "sum" else ""
 
 

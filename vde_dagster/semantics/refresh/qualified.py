@@ -68,7 +68,10 @@ class Qualified:
     schema: Schema
 
     def types(self, query: exp.Expr) -> Mapping[str, str]:
-        """Return the output types of a subquery, by column; empty if they cannot be determined."""
+        """Return the output types of a subquery, by column.
+
+        The result is empty if the types cannot be determined.
+        """
         named = {f"vde_{n}": self.schema[table] for n, table in enumerate(self.readings)}
         try:
             return analyze(write_spark_sql(query), named).output_types

@@ -48,7 +48,7 @@ def source_and_column(column: exp.Expr) -> Place:
 
 
 def coalesced_columns(call: exp.Expr) -> frozenset[Place]:
-    """Return the columns in `coalesce(a, b)`; an empty set for other expressions."""
+    """Return the columns in `coalesce(a, b)`, or an empty set for other expressions."""
     parts = [call.this, *call.expressions] if isinstance(call, exp.Coalesce) else []
     # `CASE WHEN a IS NOT NULL THEN a ELSE b END` counts as `coalesce(a, b)`.
     if isinstance(call, exp.Case) and call.this is None and len(call.args["ifs"]) == 1:

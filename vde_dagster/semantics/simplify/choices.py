@@ -215,7 +215,10 @@ def push_into_case(node: Node, facts: Facts) -> Node:
 
 
 def _decided(node: Node, value: Node, constant: Node, at: int, facts: Facts) -> Node | None:
-    """Apply an operator to a branch's value and a constant; None if the result is not constant."""
+    """Apply an operator to a branch's value and a constant.
+
+    Return None if the result is not constant.
+    """
     if is_null(value):
         if node.tag == "nseq":
             return None

@@ -78,7 +78,7 @@ class Facts:
         return self._types[node]
 
     def common_type(self, nodes: list[Node]) -> str | None:
-        """Return the type of all expressions other than plain NULLs; None if they differ."""
+        """Return the type of all expressions other than plain NULLs, or None if they differ."""
         kinds = {self.type(node) for node in nodes if node.tag != "Null"}
         return kinds.pop() if len(kinds) == 1 else None
 
@@ -89,7 +89,10 @@ class Facts:
         return self.terms.make("cast", False, known, self.terms.make("Null"))
 
     def combine_conditions(self, tag: str, operands: list[Node]) -> Node:
-        """Combine conditions by AND or OR; a single condition is returned unchanged."""
+        """Combine conditions by AND or OR.
+
+        A single condition is returned unchanged.
+        """
         made = self.terms.combine(tag, operands)
         absorbing = self.terms.boolean(tag == "or")
         # An AND with FALSE becomes FALSE, and an OR with TRUE becomes TRUE, but only if no other

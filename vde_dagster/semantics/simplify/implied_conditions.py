@@ -57,7 +57,10 @@ def compared_columns(node: Node) -> set[Node] | None:
 
 
 def replace_columns(node: Node, known: dict[Node, Node], terms: Terms) -> Node:
-    """Replace columns in a condition; `known` maps old to new expressions."""
+    """Replace columns in a condition.
+
+    `known` maps old to new expressions.
+    """
     return rewrite(node, known.get, terms, {})
 
 
@@ -120,7 +123,7 @@ def add_implied_conditions(
 
 
 def _strongest(column: Node, said: list[Node], terms: Terms, *, present: bool) -> list[Node] | None:
-    """Return the conditions on one column without redundant ones; None for a contradiction.
+    """Return the conditions on one column without redundant ones, or None for a contradiction.
 
     `present` is true if other conditions imply that the column is not NULL.
     """
@@ -197,7 +200,10 @@ def _rejects(condition: Node, column: Node) -> bool:
 
 
 def _without_nullness(column: Node, facts: list[Node], *, strict: bool) -> list[Node] | None:
-    """Drop IS NOT NULL if another condition implies it; return None if IS NULL contradicts it."""
+    """Drop IS NOT NULL if another condition implies it.
+
+    Return None if IS NULL contradicts another condition.
+    """
     if not strict:
         return facts
     if any(_is_null(c, column) for c in facts):
@@ -247,7 +253,10 @@ def _alike(one: Node, two: Node) -> bool:
 
 
 def find_equal_values(conditions: Iterable[Node]) -> EqualityClasses:
-    """Return sets of equal columns and literals; numbers may have different types."""
+    """Return sets of equal columns and literals.
+
+    Numbers may have different types.
+    """
     return _joined(conditions, _like)
 
 

@@ -121,7 +121,7 @@ def _is_unique(source: Derived, parts: QueryParts) -> bool:
 
 
 def _value_over_one_row(node: Node) -> Node | None:
-    """Return a grouping's column as computed from one input row; None if this is impossible."""
+    """Return a grouping's column as computed from one input row, or None if this is impossible."""
     if node.tag not in AGGREGATES:
         return node
     total = simple_aggregate(node.parts[0]) if node.tag == "aggregate" else None

@@ -133,7 +133,10 @@ class QueryParts:
         ]
 
     def replace(self, known: dict[Node, Node]) -> None:
-        """Replace expressions everywhere in the query; `known` maps old to new expressions."""
+        """Replace expressions everywhere in the query.
+
+        `known` maps old to new expressions.
+        """
         terms, memo = self.terms, dict[Node, Node]()
         self.replace_each(lambda node: rewrite(node, known.get, terms, memo))
 

@@ -106,7 +106,10 @@ def simplify_division(node: Node, facts: Facts) -> Node:
 
 
 def simplify_negation(node: Node, facts: Facts) -> Node:
-    """Remove a double minus, except for integers, whose minimum cannot be negated."""
+    """Remove a double minus, except for integers.
+
+    The minimum of an integer type cannot be negated.
+    """
     inner = node.parts[-1]
     if inner.tag == "Null":
         return facts.typed_null(DOUBLE)

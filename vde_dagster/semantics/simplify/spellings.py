@@ -131,7 +131,7 @@ def _instant_text(literal: Node, kind: str) -> str | None:
 
 
 def _normal_instant(written: str) -> str | None:
-    """Return the shortest text of a date and time without a zone; None for other texts.
+    """Return the shortest text of a date and time without a zone, or None for other texts.
 
     >>> _normal_instant("'2020-01-01T00:00'"), _normal_instant("'2020-01-01 10:30'")
     ('2020-01-01', '2020-01-01 10:30:00')

@@ -302,7 +302,7 @@ def _branch_total(branch: Rel, i: int) -> Node | None:
 
 
 def _name(total: Node) -> str | None:
-    """Return the name of an aggregate's function; None if it has a FILTER or DISTINCT."""
+    """Return the name of an aggregate's function, or None if it has a FILTER or DISTINCT."""
     body = total.parts[0]
     if total.tag != "aggregate" or body.tag == "count rows":
         return "count" if total.tag == "aggregate" else None

@@ -201,7 +201,7 @@ class LineageTracer:
                     yield from self.conditions(output.node)
 
     def group(self, group: Group) -> Deciding:
-        """Return the columns that decide which rows a SELECT has, as in WHERE and ON."""
+        """Return the columns that decide which rows are in a SELECT, as in WHERE and ON."""
         known = self._groups.get(group)
         if known is None:
             self._groups[group] = frozenset()  # A window in a condition is over its own group.
