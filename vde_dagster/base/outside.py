@@ -92,7 +92,10 @@ def find_mentioned_inputs(names: Iterable[str], texts: Iterable[str]) -> list[st
 
 
 def hash_variables(names: Iterable[str], environment: Mapping[str, str]) -> str:
-    """Hash the values of environment variables, including unset ones; the name `*` means all."""
+    """Hash the values of environment variables, including unset ones.
+
+    The name `*` means all.
+    """
     asked = set(names)
     if "*" in asked:
         asked |= set(environment)

@@ -92,7 +92,7 @@ class Plugin:
             ) from error
 
     def problem(self) -> str | None:
-        """Try to import the part; return the error message, or None on success."""
+        """Try to import the part, and return the error message, or None on success."""
         try:
             self.load()
         except UsageError as error:

@@ -17,7 +17,10 @@ from vde_dagster.errors import UsageError
 
 
 def utc(value: datetime) -> datetime:
-    """Return the same instant in UTC; a value without a zone is read as UTC."""
+    """Return the same instant in UTC.
+
+    A value without a zone is read as UTC.
+    """
     if value.tzinfo is None:
         return value.replace(tzinfo=timezone.utc)
     return value if value.tzinfo is timezone.utc else value.astimezone(timezone.utc)
@@ -76,11 +79,12 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def parse_iso(text: str) -> datetime:
-    """Read a date or instant in ISO 8601; the result has a zone only if the text has one.
+    """Read a date or instant in ISO 8601.
 
-    Accepted are a calendar date, as `2024-01-31` or `20240131`; then `T` or a space and a time, as
-    `06`, `06:30`, `0630`, `06:30:15` or `06:30:15.25`; then `Z`, `UTC`, `+02`, `+0200` or `+02:00`.
-    Digits beyond microseconds are dropped.
+    The result has a zone only if the text has one. Accepted are a calendar date, as `2024-01-31` or
+    `20240131`; then `T` or a space and a time, as `06`, `06:30`, `0630`, `06:30:15` or
+    `06:30:15.25`; then `Z`, `UTC`, `+02`, `+0200` or `+02:00`. Digits beyond microseconds are
+    dropped.
 
     Raises:
         ValueError: The text has another form, or no such date or time exists.

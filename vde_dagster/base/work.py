@@ -32,7 +32,10 @@ class Work:
         written: float | None,
         read: float | None,
     ) -> Work:
-        """Create the cost of one fill; missing figures (None) count as 0."""
+        """Create the cost of one fill.
+
+        Missing figures (None) count as 0.
+        """
         clock = seconds or 0.0
         untold = clock if task_seconds is None else 0.0
         return cls(clock, task_seconds or 0.0, untold, float(written or 0), float(read or 0))

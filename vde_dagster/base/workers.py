@@ -35,7 +35,7 @@ Function = Callable[[Any], "list[bytes | None]"]
 
 
 class Results(NamedTuple):
-    """A worker's results for one request; all None if the worker failed."""
+    """A worker's results for one request, or all None if the worker failed."""
 
     worker: int
     items: Sequence[Any]
@@ -132,7 +132,7 @@ def usable_cores() -> int:
 
 
 def usable_memory() -> int:
-    """Return the machine's memory in bytes, or its part that a container may use; 0 if unknown."""
+    """Return the memory in bytes that this machine or container may use, or 0 if unknown."""
     names = ("SC_PAGE_SIZE", "SC_PHYS_PAGES")
     sizes = [os.sysconf(name) for name in names if name in getattr(os, "sysconf_names", ())]
     memory = sizes[0] * sizes[1] if len(sizes) == 2 else 0

@@ -21,7 +21,10 @@ class Edit(NamedTuple):
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """Apply edits, which must not overlap, to a text."""
+    """Apply edits to a text.
+
+    Edits must not overlap.
+    """
     pieces: list[str] = []
     done = 0
     for edit in sorted(edits):
@@ -93,7 +96,7 @@ def _with_wrappers(tokens: list[Token], at: int) -> tuple[int, int]:
 
 
 def _with_connector(tokens: list[Token], low: int, high: int) -> tuple[int, int] | None:
-    """Extend a range by the operator, comma or clause next to it; None if this is impossible."""
+    """Extend a range by the operator, comma or clause next to it, or None if this is impossible."""
     before, behind = _word(tokens, low - 1), _word(tokens, high + 1)
     if before not in _BORDERS or behind not in _BORDERS:
         return None  # It is an operand of something else.
@@ -207,7 +210,10 @@ class Expanded:
 
 
 def find_place(runs: Runs, offset: int) -> int:
-    """Return the original place of the character at an offset; see `Runs` for places."""
+    """Return the original place of the character at an offset.
+
+    See `Runs` for places.
+    """
     start, place = runs[max(bisect_right(runs, (offset, sys.maxsize)) - 1, 0)]
     return place + offset - start if place >= 0 else place
 

@@ -54,7 +54,10 @@ class Expression:
         return tuple(dict.fromkeys(parts[0] for parts, _ in self.mentions))
 
     def renamed(self, columns: Mapping[str, str]) -> str:
-        """Return the text with renamed columns; `columns` maps lower-case to new names."""
+        """Return the text with renamed columns.
+
+        `columns` maps lower-case to new names.
+        """
         edits = [
             Edit(*places[0], columns[parts[0].lower()])
             for parts, places in self.mentions
@@ -63,7 +66,10 @@ class Expression:
         return apply_edits(self.text, edits)
 
     def renamed_sides(self, sides: Mapping[str, Mapping[str, str]]) -> str:
-        """Return the text with renamed columns; `sides` has new names by table and column."""
+        """Return the text with renamed columns.
+
+        `sides` has new names by table and column.
+        """
         edits = []
         for parts, places in self.mentions:
             columns = sides.get(parts[0].lower(), {})

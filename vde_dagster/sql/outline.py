@@ -110,7 +110,10 @@ _DIRECTIONS = ("ASC", "DESC", "NULLS", "FIRST", "LAST")
 
 
 def replace_qualify(text: str) -> str:
-    """Rewrite every QUALIFY as a filter; raise ParseError or TokenError for invalid queries."""
+    """Rewrite every QUALIFY as a filter.
+
+    Raise ParseError or TokenError for invalid queries.
+    """
     while "qualify" in text.lower():
         tokens, _ = read_statements(text)
         found = [i for i, token in enumerate(tokens) if token.token_type == T.QUALIFY]

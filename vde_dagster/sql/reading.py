@@ -39,7 +39,7 @@ class Reading:
 
     @property
     def with_clause(self) -> str:
-        """The WITH clause that the query begins with; empty if it has none."""
+        """The WITH clause that the query begins with, or "" without such a clause."""
         return self.text[: end_of_with(self.tokens)]
 
     @property
@@ -51,7 +51,7 @@ class Reading:
 
 
 def end_of_with(tokens: list[Token]) -> int:
-    """Return the offset after the WITH clause that a query begins with; 0 if it has none."""
+    """Return the offset after the WITH clause that a query begins with, or 0 if it has none."""
     if not tokens or tokens[0].token_type != TokenType.WITH:
         return 0
     depth = 0
@@ -66,12 +66,15 @@ def end_of_with(tokens: list[Token]) -> int:
 
 
 def call_name(e: exp.Expr) -> str:
-    """Return a call's name in lower case, without resolving synonyms; "" for other nodes."""
+    """Return a call's name in lower case, without resolving synonyms, or "" for other nodes."""
     return e.name.rstrip(MARK).lower() if isinstance(e, exp.Anonymous) else ""
 
 
 def is_star(e: exp.Expr) -> bool:
-    """Return whether an expression is `*`, `t.*` or `s.*`; false for a subquery with a star."""
+    """Return whether an expression is `*`, `t.*` or `s.*`.
+
+    A subquery with a star is not a star.
+    """
     return isinstance(e, exp.Star | exp.Column | exp.Dot) and bool(e.is_star)
 
 
@@ -106,7 +109,10 @@ def read_statements(text: str) -> tuple[list[Token], list[exp.Expr | None]]:
 
 
 def parse_tokens(dialect: Dialect, tokens: list[Token], text: str) -> list[exp.Expr | None]:
-    """Parse tokens to the trees of their statements; raise ParseError for every failure."""
+    """Parse tokens to the trees of their statements.
+
+    Raise ParseError for every failure.
+    """
     try:
         return dialect.parser().parse(_bracket_literals(tokens), text)
     except (AttributeError, IndexError, KeyError, TypeError) as error:

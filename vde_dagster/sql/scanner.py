@@ -105,7 +105,10 @@ class Token(NamedTuple):
         return self.kind == "word" and self.text.upper() in words
 
     def is_string(self, dialect: str) -> bool:
-        """Return whether the token is a string; in some dialects, double quotes are identifiers."""
+        """Return whether the token is a string.
+
+        In some dialects, double quotes are identifiers.
+        """
         # Double quotes are not strings in some dialects.
         double = dialect in BACKSLASH_DIALECTS
         return self.kind == "string" and (double or self.text[-1] == "'")
@@ -125,7 +128,10 @@ class SourceText:
         return SourceLocation(self.path, line, column)
 
     def stretch(self, location: SourceLocation) -> tuple[int, int]:
-        """Return the range from a location to its line's end; the whole text if it has no line."""
+        """Return the range from a location to its line's end.
+
+        For a location without a line, the range is the whole text.
+        """
         if location.line is None:
             return 0, len(self.text)
         start = 0
@@ -248,7 +254,9 @@ def _comment_end(source: SourceText, start: int, stop: int) -> int:
 def split_top_level(
     tokens: list[Token], separator: str = ",", *, angles: bool = False
 ) -> list[list[Token]]:
-    """Split tokens at a separator outside brackets; the last empty part is left out.
+    """Split tokens at a separator outside brackets.
+
+    An empty last part is left out.
 
     Args:
         angles: Whether `<` and `>` are brackets too, as in types.
@@ -319,7 +327,7 @@ def find_too_deep(source: SourceText, *, backslash: bool = True) -> int | None:
 
 
 def refuse_too_deep(source: SourceText, *, backslash: bool = True) -> None:
-    """Raise ProjectError, with the location, if a text is nested too deeply."""
+    """Raise a located ProjectError if a text is nested too deeply."""
     found = find_too_deep(source, backslash=backslash)
     if found is not None:
         raise source.error(NESTED, found, NESTED_HINT)
@@ -352,7 +360,10 @@ def find_deepest(
     backslash: bool = True,
     stop_at: int | None = None,
 ) -> tuple[int, int]:
-    """Return (offset, level) of the most deeply nested place; stop at the level `stop_at`."""
+    """Return (offset, level) of the most deeply nested place.
+
+    Stop at the level `stop_at`.
+    """
     found, most = 0, 0
     levels: list[str] = []
     before = ""

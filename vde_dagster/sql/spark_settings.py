@@ -61,7 +61,10 @@ TIMESTAMP_TYPE = f"{PREFIX}timestampType"
 
 
 def may_affect_results(key: str) -> bool:
-    """Return whether a setting may affect the result of a query; true for unknown settings."""
+    """Return whether a setting may affect the result of a query.
+
+    The result is true for unknown settings.
+    """
     return key.startswith(PREFIX) and not key.startswith(_WITHOUT_EFFECT)
 
 

@@ -28,7 +28,10 @@ class TemporaryView:
 
 
 def read_temporary_view(tokens: list[Token]) -> TemporaryView | None:
-    """Parse `CREATE TEMPORARY VIEW x AS …` or `CACHE TABLE x AS …`; None for other statements."""
+    """Parse `CREATE TEMPORARY VIEW x AS …` or `CACHE TABLE x AS …`.
+
+    Return None for other statements.
+    """
     words = [t.text.upper() if t.kind == "word" else t.text for t in tokens]
     if words[:1] == ["CACHE"]:
         return _read_cache(tokens, words)

@@ -75,7 +75,7 @@ class ParsedQueries:
         self._trees: dict[str, exp.Expr] = {}
 
     def keep(self, query: str, tree: exp.Expr) -> None:
-        """Keep a query's tree if there is room; otherwise release its memory."""
+        """Keep a query's tree if there is room, or release its memory."""
         if len(query) > self._room or query in self._trees:
             dismantle(tree)
             return
@@ -87,7 +87,10 @@ class ParsedQueries:
             gc.set_threshold(2 * rare, 20, 20)  # A tree has about one object per character.
 
     def take(self, query: str) -> exp.Expr | None:
-        """Remove a query's tree from the cache and return it; None if it is missing."""
+        """Remove a query's tree from the cache, and return the tree.
+
+        Return None if the tree is missing.
+        """
         tree = self._trees.pop(query, None)
         if tree is not None:
             self._room += len(query)

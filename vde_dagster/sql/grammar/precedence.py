@@ -259,7 +259,10 @@ class _Bracketer:
         return len(self._tokens)
 
     def _bracket(self, start: int, end: int) -> None:
-        """Put brackets around a range of tokens; inner brackets must be added first."""
+        """Put brackets around a range of tokens.
+
+        Inner brackets must be added first.
+        """
         self._brackets += 1
         if self._brackets > _MOST_BRACKETS:
             return

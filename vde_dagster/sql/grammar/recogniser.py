@@ -87,7 +87,7 @@ class Recogniser:
         self._begins: dict[_Call, tuple[int, int]] = {}
 
     def find_refused(self, rule: int, kinds: Sequence[int]) -> tuple[int, int] | None:
-        """Find the first token that a rule refuses; None if the rule accepts all tokens.
+        """Find the first token that a rule refuses, or None if the rule accepts all tokens.
 
         Returns:
             The token's index, or len(kinds) if more tokens are needed, and a bit mask of the tokens

@@ -109,7 +109,10 @@ class SparkGrammar:
         self._name_tokens = self._recogniser.first_tokens(self._rules["identifier"])
 
     def find_refusal(self, text: str) -> Refusal | None:
-        """Return the place at which the grammar refuses a query; None if it accepts the query."""
+        """Return the place at which the grammar refuses a query.
+
+        Return None if it accepts the query.
+        """
         plain = self._lexer.fast_tokens(text)
         if plain is not None and self._find_refused(plain) is None and not may_be_malformed(text):
             return None
@@ -363,7 +366,7 @@ class Lexer:
         return None if None in kinds else tuple(kinds)  # type: ignore[arg-type]
 
     def _kind(self, piece: str, behind: str) -> int | None:
-        """Return the number of a piece that is exactly one token; otherwise None."""
+        """Return the number of a piece that is exactly one token, or None for other pieces."""
         kind, *ends = self._longest_token(piece + behind, 0, 0)
         is_special = kind in self._hidden or kind in self._opens
         return None if is_special or ends != [len(piece)] * 2 else kind

@@ -99,7 +99,10 @@ _SINCE_THE_MINUTE = frozenset({"duckdb", "postgres"})
 
 
 def extract_part(unit: str, value: exp.Expr, dialect: str) -> exp.Expr:
-    """Create EXTRACT of a part of a date or time; raise Unwritable if Spark lacks the part."""
+    """Create EXTRACT of a part of a date or time.
+
+    Raise Unwritable if Spark lacks the part.
+    """
     unit = _PART_NAMES.get(unit, unit)
     if unit in ("MILLISECOND", "MICROSECOND") and dialect in _SINCE_THE_MINUTE:
         many = "1000" if unit == "MILLISECOND" else "1000000"
@@ -209,7 +212,10 @@ def add_units(node: exp.DateAdd | exp.TsOrDsAdd | exp.TimestampAdd, dialect: str
 
 
 def _make_interval(number: exp.Expr, unit: str) -> exp.Interval:
-    """Create an interval; a quarter becomes three months, because Spark has no quarters."""
+    """Create an interval.
+
+    A quarter becomes three months, because Spark has no quarters.
+    """
     known = literal_int(number)
     times = 3 if unit == "QUARTER" else 1
     value: exp.Expr = exp.Literal.string(str((known or 0) * times))
@@ -243,7 +249,10 @@ _LETTER_FORMATS = frozenset({"postgres", "redshift", "snowflake", "oracle", "ter
 
 
 def _translate_format(form: str, dialect: str) -> str:
-    """Translate a time format to Spark's letters; raise Unwritable if Spark lacks a letter."""
+    """Translate a time format to Spark's letters.
+
+    Raise Unwritable if Spark lacks a letter.
+    """
     made: list[str] = []
     at = 0
     while at < len(form):
@@ -330,7 +339,10 @@ def parse_time(value: exp.Expr, kind: str) -> exp.Expr:
 
 
 def rewrite_to_date(node: exp.TsOrDsToDate, dialect: str) -> Replacement:
-    """Rewrite Snowflake's TO_DATE of one value; raise Unwritable for TRY_TO_DATE."""
+    """Rewrite Snowflake's TO_DATE of one value.
+
+    Raise Unwritable for TRY_TO_DATE.
+    """
     if dialect != "snowflake" or node.args.get("format") is not None:
         return None
     if node.args.get("safe"):

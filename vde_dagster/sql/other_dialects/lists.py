@@ -68,7 +68,7 @@ def rewrite_subscript(node: exp.Bracket, dialect: str) -> Replacement:
 
 
 def _bigquery_subscript(node: exp.Bracket, index: exp.Expr, offset: int) -> exp.Expr:
-    """Rewrite `x[OFFSET(n)]`, which counts from 0, and `x[ORDINAL(n)]`, which counts from 1."""
+    """Rewrite `x[OFFSET(n)]` and `x[ORDINAL(n)]`, which count from 0 and from 1."""
     if offset:
         index = plus(index, -1)
     if node.args.get("safe"):

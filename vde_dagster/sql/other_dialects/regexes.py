@@ -170,7 +170,10 @@ def java_replacement(written: str, dialect: str, *, shift: int = 0) -> str:
 
 
 def rewrite_replace(node: exp.RegexpReplace, dialect: str) -> Replacement:
-    """Rewrite REGEXP_REPLACE; some dialects replace only the first match."""
+    """Rewrite REGEXP_REPLACE.
+
+    Some dialects replace only the first match.
+    """
     if dialect not in _RE2 | _POSIX | _BACKSLASHES:
         return None
     pattern, replacement = node.expression, node.args.get("replacement")
@@ -244,7 +247,10 @@ def rewrite_match(node: exp.RegexpLike | exp.RegexpILike, dialect: str) -> Repla
 
 
 def rewrite_similar(node: exp.SimilarTo, dialect: str) -> Replacement:
-    """Rewrite DuckDB's SIMILAR TO as a match of the whole text; refuse it in other dialects."""
+    """Rewrite DuckDB's SIMILAR TO as a match of the whole text.
+
+    Raise Unwritable for other dialects.
+    """
     if dialect != "duckdb":
         raise Unwritable("SIMILAR TO")
     made = exp.RegexpLike(this=node.this.copy(), expression=node.expression.copy(), full_match=True)

@@ -274,7 +274,10 @@ def escape_pattern(node: exp.Like | exp.ILike, dialect: str) -> Replacement:
 
 
 def rewrite_listagg(node: exp.GroupConcat, dialect: str) -> Replacement:
-    """Rewrite Snowflake's LISTAGG, which returns '' for no values; refuse OVER and FILTER."""
+    """Rewrite Snowflake's LISTAGG, which returns '' for no values.
+
+    Raise Unwritable for OVER and FILTER.
+    """
     if dialect != "snowflake":
         return None
     if isinstance(node.parent, exp.Window | exp.Filter | exp.WithinGroup):
@@ -445,7 +448,10 @@ def _is_plain(value: exp.Expr) -> bool:
 
 
 def rewrite_printf(node: exp.Anonymous) -> Replacement:
-    """Rewrite DuckDB's printf(), which is NULL if a value is NULL; Spark would print NULL."""
+    """Rewrite DuckDB's printf() so that it returns NULL if a value is NULL.
+
+    Spark would print NULL.
+    """
     given = [one for one in node.expressions if not isinstance(one.unnest(), exp.Literal)]
     if not given:
         return None

@@ -131,7 +131,10 @@ _INTERVAL_UNITS = ("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 
 
 def _rewrite_intervals(tree: exp.Expr) -> exp.Expr:
-    """Rewrite `INTERVAL days DAY` as MAKE_INTERVAL; Spark's INTERVAL takes only literals."""
+    """Rewrite `INTERVAL days DAY` as MAKE_INTERVAL.
+
+    Spark's INTERVAL takes only literals.
+    """
     if isinstance(tree, exp.Interval):
         return _make_interval(tree) or tree
     for interval in list(tree.find_all(exp.Interval)):
@@ -183,7 +186,7 @@ def _replace_aliases_in_windows(tree: exp.Expr) -> None:
 
 
 def _names_before(select: exp.Select) -> set[str] | None:
-    """Return the lower-case columns of all sources of a SELECT; None if some are unknown."""
+    """Return the lower-case columns of all sources of a SELECT, or None if some are unknown."""
     read = [select.args.get("from_"), *(select.args.get("joins") or ())]
     found: set[str] = set()
     for part in read:

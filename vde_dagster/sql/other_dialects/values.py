@@ -27,7 +27,10 @@ def truncate_number(node: exp.Trunc, dialect: str) -> Replacement:
 
 
 def rewrite_isnan(node: exp.IsNan, dialect: str) -> Replacement:
-    """Rewrite ISNAN so that it returns NULL for NULL; Spark's function returns false."""
+    """Rewrite ISNAN so that it returns NULL for NULL.
+
+    Spark's function returns false.
+    """
     if isinstance(node.parent, exp.If) and node.arg_key == "false":
         return None
     null = exp.Is(this=node.this.copy(), expression=exp.Null())
@@ -118,7 +121,10 @@ def refuse_ordinality(node: exp.Unnest, dialect: str) -> Replacement:
 
 
 def rewrite_digest(node: exp.SHA2Digest | exp.SHA1Digest, dialect: str) -> Replacement:
-    """Rewrite a hash as bytes; Spark's function returns hexadecimal digits."""
+    """Rewrite a hash as bytes.
+
+    Spark's function returns hexadecimal digits.
+    """
     if isinstance(node, exp.SHA1Digest):
         return call("UNHEX", exp.SHA(this=node.this.copy()))
     bits = node.args.get("length") or exp.Literal.number(256)
@@ -140,7 +146,10 @@ def rewrite_log(node: exp.Log, dialect: str) -> Replacement:
 
 
 def contains_value(node: exp.ArrayContains, dialect: str) -> Replacement:
-    """Rewrite DuckDB's ARRAY_CONTAINS, which ignores NULLs; Spark's may return NULL for them."""
+    """Rewrite DuckDB's ARRAY_CONTAINS, which ignores NULLs.
+
+    Spark's function may return NULL for them.
+    """
     if dialect != "duckdb":
         return None
     given = (node.this, node.expression)
@@ -259,7 +268,10 @@ def rewrite_json_path(node: exp.Expr, dialect: str) -> Replacement:
 
 
 def rewrite_json_cast(node: exp.Cast, dialect: str) -> Replacement:
-    """Drop a cast of a text literal to JSON; raise Unwritable for JSONB outside of paths."""
+    """Drop a cast of a text literal to JSON.
+
+    Raise Unwritable for JSONB outside of paths.
+    """
     if node.to.this not in _JSON or dialect not in ("duckdb", "postgres"):
         return None
     parent = node.parent

@@ -54,7 +54,7 @@ def function_name(node: exp.Expr) -> str:
 
 @cache
 def verified_functions(dialect: str) -> frozenset[str]:
-    """Return the verified signatures of a dialect; empty if the dialect has no list.
+    """Return the verified signatures of a dialect, or an empty set if the dialect has no list.
 
     The list of `spark` has the names of Spark's own functions.
     """

@@ -126,7 +126,10 @@ def _filter_rows(select: exp.Select) -> exp.Select:
 
 
 def _name_outputs(select: exp.Select) -> list[str] | None:
-    """Give every output a name and return the names; return None if there is a star."""
+    """Give every output a name, and return the names.
+
+    Return None if there is a star.
+    """
     if any(item.is_star for item in select.expressions):
         return None
     names = []
