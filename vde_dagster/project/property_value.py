@@ -143,7 +143,7 @@ class Value:
         return "".join(parts)
 
     def integer(self, least: int = 0) -> int:
-        """Read a whole number of `least` or more, within the range of Spark's INT."""
+        """Read a whole number from `least` to the maximum of Spark's INT."""
         text = self.raw.strip("'\"")
         hint = f"write {self.name} {max(least, 1)}"
         if not (text.isascii() and text.isdigit()):
@@ -207,7 +207,10 @@ class Value:
         return pairs
 
     def properties(self, after: int) -> dict[str, Value]:
-        """Read `(name value, …)` after the first `after` tokens, such as a kind's properties."""
+        """Read properties in brackets, `(name value, …)`, such as the properties of a kind.
+
+        `after` is the number of tokens before the bracket.
+        """
         rest = list(self.tokens[after:])
         if not rest:
             return {}

@@ -381,7 +381,7 @@ def _is_expression(value: Any) -> bool:
 def _size_of_method(
     text: str, name: str, args: Sequence[Any], named: Mapping[str, Any], budget: _Budget
 ) -> int:
-    """Return an upper bound for the length of the result of a text's method."""
+    """Return an upper bound for the length of a text method's result."""
     if name in ("center", "ljust", "rjust", "zfill"):
         return max(len(text), *_numbers(args, named))
     if name == "expandtabs":

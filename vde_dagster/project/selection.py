@@ -71,7 +71,7 @@ def select_by_name(names: Iterable[ModelName], patterns: Sequence[str]) -> set[M
 
 @dataclass(slots=True)
 class _SelectionParser:
-    """Parser of one expression.
+    """Parser of one selection pattern, such as `marts.* & tag:daily`.
 
     `&` binds stronger than `|`; `^` and `+` bind to the next term.
     """

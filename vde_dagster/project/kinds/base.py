@@ -52,7 +52,7 @@ class Property:
 
     @staticmethod
     def number(name: str, least: int = 1) -> Property:
-        """Define a property that is a whole number of `least` or more."""
+        """Define a property that is a whole number, which must be at least `least`."""
         schema = {"type": "integer", "minimum": least}
         return Property(name, lambda value: value.integer(least), schema)
 

@@ -65,7 +65,6 @@ class _Uses(ast.NodeVisitor):
         self.understood = 0
 
     def visit_Call(self, node: ast.Call) -> None:
-        """Read a call of a method of the context."""
         method = node.func
         if isinstance(method, ast.Attribute):
             owner, query = method.value, _literal(node)
@@ -82,7 +81,6 @@ class _Uses(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        """Read an attribute of the context."""
         if self._is_context(node.value) and isinstance(node.ctx, ast.Load):
             self.understood += node.attr in _WITHOUT_ROWS
         self.generic_visit(node)
@@ -92,7 +90,6 @@ class _Uses(ast.NodeVisitor):
 
 
 def _is_model_decorator(node: ast.expr) -> bool:
-    """Return whether a decorator is `@model`."""
     called = node.func if isinstance(node, ast.Call) else None
     name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)
     return name == "model"

@@ -33,7 +33,10 @@ class _SettingText(SourceText):
     root: Path
 
     def location(self, offset: int) -> SourceLocation:
-        """Return the line of the settings' file with the words at an offset, if they occur once."""
+        """Find the line of the settings' file that contains the words at an offset.
+
+        The location has no line unless exactly one line contains the words.
+        """
         begin = self.text.rfind("\n", 0, offset) + 1
         words = self.text[begin:].partition("\n")[0].strip()
         try:

@@ -319,7 +319,7 @@ class OwnFiles:
         return audits
 
     def warnings(self, files: Sequence[LoadedFile]) -> Sequence[Problem]:
-        """Return a warning for each kind of content that is ignored, at the first file with it."""
+        """Return a warning for each kind of ignored content, at the first file that has it."""
         first = {word: file.path for file in reversed(files) for word in file.unread}
         return [Problem(word, None, SourceLocation(path), False) for word, path in first.items()]
 

@@ -60,7 +60,7 @@ class Source(Protocol):
         """Return files that affect how the files are read, such as shared code and data."""
 
     def draws_in(self, path: str) -> Sequence[str]:
-        """Return other files that a file needs, found in its text without running it."""
+        """Return the other files that a file needs, found in its text without running its code."""
 
     def prepare(self) -> Sequence[ProjectError]:
         """Read what all files share, such as macros, and return the errors in it.
