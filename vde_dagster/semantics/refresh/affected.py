@@ -321,7 +321,7 @@ class _Step:
         found.lost.update((*before, alias))
 
     def _met(self, select: exp.Select) -> exp.Expr:
-        """Return a condition for the rows that a change of a subquery's rows can affect."""
+        """Return a condition for the rows that changed rows of a subquery can affect."""
         at: exp.Expr = self._leaf
         outermost: exp.Expr | None = None
         while at is not select:

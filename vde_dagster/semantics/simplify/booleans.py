@@ -40,7 +40,7 @@ _COMPARED_IN_ROWS = (*WHOLE, TEXT, DATE, BOOL)
 
 
 def simplify_comparison(node: Node, facts: Facts) -> Node:
-    """Simplify a comparison, for example `i = i + 0` or one with two literals."""
+    """Simplify a comparison, for example `i = i + 0` or `1 < 2`."""
     terms, tag = facts.terms, node.tag
     one, two = node.parts
     if tag in ("eq", "neq", "nseq") and _alike(one, two, facts):

@@ -234,7 +234,7 @@ class _Constants:
         self._memo: dict[Node, Node] = {}
 
     def fixes(self, condition: Node) -> bool:
-        """Return whether a condition is the one that makes a column constant, such as ``x = 1``."""
+        """Return whether a condition is the source of a known constant, such as ``x = 1``."""
         if condition.tag != "eq":
             return False
         one, two = condition.parts

@@ -106,10 +106,7 @@ def simplify_division(node: Node, facts: Facts) -> Node:
 
 
 def simplify_negation(node: Node, facts: Facts) -> Node:
-    """Remove a double minus, except for integers.
-
-    The minimum of an integer type cannot be negated.
-    """
+    """Remove a double minus, except for integers."""
     inner = node.parts[-1]
     if inner.tag == "Null":
         return facts.typed_null(DOUBLE)
@@ -284,7 +281,10 @@ def as_date_add(node: Node, facts: Facts) -> Node:
 
 
 def _days(node: Node, facts: Facts) -> Node | None:
-    """Return the number of days in a whole number or an interval of days or weeks, or None."""
+    """Return the days in a whole number, or in an interval of days or weeks.
+
+    Return None for other nodes.
+    """
     if facts.type(node) in _COUNTS:
         return node
     if node.tag != "typed literal" or node.parts[0] != "interval":

@@ -115,7 +115,7 @@ _STEPS = {("sum", "sum"), ("sum", "count"), ("min", "min"), ("max", "max")}
 
 
 def merge_groupings(parts: QueryParts) -> None:
-    """Merge a GROUP BY over a subquery with GROUP BY into one, as for a sum of counts."""
+    """Merge a GROUP BY with the GROUP BY of its subquery, as in a sum of counts."""
     if sum(source.op == "agg" for source in parts.derived_sources()) < 2:
         return
     uses = ColumnUses.collect(parts.top)
