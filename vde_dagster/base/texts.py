@@ -28,7 +28,11 @@ def size(number: int | None) -> str:
 
 
 def and_more(total: int, most: int) -> str:
-    """Return ` and 3 more` if a list of `total` items shows only the first `most`, else ""."""
+    """Return a text such as ` and 3 more`, for a list that shows only some of its items.
+
+    `total` is the number of items, and `most` is the maximum number of shown items. Return "" if
+    all items are shown.
+    """
     return f" and {total - most} more" if total > most else ""
 
 
@@ -71,7 +75,7 @@ def _common_prefix_length(one: str, other: str) -> int:
 
 
 def did_you_mean(name: str, match: str, more: str = "", ask: str = "did you mean") -> Hint:
-    """Return a hint for a misspelled name, `did you mean 'match'?`, with an edit that fixes it."""
+    """Return the hint `did you mean 'match'?` for a misspelled name, with an edit that fixes it."""
     sure = closest_by_one_letter(name.casefold(), [match.casefold()]) is not None
     return Hint(f"{ask} '{match}'?{more}", Fix.writing(name, match, sure=sure))
 

@@ -50,7 +50,10 @@ class SelectPieces:
         return self._tokens[index].token_type if 0 <= index < len(self._tokens) else None
 
     def _slice(self, start: int, end: int, edits: Iterable[Edit] = ()) -> str:
-        """Return the text of a range of tokens after edits with offsets in the whole text."""
+        """Return the text of a range of tokens after edits.
+
+        Offsets of the edits refer to the whole text.
+        """
         if start >= end:
             return ""
         first, last = self._tokens[start].start, self._tokens[end - 1].end + 1

@@ -237,7 +237,7 @@ def _join_doubled_quotes(text: str, tokens: list[Token]) -> list[Token]:
 
 
 def _bracket_literals(tokens: list[Token]) -> list[Token]:
-    """Put brackets around `DATE '…'` before `::`, as SQLGlot (30.30) would cast only the text."""
+    """Put brackets around `DATE '…'` before `::`."""
     if not any(token.text == "::" for token in tokens):
         return tokens
     made: list[Token] = []

@@ -346,7 +346,7 @@ def nesting_error(source: SourceText, hint: str = NESTED_HINT) -> ProjectError:
 
 
 def _may_be_deep(text: str) -> bool:
-    """Return whether a text has many opening brackets: much faster than `find_deepest`."""
+    """Return whether a text has many opening brackets, or many CASEs in a long text."""
     # This check is much faster than `find_deepest`.
     brackets = sum(text.count(opening) for opening in OPENING)
     if brackets + text.count("<") > DEEPEST:

@@ -106,7 +106,7 @@ def find_rewrites(text: str) -> list[Edit]:
 
 
 def _may_need_edits(text: str) -> bool:
-    """Return whether a text may match `_MAYBE`: a check that is much cheaper than the match."""
+    """Return whether a text may match `_MAYBE`."""
     # This check is much cheaper than the match itself.
     if not text.isascii() or "[" in text or "::" in text:
         return True
@@ -236,7 +236,7 @@ def _rewrite_fetch(tokens: list[Token], index: int) -> Iterator[Edit]:
 
 
 def _remove_materialized(tokens: list[Token], index: int) -> Iterator[Edit]:
-    """Remove MATERIALIZED and NOT MATERIALIZED from a CTE, which do not affect rows."""
+    """Remove MATERIALIZED and NOT MATERIALIZED from a CTE."""
     # These words do not affect rows.
     if _word(tokens, index) != "MATERIALIZED" or _word(tokens, index + 1) != "(":
         return

@@ -20,10 +20,7 @@ def find_tables_read(tree: exp.Expr) -> Iterator[exp.Table]:
 
 
 def _tables(tree: exp.Expr) -> list[exp.Table]:
-    """Find all tables, breadth first.
-
-    This is twice as fast as SQLGlot's walk of all nodes.
-    """
+    """Find all tables, breadth first."""
     # SQLGlot's walk visits all nodes and takes twice as long.
     ends = {Identifier, Literal, str, bool, type(None)}
     nodes = [tree]
@@ -37,8 +34,6 @@ def _tables(tree: exp.Expr) -> list[exp.Table]:
 
 
 class _CteResolver:
-    """Resolves table names to CTEs of a query's WITH clauses."""
-
     def __init__(self) -> None:
         self._known: dict[int, tuple[dict[str, int], dict[int, int]]] = {}
 

@@ -268,10 +268,7 @@ def read_network(text: str) -> Network:
 
 
 def _decode_numbers(text: str) -> Iterator[int]:
-    """Decode numbers from UTF-16 units.
-
-    A number above 15 bits takes two units.
-    """
+    """Decode numbers from UTF-16 units."""
     # A number above 15 bits takes two units.
     units = array("H", text.encode("utf-16", "surrogatepass"))[1:]
     if max(units) < 0x8000:

@@ -78,7 +78,7 @@ class _Run:
 
 
 def add_spark_brackets(tokens: list[Token]) -> list[Token] | None:
-    """Add brackets to tokens that make SQLGlot group them as Spark does.
+    """Add brackets to tokens, so that SQLGlot groups the tokens as Spark does.
 
     Returns:
         `tokens` itself if no brackets are needed, or None if too many are needed.

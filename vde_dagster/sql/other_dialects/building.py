@@ -24,7 +24,7 @@ def cast(value: exp.Expr, kind: str) -> exp.Cast:
 
 
 def fill_template(template: str, **parts: exp.Expr | str) -> exp.Expr:
-    """Parse a Spark SQL template, and replace each column by the part with its name.
+    """Parse a Spark SQL template, and replace each column by the part of the same name.
 
     A part that is a str becomes a string literal.
     """

@@ -102,7 +102,7 @@ _UTC = frozenset({"utc", "etc/utc", "gmt", "z"})
 
 
 def _rewrite_at_time_zone(node: exp.AtTimeZone, dialect: str) -> Replacement:
-    """Rewrite AT TIME ZONE if it is certain whether it converts to or from the zone."""
+    """Rewrite AT TIME ZONE if the direction of the conversion is certain."""
     if dialect not in _HAVE_LOCAL_TIMES:
         return None
     value, zone = node.this.unnest(), node.args["zone"]
