@@ -75,7 +75,7 @@ class PythonSource:
     def place(self) -> tuple[str, str, int]:
         """Place of the function: its file, its name, and its number.
 
-        The number is 2 for the second function with that name, and 0 if the name is unique.
+        The number counts functions with that name from 1, and is 0 if the name is unique.
         """
         path, _, function = self.entrypoint.rpartition(":")
         name, _, number = function.partition("#")

@@ -35,7 +35,7 @@ from vde_dagster.sql.templates import JinjaBlock, blank_blocks, find_jinja_block
 def format_text(path: Path, text: str, settings: Settings, options: LayoutOptions) -> str | None:
     """Format a SQL file.
 
-    Return None if the file's header has `formatting false`.
+    Return None if the property `formatting` is false.
 
     Raises:
         ProjectError: The file is malformed, or formatting would change words or comments.

@@ -389,9 +389,9 @@ class Frame:
     memo: dict[Any, bytes] = field(default_factory=dict)
 
     def find_home(self, sources: Iterable[Any]) -> tuple[int, Frame]:
-        """Find the enclosing query that contains the tables.
+        """Find the query that contains the tables, from this query outward.
 
-        Return the number of queries between, and the frame of the enclosing query.
+        Return the number of steps outward, and the frame of the query that was found.
         """
         level, home = 0, self
         while not all(map(home.labels.__contains__, sources)):
