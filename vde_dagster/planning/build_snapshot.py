@@ -60,7 +60,7 @@ def build_and_check_snapshot(
     Args:
         scalar_functions: User functions that are deterministic and scalar.
         tree: The query's syntax tree, if it was parsed before. The call modifies the tree.
-        audited: Snapshots of models that only the model's audits read; none if not available.
+        audited: Snapshots of models that only the model's audits read; None if not available.
     """
     version, columns, reads, analysis = _meaning(model, parents, scalar_functions, functions, tree)
     if model.session:
@@ -174,7 +174,10 @@ def _meaning(
 
 
 def _other_texts(model: Model, analysis: Analysis | None) -> tuple[str, ...]:
-    """Return undeclared columns whose values the dialect casts to other texts than Spark does."""
+    """Return the columns that the model's dialect and Spark cast to different texts.
+
+    Columns with a declared type are left out.
+    """
     declared = {column.name.lower() for column in model.columns if column.type}
     return tuple(sorted((analysis.other_texts if analysis else frozenset()) - declared))
 
@@ -185,7 +188,7 @@ def _with_types_in_place(
     query: str | None,
     reads: Sequence[Read],
 ) -> SemanticVersion:
-    """Add the changed types of parents' columns to a version."""
+    """Add to a model's version the column types that its parents changed in place."""
     # These columns keep their versions. A new field affects only outputs that read the whole
     # column. A wider type affects every output that reads the column. Without a `query`, as for
     # Python code, all columns of the parents are read.
@@ -323,9 +326,10 @@ def _queries_read(
     versions: Mapping[str, SemanticVersion],
     functions: Sequence[str],
 ) -> tuple[dict[str, SemanticVersion], list[Read]] | None:
-    """Return the versions and read columns of the queries in a Python model's literals.
+    """Analyze the SQL queries that a Python model contains as string literals.
 
-    None means that the model may read more, or that a query cannot be analyzed.
+    Returns the versions of these queries and the columns that they read. Returns None if the
+    model may read more, or if a query cannot be analyzed.
     """
     path, function, _ = python.place
     queries = literal_queries(python.files[path], function)

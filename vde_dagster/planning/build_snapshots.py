@@ -39,7 +39,7 @@ MoreMistakes = Callable[[Mapping[ModelName, Snapshot]], Iterable[ProjectError]]
 
 
 class SnapshotCache:
-    """A cache of built snapshots; this base class caches nothing."""
+    """Stores built snapshots between runs. This base class stores nothing."""
 
     # This default stores nothing.
     def get(self, key: str, model: Model) -> BuiltSnapshot | None:
@@ -298,7 +298,7 @@ def definition_texts(model: Model) -> tuple[str | None, ...]:
 
 
 def sort_mistakes(mistakes: Sequence[ProjectError]) -> list[ProjectError]:
-    """Return the single mistakes, sorted by file and line."""
+    """Split combined errors into single mistakes, sorted by file and line."""
     single = [one for mistake in mistakes for one in mistake.mistakes]
     return sorted(single, key=lambda one: one.location.order if one.location else ("", 0, 0))
 

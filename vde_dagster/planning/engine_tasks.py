@@ -102,7 +102,7 @@ class FillTask:
             its beginning.
         digest_sets: Sets of physical columns to compute digests for.
         digest_ranges: The ranges of the interval that get separate digests.
-        base: The branch that a missing `branch` starts from; None for the table's own branch.
+        base: The origin of a `branch` that does not exist yet; None for the table's own branch.
         completes: Whether the plan fills no later interval of the table.
         changed: How the rows differ from the table's rows, see `Meaning.refreshes`; None if any row
             may differ.
@@ -136,7 +136,7 @@ def notebook_path(plan_id: str, table_id: str, interval: Interval) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FillResult:
-    """What one fill wrote, and how long it took.
+    """The result of one fill: its rows, commit and duration.
 
     Args:
         rows: Rows in the interval after the fill, or None if they were not counted.

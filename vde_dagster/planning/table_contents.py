@@ -54,7 +54,10 @@ class Output:
     against: tuple[int, ...] = ()
 
     def whole_digests(self) -> tuple[tuple[Columns, str], ...]:
-        """Return the digests of all rows of the table, by set, or nothing if they are unknown."""
+        """Return the digests of all rows of the table, one per set of columns.
+
+        The result is empty if these digests are unknown.
+        """
         if not self.whole or len(self.tiles) != 1:
             return ()
         return tuple(zip(self.sets, self.tiles[0].digests, strict=True))
@@ -92,7 +95,7 @@ class InputState:
     since: int | None = None
 
     def has_same_rows(self, other: InputState) -> bool:
-        """Return whether two states certainly have the same rows in the columns read."""
+        """Return whether two states certainly have the same rows in all columns that were read."""
         if self.schema_id != other.schema_id or not includes_columns(self.columns, other.columns):
             return False
         if self.snapshot_id == other.snapshot_id:
@@ -147,7 +150,7 @@ class FillFacts:
 def read_input_state(
     line: Sequence[KeptCommit], columns: Columns, output: Callable[[int], Output | None]
 ) -> InputState:
-    """Return the Iceberg snapshot and content hash of some columns of a table.
+    """Find the Iceberg snapshot and the content hash of some columns of a table.
 
     Args:
         line: The table's commits that have not expired, newest first.
@@ -192,7 +195,9 @@ def _untouched(line: Sequence[KeptCommit], against: tuple[int, ...]) -> bool:
 def find_unchanged_sets(
     output: Output, earlier: Sequence[tuple[Interval, int | None, Output | None]]
 ) -> Output:
-    """Return a fill's output with the sets of columns that it did not change.
+    """Mark the sets of columns that a fill did not change.
+
+    Returns the fill's output with the field `same`.
 
     Args:
         earlier: (range, Iceberg snapshot, output) of overlapping recorded fills, newest first.
@@ -245,7 +250,10 @@ def changed_inputs(was: Mapping[str, InputState], now: Mapping[str, InputState])
 
 
 def dump_facts(facts: FillFacts | None) -> dict[str, str | None]:
-    """Write a fill's inputs, output, skip, gaps and refresh as JSON, by column of the state."""
+    """Write a fill's inputs, output, skip, gaps and refresh as JSON texts.
+
+    The keys are the names of the state's columns.
+    """
     facts = facts or FillFacts()
     values = {
         "inputs": facts.inputs,

@@ -51,9 +51,7 @@ class BatchRun:
     _waiting: deque[Interval] = field(init=False)
 
     def run(self) -> list[Interval]:
-        """Run the batches, and return the batches that were not started because of a failure or a
-        stop.
-        """
+        """Run the batches. Return the batches that a failure or a stop kept from starting."""
         self._waiting = deque(self.batches)
         with ThreadPoolExecutor(self.most, thread_name_prefix="vde-batch") as pool:
             helpers = [pool.submit(self._run_in_spare_slots) for _ in range(self.most - 1)]
@@ -106,8 +104,9 @@ class Weight:
 
 
 def default_batch_bytes(settings: SparkSettings) -> int:
-    """Return how many bytes of parent tables a batch may read, from the settings or from Spark's
-    memory.
+    """Return how many bytes of parent tables a batch may read.
+
+    The limit comes from the settings, or else from Spark's memory.
     """
     if settings.batch_bytes is not None:
         return settings.batch_bytes
@@ -252,10 +251,10 @@ def _parse_memory(text: str) -> int | None:
 def newest_fills(
     handles: Handles, table_id: str, wanted: IntervalSet
 ) -> Iterator[tuple[FillRecord, IntervalSet, float]]:
-    """Yield the newest fill of each part of some ranges.
+    """Yield the fills that wrote the newest rows of some ranges.
 
-    Each fill is yielded with the part of the ranges that it was the last to fill, and with the
-    share of this part in the whole range of the fill.
+    Each fill comes with the part of the ranges that no later fill has written, and with the share
+    of this part in the fill's whole range.
     """
     left = wanted
     for fill in handles.store.fills.log(table_id):

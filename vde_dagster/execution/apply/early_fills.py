@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def remove_early_ranges(
     handles: Handles, state: WarehouseState, *, save: bool
 ) -> tuple[WarehouseState, tuple[str, ...]]:
-    """Remove ranges that were filled early, because a clock was ahead, from a state.
+    """Remove from a state the ranges that were filled too early, because a clock was ahead.
 
     Returns:
         The state without these ranges, and warnings for the user.

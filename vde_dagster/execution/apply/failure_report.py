@@ -89,8 +89,9 @@ def model_failure(
 def failure_location(
     error: BaseException, plan: Plan, snapshot: Snapshot, audit: Audit | None = None
 ) -> SourceLocation:
-    """Return the line of a model's files (an audit, a function or the query) that caused
-    an error.
+    """Return the line of a model's file that caused an error.
+
+    The line is in an audit, in a function or in the query.
     """
     model = snapshot.model
     if audit is not None:
@@ -142,7 +143,7 @@ def write_stacks(folder: Path, plan_id: str, failed: Mapping[ModelName, Exceptio
 
 
 def _inlined_models(plan: Plan, snapshot: Snapshot) -> Iterator[Model]:
-    """Yield the models that are inlined into a model's query, directly or through others."""
+    """Yield the models that are inlined into a model's query, directly or through other models."""
     seen = {snapshot.name}
     left = list(snapshot.parents)
     while left:

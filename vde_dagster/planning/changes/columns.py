@@ -40,7 +40,9 @@ class ColumnPair:
 
 @dataclass(frozen=True, slots=True)
 class ColumnEvent:
-    """A change of a view's columns. A copy of the view applies it before it takes changed rows.
+    """A column that was added to a view, removed, renamed or retyped.
+
+    A copy of the view needs this change before it receives changed rows.
 
     Args:
         what: `added` (NULL in every row so far), `removed`, `renamed` or `retyped` (widened).

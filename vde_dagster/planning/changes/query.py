@@ -15,12 +15,12 @@ from vde_dagster.planning.tables.pinned_reads import KeptCommit
 
 @dataclass(frozen=True, slots=True)
 class CommitSpan:
-    """Consecutive commits of a table whose row changes are applied or undone.
+    """A range of a table's commits, to apply or to undo.
 
     Args:
         since: The Iceberg snapshot before the first commit; None for the empty table.
         until: The Iceberg snapshot of the last commit.
-        forwards: Whether the changes of the commits are applied, and not undone.
+        forwards: True to apply the commits, False to undo them.
     """
 
     since: int | None
@@ -30,7 +30,7 @@ class CommitSpan:
 
 @dataclass(frozen=True, slots=True)
 class LineageComparison:
-    """Two Iceberg snapshots to compare by row lineage, as rows written after `older`.
+    """Two Iceberg snapshots to compare by row lineage: rows written after `older` are different.
 
     Args:
         older: The Iceberg snapshot that is an ancestor of `newer`.
@@ -92,7 +92,10 @@ def choose_comparison(
 def _paths(
     before: Sequence[KeptCommit], after: Sequence[KeptCommit]
 ) -> tuple[Sequence[KeptCommit], Sequence[KeptCommit]] | None:
-    """Return the commits of both sides after their last common commit, or None without one."""
+    """Return the commits of each side after their last common commit.
+
+    Returns None without a common commit.
+    """
     places = {commit.snapshot_id: place for place, commit in enumerate(before)}
     for place, commit in enumerate(after):
         if commit.snapshot_id in places:
@@ -103,7 +106,7 @@ def _paths(
 
 
 def _is_less(moved: Sequence[KeptCommit], ends: Sequence[KeptCommit]) -> bool:
-    """Return whether some commits changed fewer rows than both tables have.
+    """Return whether commits changed fewer rows than a full read of both snapshots returns.
 
     The result is true if the numbers are unknown.
     """
@@ -142,9 +145,10 @@ class VersionStep:
     publication_id: str | None
 
     def write_change_columns(self, change: str) -> str:
-        """Write the columns of a change, such as its kind and version, before the model's columns.
+        """Write the SQL columns that describe a change, such as its kind and its version.
 
-        `change` is an SQL expression for the kind of the change.
+        These columns precede the model's columns. `change` is an SQL expression for the kind of the
+        change.
         """
         escaped = (self.publication_id or "").replace("\\", "\\\\").replace("'", "\\'")
         values = (
@@ -209,7 +213,7 @@ def is_comparable(type_: str) -> bool:
 
 
 def weigh_versions(before: str | None, after: str | None, pairs: Sequence[ColumnPair]) -> str:
-    """Write the query of all rows of two versions, with the weights -1 and 1.
+    """Write a query of all rows in the earlier version (weight -1) and in the later one (weight 1).
 
     Pass None for a version that has no view.
     """
@@ -253,7 +257,7 @@ def weigh_lineage(
     older_types: Mapping[str, str],
     newer_types: Mapping[str, str],
 ) -> str:
-    """Write the query of rows written since an older snapshot, and of the rows that they replace.
+    """Write a query that returns rows written since an older snapshot, and the rows they replace.
 
     Args:
         pairs: Columns that read the same physical column in both versions.
@@ -283,8 +287,8 @@ def changes_query(
 
     Args:
         weighed: A query of weights `w` and the view's columns as `c0`, `c1`, ….
-        key: Columns that identify rows, or none. A row of a key that was removed and a row that was
-            added are returned as an update.
+        key: Columns that identify rows; empty if there are none. If a removed row and an added row
+            have the same key, they are returned as an update.
     """
     # The changed rows are those whose weights do not add up to zero.
     names = [f"c{i}" for i in range(len(columns))]
@@ -399,9 +403,9 @@ class StepColumns:
         return tuple(pair.after for pair in self.pairs[-1]) if self.pairs else self.first
 
     def at(self, step: int) -> tuple[ColumnPair, ...]:
-        """Return the last columns of the view, each paired with its column after a step (from 1).
+        """Pair each column of the view's last version with the matching column after a step.
 
-        The pair of a column that was added after the step has None.
+        Steps are numbered from 1. A column that was added after the step is paired with None.
         """
         # Columns dropped after the step are left out, because a copy of the view has dropped them,
         # too. In columns added after the step, a copy has NULL.
@@ -428,7 +432,10 @@ def convert_to_last_columns(query: str, pairs: Sequence[ColumnPair]) -> str:
 
 
 def key_after_last_step(key: Sequence[str], pairs: Sequence[ColumnPair]) -> tuple[str, ...] | None:
-    """Return the current names of a key's columns; None if a column was removed."""
+    """Return the names of a key's columns in the last version.
+
+    Returns None if a key column was removed.
+    """
     names = {pair.before.name: pair.after.name for pair in pairs if pair.before is not None}
     return tuple(names[name] for name in key) if all(name in names for name in key) else None
 
@@ -467,7 +474,7 @@ def changes_view_query(
 
 
 def grouping_expression(value: str, type_: str) -> str:
-    """Write the expression to group a value by.
+    """Write the SQL expression that Spark can use to group equal values of a type.
 
     >>> grouping_expression("c0", "INT"), grouping_expression("c0", "MAP<STRING, INT>")
     ('c0', 'array_sort(map_entries(c0))')

@@ -21,7 +21,7 @@ Method = Literal["keys", "rows", "groups", "added", "added_groups"]
 
 
 class RefreshCode(str, Enum):
-    """Why a fill reads only changes, or computes all rows."""
+    """Reasons why a fill reads only changes, or computes all rows."""
 
     # All but the first three lead to computing all rows.
     ASKED = "asked"
@@ -91,7 +91,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """How a fill computes its rows, all or only changed ones, and why.
+    """The choice of a fill to compute all rows or only changed rows, with the reason.
 
     Args:
         detail: The reason, for `IMPOSSIBLE` and `FAILED`.
@@ -112,12 +112,12 @@ class Refresh:
 
     @property
     def from_changes(self) -> bool:
-        """Whether only the rows that changes affect are computed."""
+        """Whether the fill computes only the rows that changes affect."""
         return self.code in _FROM_CHANGES
 
     @property
     def begins_with_changes(self) -> bool:
-        """Whether changes are read first, even if all rows must then be computed."""
+        """Whether the fill reads changes first, even if it must compute all rows afterwards."""
         return self.from_changes or self.code is RefreshCode.FAILED
 
     def to_json(self) -> dict[str, Any]:
@@ -310,7 +310,7 @@ def _is_worth_a_trial(
 
 
 def _parts(sizes: RefreshSizes, *, from_changes: bool) -> tuple[float, ...]:
-    """Estimate the seconds of the parts of a fill by the rule of thumb.
+    """Estimate the seconds of each part of a fill by the rule of thumb.
 
     Returns:
         Fixed seconds, and seconds of reading, of reading few keys, and of changes.
@@ -336,9 +336,9 @@ def _multiply(left: Iterable[float], right: Iterable[float]) -> tuple[float, ...
 
 
 def _fit(factors: Sequence[float], fills: Sequence[MeasuredFill]) -> tuple[float, ...]:
-    """Return the factors after fitting them to the seconds of fills that used one method.
+    """Fit cost factors to the measured seconds of fills that used one method.
 
-    Minimizes the squares of relative errors, and of the distances from 1.
+    The fit minimizes the squares of relative errors, and of the distances from 1.
     """
     # Errors of more than `_USUAL_ERROR` weigh less, because one slow fill proves little.
     rows = []

@@ -72,7 +72,7 @@ def check_spark_grammar(
 
 
 def _refusal(query: str) -> tuple[str, Refusal | None]:
-    """Return a query as rendered for Spark, and where Spark's grammar rejects it."""
+    """Render a query for Spark, and find where Spark's grammar rejects it."""
     sent = replace_qualify(substitute_time_variables(query, _VALUES))
     return sent, find_spark_refusal(sent)
 
@@ -225,7 +225,7 @@ def _step(text: str, types: Mapping[str, str]) -> IntervalUnit | None:
 def check_parents_by_commits(
     known: CheckedModel, parents: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
-    """Report parents that are read by commits but have no table or are not in the query."""
+    """Report parents that are read commit by commit, but have no table or are not in the query."""
     model = known.model
     for name, how in known.inputs.items():
         if how is not Input.BY_COMMITS:
@@ -500,7 +500,7 @@ def check_merge_assignments(
 def check_repeated_merge(
     known: CheckedModel, parents: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
-    """Report assignments of a merge that add the same rows again, as with a lookback."""
+    """Report a merge that counts rows twice, because a lookback merges the same rows again."""
     # SQLMesh calls such models non-idempotent. Its documentation does not mention their lookback:
     # https://sqlmesh.readthedocs.io/en/stable/concepts/models/model_kinds/
     # Rows are counted twice because lookback merges them again.

@@ -29,11 +29,11 @@ class CheckedModel:
     Args:
         columns: The output columns, with the columns that the kind adds; None if some are unknown.
         functions: Functions that Spark sessions have in addition to the built-in ones.
-        audited: Snapshots of models that only its audits read; none if not available.
+        audited: Snapshots of models that only its audits read; empty if not available.
         inputs: How its fills read each parent.
         changed_by: The key columns whose rows its fills replace, see `Meaning.changed_by`.
-        clock: First word of the query that reads the time or the user, for a model that refreshes
-            from changes.
+        clock: First name in the query that reads the time or the user, such as `current_date`. Set
+            only for a model that refreshes from changes.
     """
 
     model: Model
@@ -119,7 +119,7 @@ def audit_place(model: Model, audit: Audit | None) -> SourceLocation:
 def place_in_header(model: Model, *words: str) -> SourceLocation:
     """Return the file and line of words in a model's header, such as `kind` and `time_column`.
 
-    If there are several words, each follows the previous one; the place is of the last word.
+    The words are searched one after another, and the result is the place of the last word.
     """
     if model.python is not None:
         return model.location

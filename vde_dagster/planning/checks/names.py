@@ -1,4 +1,4 @@
-"""Missing columns and tables that a model's file names, and properties without effect."""
+"""Checks for missing columns and tables that a file names, and for properties without effect."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class ContractBreak:
         return "widened" if self.widens else "retyped"
 
     def covers(self, other: ContractBreak) -> bool:
-        """Return whether another break is the same change and has no further readers."""
+        """Return whether this break is the same change as another, with at least its readers."""
         return (
             (self.model, self.column, self.was, self.becomes)
             == (other.model, other.column, other.was, other.becomes)

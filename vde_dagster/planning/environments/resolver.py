@@ -117,7 +117,7 @@ class Resolver:
         )
 
     def with_own_table(self, filler: Snapshot, table: PhysicalTable) -> Resolver:
-        """Return the resolver for filling a model that reads its own table."""
+        """Return a resolver for the fill of a model that reads its own table."""
         # The table may not exist yet.
         stand_ins = dict(self.stand_ins)
         if not table.created:
@@ -159,7 +159,7 @@ def _pinned(snapshot: Snapshot, table: PhysicalTable, state: PinnedTable) -> Bin
 
 
 def column_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str], ...]:
-    """Return (output column, physical column) for each column of a snapshot in a table."""
+    """Pair each output column of a snapshot with its physical column in the table."""
     named = {column.name: column for column in table.columns}
     by_version = table.column_named_by_version()
     return tuple(
@@ -174,10 +174,9 @@ def column_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str
 
 
 def nested_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownFields]:
-    """Return how a snapshot reads nested columns of a table whose fields may change in place.
+    """Return the fields to read of each nested column whose fields may change in place.
 
-    Returns:
-        The fields to read of each nested column; all other columns are read whole.
+    All other columns are read whole.
     """
     # All branches of a table share its schema, so a reader of whole structs would see fields that
     # another environment adds. Readers therefore name the fields of their definition. Inside of
@@ -198,7 +197,7 @@ def nested_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownF
 
 
 def wider_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownFields]:
-    """Return how to read the columns whose types become wider when the snapshot is deployed."""
+    """Return how to read each column that gets a wider type when the snapshot is deployed."""
     # Before the deployment, the table has the narrower type. The readers of the preview get a cast
     # to the wider type.
     if snapshot.forward is None:
@@ -256,7 +255,7 @@ def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str],
 
 
 def changes_in_place(table: PhysicalTable, snapshot: Snapshot) -> bool:
-    """Return whether several definitions, this one included, have written rows of a table."""
+    """Return whether a table has rows of several definitions, as after a change in place."""
     forward = snapshot.forward
     return table.mixed or (forward is not None and forward.table_id == table.id)
 

@@ -99,7 +99,8 @@ class WarehouseState:
         )
 
     def keep_published(self, snapshots: Mapping[ModelName, Snapshot]) -> dict[ModelName, Snapshot]:
-        """Replace definitions of a target by published definitions with the same meaning."""
+        """Replace each new definition by the published definition that has the same meaning, if
+        any."""
         # The environment's own definitions are preferred to production's.
         kept = dict(snapshots)
         for name, snapshot in snapshots.items():
@@ -112,7 +113,7 @@ class WarehouseState:
         return kept
 
     def resolver(self, environment: Environment) -> Resolver:
-        """Return the resolver of an environment whose snapshots and tables are all loaded."""
+        """Return a resolver for an environment. All of its snapshots and tables must be loaded."""
         return Resolver(
             environment.name,
             environment.entries,
@@ -129,7 +130,7 @@ class WarehouseState:
 
     @property
     def published_ids(self) -> frozenset[str]:
-        """Ids of the stored snapshots that the two environments show."""
+        """Ids of the stored snapshots that the target or production shows."""
         return frozenset(
             entry.snapshot_id
             for environment in (self.target, self.production)
@@ -180,7 +181,7 @@ def rehash_definitions(
 
 
 def reconnect_to_tables(stored: Mapping[ModelName, Snapshot]) -> Revise:
-    """Return a function that lets rehashed snapshots reuse their production tables again."""
+    """Return a function that connects rehashed snapshots to tables that they changed in place."""
 
     # The snapshots keep their inherited hashes, because the tables have rows of several
     # definitions.

@@ -60,7 +60,7 @@ class IntervalUnit(Enum):
         return boundary + _STEPS[self] * steps
 
     def align_inward(self, intervals: IntervalSet) -> IntervalSet:
-        """Shrink every range to complete units, and drop ranges without one."""
+        """Shrink every range to complete units, and drop ranges that contain no complete unit."""
         ranges = ((self.ceil(r.start), self.floor(r.end)) for r in intervals)
         return IntervalSet.of(Interval(start, end) for start, end in ranges if start < end)
 

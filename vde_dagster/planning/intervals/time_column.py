@@ -32,7 +32,7 @@ MOST_VALUES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class TimeColumn:
-    """A model's time column, which tells which interval a row belongs to.
+    """A model's time column, which assigns each row to an interval.
 
     Args:
         type: The column's Spark SQL type.
@@ -117,7 +117,7 @@ class TimeColumn:
         return f"{column} IN ({', '.join(values)})"
 
     def _in_steps(self, interval: Interval, finest: str, what: str) -> Interval:
-        """Check that an interval starts and ends between values of the column, and return it."""
+        """Return an interval after checking that both ends are between values of the column."""
         # With `partials`, an end within a value is moved to the end of that value.
         if self.partials and _floor(interval.end, finest) != interval.end:
             end = _next(_floor(interval.end, finest), finest)

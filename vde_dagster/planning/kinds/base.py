@@ -52,7 +52,7 @@ class Meaning:
         return []
 
     def inputs(self, model: Model) -> Mapping[ModelName, Input]:
-        """Return how fills read each parent.
+        """Return how a fill of the model reads each parent.
 
         By default, kinds that are filled by intervals read the rows of an interval, and all other
         kinds read the whole table. If a kind reads a parent by commits, the parent must be a table
@@ -62,15 +62,15 @@ class Meaning:
         return dict.fromkeys(model.depends_on, how)
 
     def changed_by(self, model: Model) -> tuple[str, ...]:
-        """Return the key columns if fills of this kind replace only the rows with changed keys.
+        """Return the key columns of a kind that replaces only the rows of changed keys.
 
-        Other kinds have none.
+        For all other kinds, the result is empty.
         """
         # A fill of a key whose input is unchanged must change nothing.
         return ()
 
     def refreshes(self, model: Model) -> bool:
-        """Return whether fills replace only the rows of changed keys when these can be found."""
+        """Return whether a fill replaces only rows of changed keys, if it can find these keys."""
         return bool(self.changed_by(model))
 
     def chooses(self, model: Model) -> bool:

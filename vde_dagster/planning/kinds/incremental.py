@@ -50,7 +50,7 @@ class IncrementalMeaning(Meaning):
 
 @meaning_for(IncrementalByTimeRange)
 class TimeRangeMeaning(IncrementalMeaning):
-    """Hashing rules of kinds whose fills replace the rows of an interval."""
+    """Rules for kinds that replace the rows of one interval in each fill."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Return the row version, which also depends on the time column."""
@@ -60,7 +60,7 @@ class TimeRangeMeaning(IncrementalMeaning):
         return digest("time", version.rows, column, kind.time_format)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the query's keys together with the time column."""
+        """Return the query's keys that include the time column."""
         # Keys without the time column may repeat across intervals.
         kind = IncrementalByTimeRange.from_model(model)
         time = kind.time_column.lower()
@@ -91,9 +91,10 @@ class TimeRangeMeaning(IncrementalMeaning):
 
 
 def listed_values(time_format: str | None, unit: IntervalUnit) -> int | None:
-    """Return how many texts of a time format one interval unit has.
+    """Count the texts that a time format can have within one interval unit.
 
-    None means that texts in the format sort by time.
+    For example, `%d-%m-%Y` has 31 texts in a month. None means that a condition need not list the
+    texts, for example because they sort by time.
     """
     # If texts sort by time, a condition need not list them.
     if time_format is None or sorts_by_time(expand_aliases(time_format)):
@@ -107,14 +108,14 @@ def listed_values(time_format: str | None, unit: IntervalUnit) -> int | None:
 
 @meaning_for(IncrementalByPartition)
 class PartitionMeaning(IncrementalMeaning):
-    """Rules of kinds whose fills replace every partition of the returned rows."""
+    """Rules for kinds that replace every partition with rows in the result of a fill."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Return the row version, which also depends on the table's partitioning."""
         return digest("partitions", version.rows, *_over_versions(model, version))
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the query's keys together with the partition."""
+        """Return the query's keys that include all columns of the partition."""
         # Keys without the partition may repeat across partitions.
         by = {
             name.lower()
@@ -127,7 +128,7 @@ class PartitionMeaning(IncrementalMeaning):
 
 @meaning_for(IncrementalUnmanaged)
 class UnmanagedMeaning(PartitionMeaning):
-    """Rules of kinds that keep the rows of all fills."""
+    """Rules for INCREMENTAL_UNMANAGED, which appends rows or replaces whole partitions."""
 
     # With `insert_overwrite`, fills replace rows.
     def rows(self, model: Model, version: SemanticVersion) -> str:

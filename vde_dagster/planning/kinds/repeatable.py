@@ -51,7 +51,10 @@ def may_be_skipped(snapshot: Snapshot) -> bool:
 def explain_never_skipped(
     snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]
 ) -> Reason | None:
-    """Return why runs always compute a FULL model; None if unchanged inputs let a run skip it."""
+    """Return the reason why every run computes a FULL model.
+
+    Returns None if a run may skip the model while its inputs are unchanged.
+    """
     model = snapshot.model
     if model.skip_unchanged is False:
         return Reason(ReasonCode.NEVER_SKIPPED)
@@ -65,9 +68,9 @@ def explain_not_repeatable(
     snapshots: Mapping[ModelName, Snapshot],
     seen: set[ModelName] | None = None,
 ) -> Reason | None:
-    """Return why a query may give different rows for the same tables, as with `now()`.
+    """Return why a query may give different rows for the same tables, such as a call of `now()`.
 
-    Return None if the model always returns the same rows.
+    Returns None if the model always returns the same rows.
     """
     seen = set() if seen is None else seen
     model = snapshot.model
@@ -98,7 +101,7 @@ def explain_not_repeatable(
 
 @lru_cache(maxsize=4096)
 def reads_clock(query: str, *, ignores_texts: bool = False) -> str | None:
-    """Return the first word of a query that reads the time or the user, or None.
+    """Find the first name or text in a query that depends on the time or the user, such as `now()`.
 
     Args:
         ignores_texts: Whether texts such as `'now'` are certainly used as texts.

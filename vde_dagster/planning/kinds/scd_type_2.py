@@ -18,7 +18,7 @@ from vde_dagster.sql.expressions import read_expression
 
 @meaning_for(ScdType2ByTime, ScdType2ByColumn)
 class ScdMeaning(Meaning):
-    """Rules of SCD type 2."""
+    """Rules for SCD type 2 models, which keep all versions of each row."""
 
     # Rows depend on the compared columns and on the time of the load. A table of the same content
     # continues its history. A new table starts with the current rows of its sources, so everything

@@ -12,7 +12,7 @@ from vde_dagster.semantics.versions.version import SemanticVersion
 
 @meaning_for(Seed)
 class SeedMeaning(WholeMeaning):
-    """Rules of rows from a file."""
+    """Rules for SEED models, whose rows come from a file."""
 
     # The rows never change. Their versions are hashes of the file.
     filled_once = True

@@ -29,7 +29,7 @@ class WholeMeaning(Meaning):
 
 @meaning_for(Full)
 class FullMeaning(WholeMeaning):
-    """Rules of FULL."""
+    """Rules for FULL models."""
 
     # Fills may compute only the rows of changed keys.
     def refreshes(self, model: Model) -> bool:
@@ -45,7 +45,7 @@ class FullMeaning(WholeMeaning):
 
 @meaning_for(View, Embedded)
 class QueryMeaning(Meaning):
-    """Hashing rules of kinds whose query is inlined into its readers."""
+    """Rules for kinds without a table. Their query is inlined into the models that read them."""
 
     def fill(self, model: Model, rows: str) -> str:
         # A query has no table, so no fill settings are hashed.
@@ -54,7 +54,7 @@ class QueryMeaning(Meaning):
 
 @meaning_for(External)
 class ExternalMeaning(QueryMeaning):
-    """Rules of a table that another program writes."""
+    """Rules for EXTERNAL models: tables that another program writes."""
 
     # Only its name and its column types are known.
     def standalone_version(self, model: Model) -> SemanticVersion:
@@ -66,7 +66,7 @@ class ExternalMeaning(QueryMeaning):
 
 @meaning_for(StandaloneAudit)
 class AuditMeaning(QueryMeaning):
-    """Rules of a standalone audit."""
+    """Rules for standalone audits."""
 
     # No model reads an audit, so all its properties are metadata.
     def standalone_version(self, model: Model) -> SemanticVersion:
@@ -89,7 +89,10 @@ def audited_keys(model: Model) -> Iterator[frozenset[str]]:
 
 @lru_cache(maxsize=4096)
 def proven_keys(query: str) -> tuple[frozenset[str], ...]:
-    """Return the column sets, in lower case, that are unique if an audit finds no rows."""
+    """Return the sets of columns that are unique if an audit finds no rows.
+
+    The column names are in lower case.
+    """
     # Recognized are queries like the built-in uniqueness audits. They return groups with more than
     # one row, over all rows of `@this_model`. UNION ALL combines several sets of columns.
     if "HAVING" not in query.upper():
@@ -138,7 +141,7 @@ def _filled_args(node: exp.Expr) -> set[str]:
 
 
 def _is_one_value(expression: exp.Expr) -> bool:
-    """Return whether an output column surely has one value per group."""
+    """Return whether an output column certainly has only one value in each group."""
     from sqlglot import exp
 
     if isinstance(expression, exp.Cast):

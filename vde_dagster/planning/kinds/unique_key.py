@@ -18,7 +18,7 @@ from vde_dagster.sql.expressions import read_expression
 
 @meaning_for(IncrementalByUniqueKey)
 class UniqueKeyMeaning(IncrementalMeaning):
-    """Hashing rules for models with a unique key."""
+    """Rules for INCREMENTAL_BY_UNIQUE_KEY models."""
 
     # A merge keeps the newest row of each key. With a dbt strategy, it keeps all rows of a key.
     def rows(self, model: Model, version: SemanticVersion) -> str:
@@ -46,7 +46,7 @@ class UniqueKeyMeaning(IncrementalMeaning):
         return [*parts, "refresh", "changes"] if self.changed_by(model) else parts
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the columns of the key, and columns in its expressions, as one unique key."""
+        """Return a single unique key: the key columns, and the columns in key expressions."""
         # There is no unique key for a dbt strategy, for a filter that allows a second row of a key,
         # and for a clause that sets a column of the key.
         kind = IncrementalByUniqueKey.from_model(model)

@@ -25,7 +25,7 @@ from vde_dagster.planning.tables.table import PhysicalTable
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentScope:
-    """The models that one version of an environment, or a plan, shows.
+    """The models that a version of an environment shows, or that a plan would show.
 
     Args:
         environment: Set if the scope is the environment's current version.
@@ -101,7 +101,7 @@ class ExistingTables:
 
 
 def find_outdated(changed: RestatedRanges, made: ExistingTables) -> tuple[Outdated, ...]:
-    """Return the filled ranges of tables that were computed from restated rows."""
+    """Find the tables with rows computed from restated rows, and their outdated ranges."""
     found = _OutdatedRanges(made, changed)
     names = dict(changed.names)
     for scope in made.scopes:
@@ -166,7 +166,7 @@ class _OutdatedRanges:
         return shown
 
     def follow_names(self, names: dict[ModelName, IntervalSet], ids: Set[str]) -> None:
-        """Apply changes to tables of no version, which are found by the models that they read."""
+        """Mark ranges of tables that no version shows as outdated, by names of their inputs."""
         # It is unknown which version of a model such a table read, so changes of all versions
         # count.
         waiting = [
@@ -242,7 +242,7 @@ EVERYTHING = IntervalSet((Interval(EPOCH, FAR),))
 
 
 class Widening(str, Enum):
-    """Why a model is computed again for more than the changed intervals."""
+    """Reasons for computing a model again for more than the changed intervals."""
 
     FROM_BEGINNING = "from_beginning"
     IN_ORDER = "in_order"

@@ -82,7 +82,7 @@ def _require_one_branch_per_table(
 
 
 def is_deployed_already(snapshot: Snapshot, state: WarehouseState) -> bool:
-    """Return whether production already shows a definition that reuses its table in place."""
+    """Return whether production already shows a changed definition in its own table."""
     entry = state.production.entries.get(snapshot.name) if state.production is not None else None
     shown = state.snapshots[entry.snapshot_id] if entry is not None else None
     if shown is None or shown.forward is None or snapshot.forward is None:
@@ -218,9 +218,9 @@ def can_be_filled_by(table: PhysicalTable, snapshot: Snapshot) -> bool:
 
 
 def preview_version(snapshot: Snapshot) -> str | None:
-    """Return the hash that identifies the definition of a preview branch.
+    """Hash the definition that a preview branch shows.
 
-    Return None if the snapshot changes no table in place.
+    Returns None if the snapshot changes nothing in place: then it has no preview.
     """
     forward = snapshot.forward
     if forward is None:
@@ -248,7 +248,7 @@ class TablesByContent:
             _index(columns, table)
 
     def with_fill_version(self, fill_version: str) -> Sequence[PhysicalTable]:
-        """Return the tables that were filled with this hash of a definition."""
+        """Return the tables that have a fill version."""
         return self._by_fill.get(fill_version, ())
 
     def serving(self, snapshot: Snapshot) -> list[PhysicalTable]:
@@ -276,7 +276,9 @@ def choose_table(
     tables: TablesByContent,
     usable: Callable[[PhysicalTable], bool],
 ) -> PhysicalTable | None:
-    """Return the existing table for a snapshot that needs the fewest fills, or None.
+    """Choose the existing table that needs the fewest fills to serve a snapshot.
+
+    Returns None if no table fits.
 
     Args:
         usable: Returns whether the missing intervals of a table can be filled.
@@ -388,7 +390,7 @@ def _with_new_fields(
 def with_deployed_definition(
     table: PhysicalTable, snapshot: Snapshot, widened: Mapping[str, str]
 ) -> PhysicalTable:
-    """Return a table's record after a changed definition was deployed to it in place.
+    """Return the record of a table after a changed definition was deployed in place.
 
     Args:
         widened: New Spark SQL types by output column.
@@ -405,7 +407,7 @@ def with_deployed_definition(
 def define_preview(
     table: PhysicalTable, snapshot: Snapshot, unique_id: str, computed_from: tuple[str, ...]
 ) -> PhysicalTable:
-    """Return a branch of a production table that previews a change in place."""
+    """Define a branch of production's table that previews a change in place."""
     whole = with_added_columns(table, snapshot)
     shown = {physical for _, physical in column_map(snapshot, whole)}
     version = preview_version(snapshot)

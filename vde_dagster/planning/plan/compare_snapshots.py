@@ -80,7 +80,7 @@ Pair = tuple[Snapshot, Snapshot]
 
 @dataclass(frozen=True, slots=True)
 class ChangeReasons:
-    """Finds the reasons of changes, parents before children."""
+    """Finds the reasons why models change. Parents must be passed before their children."""
 
     # The cause comes first, then its path to the model.
     changed: Mapping[ModelName, Pair]
@@ -88,7 +88,10 @@ class ChangeReasons:
     _behind: dict[ModelName, list[Reason]] = field(default_factory=dict)
 
     def explain(self, new: Snapshot, old: Snapshot | None) -> tuple[Reason, ...]:
-        """Return the reasons why a model changes; parents must be explained before."""
+        """Return the reasons why a model changes.
+
+        Call this method for the model's parents first.
+        """
         if old is None:
             return (Reason(ReasonCode.ADDED),)
         if new.means(old):
@@ -159,7 +162,10 @@ def _column_changes(new: Snapshot, old: Snapshot) -> list[Reason]:
 def renamed_columns(
     new: Iterable[tuple[str, str]], old: Iterable[tuple[str, str]]
 ) -> dict[str, str]:
-    """Return old names of columns by new name, from (name, version) pairs."""
+    """Map the new name of each renamed column to its old name.
+
+    Both arguments are (name, version) pairs. A renamed column keeps its version.
+    """
     after, before = dict(new), dict(old)
     gone: dict[str, list[str]] = {}
     for name, version in before.items():

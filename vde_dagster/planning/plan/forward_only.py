@@ -74,7 +74,7 @@ def require_matching_patterns(
 
 
 def require_effective_from_used(options: PlanOptions, plan: Plan) -> None:
-    """Check that a plan with `--effective-from` has a change to apply it to.
+    """Check that a plan with `--effective-from` contains a change in place.
 
     Raises:
         UsageError: The plan has no change in place, or the option's instant is in the future.
@@ -98,7 +98,7 @@ def require_effective_from_used(options: PlanOptions, plan: Plan) -> None:
 
 
 class InPlaceFindingCode(str, Enum):
-    """Why a change in place is refused or deserves a warning."""
+    """Reasons to refuse a change in place, or to warn about it."""
 
     SHARED_TABLE = "shared_table"
     KIND_CHANGED = "kind_changed"
@@ -150,7 +150,7 @@ class ForwardOnly:
     findings: list[InPlaceFinding] = field(default_factory=list)
 
     def revise(self, plain: Snapshot) -> Snapshot:
-        """Return a snapshot that keeps production's table, or `plain` itself."""
+        """Return a snapshot that keeps production's table. If none can, return `plain` itself."""
         base, table = self._base(plain)
         if base is None or table is None or base.means(plain):
             return plain
@@ -311,7 +311,10 @@ def _can_share_table(plain: Snapshot, base: Snapshot) -> bool:
 
 
 def _retyped(plain: Snapshot, changes: Iterable[ColumnChange]) -> ColumnChange | None:
-    """Return a column whose type changed although fills use it to find existing rows, or None."""
+    """Return the first column with a changed type that a fill needs for finding existing rows.
+
+    Returns None if all these columns keep their types.
+    """
     kind = plain.model.kind
     texts = (*kind.fixed, *(plain.model.partitioned_by if kind.by_partitions else ()))
     words = {word for text in texts for word in re.findall(r"\w+", text.lower())}

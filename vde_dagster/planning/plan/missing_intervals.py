@@ -22,7 +22,7 @@ _NOTHING = IntervalSet()
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The time range (UTC) of a plan; start and end may be open.
+    """The time range (UTC) of a plan. Start and end may be open.
 
     Args:
         now: The time of the plan.
@@ -114,7 +114,7 @@ def missing_intervals(
 def intervals_left_to_fill(
     snapshot: Snapshot, wanted: IntervalSet, filled: IntervalSet
 ) -> IntervalSet:
-    """Return the wanted ranges that are not filled, or only as part of a unit."""
+    """Return the wanted ranges that are not filled, or that are filled only as a part of a unit."""
     # A unit that was filled in part (while it was in progress, or by hours before the cron became
     # daily) is filled again from its beginning, because a query computes its rows from the whole
     # unit. If fills append rows, or rows build on earlier rows, filling continues where it ended.
@@ -127,7 +127,10 @@ def intervals_left_to_fill(
 
 
 def partly_filled_units(snapshot: Snapshot, ranges: IntervalSet) -> tuple[Part, ...]:
-    """Return filled ranges that end within an interval unit, which is filled again later."""
+    """Return filled ranges that cover only a part of an interval unit.
+
+    The whole unit is filled again later.
+    """
     if not snapshot.is_incremental or not fills_parts_again(snapshot):
         return ()
     unit = snapshot.cadence.unit
@@ -146,7 +149,7 @@ def last_slot(snapshot: Snapshot, filled: IntervalSet) -> Interval:
 
 
 def last_units(snapshot: Snapshot, filled: IntervalSet, count: int | None) -> IntervalSet:
-    """Return the last `count` units of the filled ranges, or all of them for None."""
+    """Return the last `count` units of the filled ranges, or all ranges without a `count`."""
     if count is None or not filled:
         return filled
     end = filled.ranges[-1].end
@@ -162,7 +165,7 @@ def units_around(snapshot: Snapshot, missing: IntervalSet, change: IntervalSet) 
 
 
 def audited_ranges(snapshot: Snapshot, ranges: IntervalSet) -> tuple[Interval, ...]:
-    """Return the ranges to audit after a fill; only the last one for a FULL table."""
+    """Return the ranges to audit after a fill. For a FULL table, this is only the last range."""
     return ranges.ranges if snapshot.is_incremental else ranges.ranges[-1:]
 
 
@@ -183,7 +186,7 @@ def next_in_order(
 
 
 def add_lookback(snapshot: Snapshot, missing: IntervalSet, within: IntervalSet) -> IntervalSet:
-    """Add the earlier intervals that the model's lookback fills again, within `within`."""
+    """Add earlier intervals that the model's lookback fills again, limited to the set `within`."""
     lookback = snapshot.model.kind.lookback
     if not missing or not lookback:
         return missing

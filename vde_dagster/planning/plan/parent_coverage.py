@@ -47,7 +47,9 @@ MOST_RANGES = 30
 
 @dataclass(slots=True)
 class ParentCoverage:
-    """Tracks which ranges each model has after a plan, and which it lacks, parents first.
+    """Tracks the ranges that each model has, and lacks, after a plan.
+
+    Record parents before their children.
 
     Args:
         starts: First instant of data by model (UTC).
@@ -113,7 +115,7 @@ class ParentCoverage:
                 del self._waits[name]
 
     def lacking_intervals(self, name: ModelName) -> ParentGaps:
-        """Return the intervals of parents whose rows a full table will lack after its next fill."""
+        """Return the parents' intervals that a full table will still lack after its next fill."""
         return {root: ranges for root, ranges in self._missing[name].items() if root != name}
 
     def catches_up(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
@@ -142,7 +144,10 @@ class ParentCoverage:
         return found
 
     def _gaps(self, snapshot: Snapshot, until: datetime) -> ParentGaps:
-        """Return the ranges, before an instant, that are missing in a model's parents."""
+        """Return the ranges before an instant that are missing in a model's ancestors.
+
+        The result has one set of ranges for each ancestor.
+        """
         # They are listed by the ancestor whose rows are missing.
         found: dict[ModelName, IntervalSet] = {}
         before = IntervalSet((Interval(BEGINNING, until),))
@@ -194,7 +199,9 @@ def _coarse(ranges: IntervalSet) -> IntervalSet:
 
 
 def parent_gaps(plan: Plan, default_start: datetime | None) -> dict[str, ParentGaps]:
-    """Return the parents' intervals that are missing when a plan builds full tables, by table id.
+    """Return the parents' intervals that full tables lack when a plan builds these tables.
+
+    The result is a mapping from table ids to the intervals of each parent.
 
     Args:
         default_start: Start of models that declare none (UTC).

@@ -186,7 +186,7 @@ class PlannedViews:
 
 @dataclass(frozen=True, slots=True)
 class Outdated:
-    """A table whose rows become outdated, because a restatement replaces rows that they come from.
+    """A table with rows that become outdated, because a restatement replaces their source rows.
 
     Args:
         environments: Environments that show the table, in order; empty if none does.
@@ -326,7 +326,7 @@ class Plan:
 
     @property
     def as_written(self) -> Plan:
-        """The plan before its fields were derived again. Signatures refer to this plan."""
+        """The plan as it was stored. Signatures refer to this plan."""
         return self
 
     @property
@@ -375,7 +375,7 @@ class Plan:
 
     @property
     def moves(self) -> dict[str, tuple[ModelName, ...]]:
-        """The models whose changes may affect a metric's values, by metric, sorted by name."""
+        """The models that may change a metric's values, by name of the metric."""
         names = sorted({name for model in self.models for name in model.moves})
         return {one: tuple(m.name for m in self.models if one in m.moves) for one in names}
 

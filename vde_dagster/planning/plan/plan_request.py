@@ -78,7 +78,13 @@ def models_to_fill(
     patterns: Sequence[str],
     changed: Changed | None = None,
 ) -> frozenset[ModelName] | None:
-    """Return the models that patterns select for filling, with ancestors; None without patterns.
+    """Return the models that patterns select for filling, and their ancestors.
+
+    Without patterns, returns None.
+
+    Without patterns, returns None.
+
+    If there are no patterns, the result is None.
 
     Raises:
         UsageError: A pattern selects nothing.

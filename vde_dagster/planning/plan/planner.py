@@ -112,7 +112,10 @@ def compare_models(
 
 
 def replace_plan_tables(plan: Plan, tables: Mapping[str, PhysicalTable]) -> Plan:
-    """Return a plan whose tables are replaced by newer records with the same ids."""
+    """Replace the tables of a plan by the tables that the state has for their ids.
+
+    A new table may be replaced by an existing table with the same rows and columns.
+    """
     models = tuple(
         replace(model, table=tables.get(model.table.id, model.table)) if model.table else model
         for model in plan.models
@@ -135,7 +138,7 @@ class _Work:
         again: Whether ranges that the earlier definition has filled are filled again after a change
             in place.
         catches_up: Whether a full table is computed again for the slot that it was computed for.
-        early: Whether this is done because the run ignores crons.
+        early: Whether the table is filled before it is due, because the run ignores crons.
         parts: Ranges that were filled as a part of a longer unit. They do not count as filled.
     """
 

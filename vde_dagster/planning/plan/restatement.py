@@ -31,7 +31,7 @@ from vde_dagster.project.selection import select
 
 
 class RefusalCode(str, Enum):
-    """Why a restatement does not compute a table again."""
+    """Reasons why a restatement leaves out a table."""
 
     PRODUCTION_TABLE = "production_table"
     FROM_FILE = "from_file"
@@ -109,7 +109,7 @@ def restate(
 def restate_published(
     run: Plan, options: PlanOptions, protected: Set[str], changed: ChangedFiles | None = None
 ) -> Restatement:
-    """Plan to compute filled intervals of an environment again, as `--restate-model` asks.
+    """Change a run's plan into the restatement that `--restate-model` requests.
 
     Args:
         run: A run's plan of the environment.
@@ -262,7 +262,7 @@ def limit_to_model(plan: Plan, name: ModelName, ranges: IntervalSet) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class DueRestatement:
-    """A restatement that a model's cron or its passed end requires.
+    """A restatement that is due after a tick of a model's cron, or after a model's end.
 
     Args:
         at: The tick that triggers the restatement (UTC).
@@ -287,7 +287,10 @@ class RestatementTick:
 
 
 def due_restatements(snapshot: Snapshot, now: datetime) -> tuple[DueRestatement, ...]:
-    """Return the restatements that a model's cron or passed end requires at an instant (UTC)."""
+    """Return the restatements of a model that are due at an instant (UTC).
+
+    A restatement becomes due by a tick of the model's cron, or when the model's end has passed.
+    """
     found = [_after_the_end(snapshot, now)]
     if (cron := snapshot.model.kind.auto_restatement_cron) is not None:
         tick = replace(snapshot.cadence, cron=cron).last_tick(now)
@@ -296,7 +299,7 @@ def due_restatements(snapshot: Snapshot, now: datetime) -> tuple[DueRestatement,
 
 
 def _after_the_end(snapshot: Snapshot, now: datetime) -> DueRestatement | None:
-    """Return a restatement of the last intervals of a model whose end has passed, if it is due."""
+    """Return a restatement of a model's last intervals, if the model's end has passed."""
     # After the end no interval becomes due whose lookback would include these intervals, but late
     # rows can still arrive. Models that can only be computed again as a whole are left out.
     kind, cadence = snapshot.model.kind, snapshot.cadence
@@ -316,7 +319,7 @@ def restate_since_ticks(
     asked: Iterable[DueRestatement],
     fills: Iterable[tuple[Interval, datetime]],
 ) -> RestatementTick:
-    """Return the ranges that were not filled since the ticks of due restatements.
+    """Return the ranges to restate: those not filled since the tick of a due restatement.
 
     Args:
         asked: The model's due restatements, at least one.

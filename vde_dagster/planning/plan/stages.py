@@ -62,7 +62,7 @@ class FillTables:
 
 @dataclass(frozen=True, slots=True)
 class AuditAfterFills:
-    """Stage that audits models after the fills of other tables that their audits read."""
+    """Stage that runs audits of models after the fills of other tables that these audits read."""
 
     name: ClassVar[str] = "audit"
     models: Names
@@ -159,7 +159,7 @@ def _names(plan: Plan, chosen: Callable[[PlannedModel], bool]) -> Names:
 
 
 def tested_models(plan: Plan) -> Names:
-    """Return the models that a plan builds or changes, whose unit tests it runs."""
+    """Return the models with unit tests to run: all models that a plan builds or changes."""
     return tuple(
         model.name
         for model in plan.models

@@ -96,7 +96,7 @@ def relation_function(
     interval: Interval | None = None,
     execution_time: datetime | None = None,
 ) -> Relation:
-    """Return a function from a model's name to its `relation_query`."""
+    """Return a function that maps a model's name to the query that replaces it in SQL."""
     return lambda name: relation_query(name, resolver, catalog, interval, execution_time)
 
 
@@ -183,7 +183,7 @@ def render_audit(
     interval: Interval,
     time_type: str | None = None,
 ) -> str:
-    """Render an audit's query, which returns the failing rows, over one range of a table.
+    """Render the query that returns an audit's failing rows in one range of a table.
 
     Args:
         rows: The query that returns the snapshot's rows.

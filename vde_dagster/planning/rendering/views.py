@@ -34,7 +34,10 @@ def has_view(binding: Binding) -> bool:
 
 
 def view_signature(name: ModelName, resolver: Resolver, catalog: str) -> str | None:
-    """Hash a model's view query, names and properties, without types; None without a view."""
+    """Hash the query, names and properties of a model's view.
+
+    Column types are not part of the hash. Returns None if the model has no view.
+    """
     binding = resolver.resolve(name)
     if not has_view(binding):
         return None
@@ -64,7 +67,9 @@ def define_view(
     view_types: ViewTypes,
     catalog_names: Mapping[str, str] = MappingProxyType({}),
 ) -> ViewDefinition | None:
-    """Define a model's view in an environment whose tables exist; None for models without a view.
+    """Define a model's view in an environment.
+
+    The environment's tables must exist. Returns None for a model without a view.
 
     Args:
         catalog_names: The catalog's name by dialect, where it differs from `catalog`.

@@ -39,7 +39,9 @@ def content_bytes(snapshot: Snapshot) -> bytes:
 
 
 def from_content(key: str, data: bytes) -> Snapshot | None:
-    """Read stored bytes of a snapshot if their hash is its id; None otherwise.
+    """Read a snapshot from stored bytes, after checking that their hash is the snapshot's id.
+
+    Returns None if the hash differs.
 
     Raises:
         ValueError: The bytes are damaged, or of another form.

@@ -12,7 +12,7 @@ from vde_dagster.semantics.versions.lineage import EVERY_COLUMN
 
 
 class Flow(NamedTuple):
-    """A use of one model's column in a column, or in the rows, of another model.
+    """A dependency of a model's column, or of all its rows, on a column of another model.
 
     Args:
         column: None if all rows of the model depend on the source.
@@ -27,7 +27,10 @@ class Flow(NamedTuple):
 
 
 def direct_flows(snapshot: Snapshot, column: str | None) -> Iterator[Flow]:
-    """Yield the parents' columns that one column, or the rows (None), use directly."""
+    """Yield the parents' columns that one column uses directly.
+
+    Without a `column`, yield the columns that decide which rows exist.
+    """
     wanted = column.lower() if column is not None else None
     for read in snapshot.reads:
         if (read.output.lower() if read.output is not None else None) == wanted:
@@ -108,7 +111,7 @@ class AffectedParts:
 def find_affected_parts(
     snapshots: Mapping[ModelName, Snapshot], name: ModelName, column: str
 ) -> dict[ModelName, AffectedParts]:
-    """Return, by model, the columns and rows that a change of one column may affect.
+    """Find the columns and rows of each model that a change of one column may affect.
 
     Args:
         snapshots: The snapshots to search, parents before children.

@@ -35,7 +35,7 @@ class OutputColumn(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A column of a parent that a model's query uses, and how.
+    """A column of a parent that a model's query uses, with the kind of use.
 
     Args:
         parent: The table that is read, as `namespace.name`.

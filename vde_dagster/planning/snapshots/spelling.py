@@ -18,7 +18,7 @@ def column_spelling(
     snapshots: Mapping[ModelName, Snapshot],
     functions: Collection[str] = (),
 ) -> dict[str, str]:
-    """Return a model's column names as they are written, by lower-case name.
+    """Map a model's column names in lower case to the names with their original case.
 
     Args:
         snapshots: The model's snapshot and the available snapshots of its parents.

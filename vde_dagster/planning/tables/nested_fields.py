@@ -47,7 +47,7 @@ Fields = tuple[Field, ...]
 
 @dataclass(frozen=True, slots=True)
 class ShownFields:
-    """How one definition reads and fills a nested column of a table, as Spark SQL types.
+    """The Spark SQL types that a definition needs to read and fill a nested column of a table.
 
     Args:
         has: The column's type in the table.
@@ -103,13 +103,13 @@ def is_nested(type_: str | None) -> bool:
 
 
 def read_as_type(type_: str, has: str) -> ShownFields:
-    """Return how to read a column of type `has`, which has no fields, as `type_`."""
+    """Describe how to read a column of type `has`, which has no fields, as the type `type_`."""
     return ShownFields(has, has, type_, has)
 
 
 @lru_cache(maxsize=10_000)
 def select_fields(has: str, added: Fields, shown: Fields) -> ShownFields:
-    """Return how a definition reads and fills a column.
+    """Describe how a definition reads and fills a column.
 
     Args:
         has: The column's Spark SQL type in the table.
@@ -253,7 +253,7 @@ class FieldChange:
 
 @dataclass
 class FieldMerge:
-    """Comparison of a column with a new definition of the column, field by field.
+    """Compares a column with a new definition of the column, field by field.
 
     Args:
         same: Returns whether Iceberg stores two Spark SQL types as the same type.
@@ -273,7 +273,7 @@ class FieldMerge:
         self._known: dict[Path, str] = {}
 
     def merge(self, old: str, fields: Fields, new: str) -> tuple[str, Fields] | None:
-        """Return the type and fields of the changed column; None if its whole type changes.
+        """Return the type and fields of the changed column. If the whole type changes, return None.
 
         Args:
             old: The column's Spark SQL type before.
@@ -358,7 +358,7 @@ class NewField(NamedTuple):
 
 
 def missing_fields(has: str, added: Fields, shown: Fields, wanted: str) -> tuple[NewField, ...]:
-    """Return the fields that a definition shows and a table's column lacks, outer fields first.
+    """Return the fields that a definition shows but a table's column lacks, outer fields first.
 
     Args:
         has: The column's Spark SQL type in the table.
@@ -391,7 +391,7 @@ def missing_fields(has: str, added: Fields, shown: Fields, wanted: str) -> tuple
 
 
 def _places(has: str, added: Fields, shown: Fields) -> dict[Path, Path]:
-    """Return, for each shown struct of the query, the struct's path in the table."""
+    """Map the path of each struct that the query shows to the struct's path in the table."""
     showing, found = _Showing(dict(added), shown), dict[Path, Path]()
 
     def walk(kind: exp.DataType, place: Path, path: Path) -> None:

@@ -28,7 +28,10 @@ class PinnedTable:
     there: Mapping[str, str] = field(default_factory=dict)
 
     def column_and_cast(self, column: str) -> tuple[bool, str | None]:
-        """Return whether the snapshot has a column, and the type to cast it to or None."""
+        """Return whether the snapshot has a column, and the type to cast the column to.
+
+        Returns None as the type if no cast is needed.
+        """
         has = self.snapshot_id is not None and (column in self.there or not self.columns)
         type_ = self.columns.get(column)
         return has, None if has and self.there.get(column) == type_ else type_
@@ -78,7 +81,7 @@ def _column(
 
 @dataclass(frozen=True, slots=True)
 class KeptCommit:
-    """A commit of a table that has not expired, with its known effect on rows.
+    """A commit in a table's history that has not expired, with its known effect on rows.
 
     Args:
         parent_id: The previous commit, or None for the first.

@@ -62,7 +62,7 @@ class PhysicalColumn(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A filled range that ends within an interval unit; the whole unit will be filled again."""
+    """A filled range that ends within an interval unit. The whole unit will be filled again."""
 
     # The part may be computed from parts of its parents' units. If a definition with a shorter unit
     # reads the ranges of the table, the part does not count as filled, although it may contain
@@ -151,7 +151,7 @@ class PhysicalTable:
 
 
 def table_version(fill_version: str, columns: Iterable[str]) -> str:
-    """Return the short hash of a table's rows and columns, as shown to users."""
+    """Return a short hash of a table's rows and columns, which users see in table names."""
     return digest("table", fill_version, *sorted(set(columns)))[:12]
 
 
@@ -181,7 +181,7 @@ def external_table(model: Model) -> ExternalTable:
 
 
 class ColumnChange(NamedTuple):
-    """A difference of one column from production's table.
+    """A difference between a column of a definition and the column in production's table.
 
     Args:
         what: Kind of the difference. `added`, `restored` (from an earlier definition), `widened`,
@@ -214,7 +214,7 @@ ColumnChanges = tuple[ColumnChange, ...]
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """A change, in place, of a table that production shows.
+    """A change in place of a table that production shows.
 
     Args:
         deploys: Whether production's table itself changes. Otherwise a branch previews the change.
