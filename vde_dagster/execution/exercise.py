@@ -28,8 +28,9 @@ _QUERY = "SELECT name, sum(price), max(place) FROM out.shown_0 GROUP BY name ORD
 
 
 def exercise(folder: Path, master: str, rounds: int) -> None:
-    """Build, change and query a small project on a Spark server several times, then delete its
-    folder.
+    """Build, change and query a small project on a Spark server several times.
+
+    The project's folder is deleted afterwards.
     """
     try:
         for number in range(rounds):

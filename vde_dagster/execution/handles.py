@@ -95,8 +95,9 @@ class Handles:
         return other
 
     def work_for(self, origin: str) -> None:
-        """Set the origin, such as a Dagster run, that the log stores with later changes of the
-        state.
+        """Set the origin of later changes of the state, such as a Dagster run.
+
+        The log stores the origin with each change.
         """
         self._origin = origin
         if "store" in self.__dict__:
@@ -246,7 +247,9 @@ class Handles:
             return self._engine
 
     def start_engine_for_first_plan(self) -> None:
-        """Load the project, and start an own engine in a thread, because every model is computed.
+        """Load the project, and start the project's own engine in a thread.
+
+        A first plan needs the engine in any case, because every model is computed.
 
         Raises:
             ProjectError: The project cannot be loaded; nothing is started.
@@ -257,7 +260,7 @@ class Handles:
         self.start_engine_in_background()
 
     def start_engine_in_background(self) -> None:
-        """Start an own engine in a thread, for a plan that writes tables."""
+        """Start the project's own engine in a thread, for a plan that writes tables."""
         if not self._lent and self._join is None:
             self.engine().start_in_background()
 
@@ -280,7 +283,7 @@ class Handles:
 
     @contextmanager
     def stoppable(self, work_id: str) -> Iterator[threading.Event]:
-        """Yield an event for the running work; `cancel` sets the event."""
+        """Yield a stop event for running work. The method `cancel` sets the event."""
         self._stops[work_id] = threading.Event()
         try:
             yield self._stops[work_id]
@@ -311,7 +314,7 @@ class Handles:
         revise: Callable[[Snapshot], Snapshot] | None = None,
         catalog_columns: CatalogColumns | None = None,
     ) -> dict[ModelName, Snapshot]:
-        """Build the snapshots of given models, parents before children; see `build_snapshots`.
+        """Build the snapshots of given models, parents before children. See `build_snapshots`.
 
         Args:
             warnings: Receives likely errors in definitions; by default they are not searched for.
@@ -351,7 +354,7 @@ class Handles:
         return SnapshotMemo(self.settings.work_dir / "cache" / "snapshots")
 
     def catalog_columns(self, name: ModelName) -> Sequence[tuple[str, str]] | None:
-        """Return (column, Spark SQL type) of a table in the catalog, or None for no table."""
+        """Return (column, Spark SQL type) of a table in the catalog, or None without a table."""
         found = self.lakehouse.relation_columns(TableRef(name.namespace, name.name))
         return None if found is None else [(column, type_) for column, type_, _ in found]
 

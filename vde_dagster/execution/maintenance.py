@@ -78,9 +78,7 @@ class Maintenance:
         )
 
     def fsck(self, *, deep: bool = False) -> tuple[Finding, ...]:
-        """Check that all files of the catalog's tables and views exist, and that published tables
-        exist.
-        """
+        """Check that all published tables, and all files of tables and views, exist."""
         from vde_dagster.lakehouse.maintenance.fsck import fsck
         from vde_dagster.lakehouse.maintenance.janitor import retention_policy
 
@@ -104,8 +102,9 @@ class Maintenance:
         return export_state(self.handles.store.database, path)
 
     def export(self, name: str) -> Exported:
-        """Send the outbox's records since the last call to an exporter, in order, each at least
-        once.
+        """Send the outbox's records since the last call to an exporter, in order.
+
+        Each record is sent at least once.
 
         Raises:
             UsageError: The exporter is not installed, or is broken.
@@ -114,7 +113,7 @@ class Maintenance:
         return self.deliver(name, _PLUGINS.require(name), f"`vde export {name}`")
 
     def deliver(self, consumer: str, exporter: Exporter, again: str) -> Exported:
-        """Send the outbox's records after a consumer's position to a function; see `export`.
+        """Send the outbox's records after a consumer's position to a function. See `export`.
 
         Args:
             consumer: Name of the consumer's position.

@@ -36,9 +36,7 @@ def all_mistakes(project: Project, parsed: ParsedQueries) -> ProjectError:
 
 
 def models_without_errors(project: Project) -> dict[ModelName, Model]:
-    """Return the models of a project, without models in files with errors and all models that read
-    these.
-    """
+    """Return the models without errors in their own files or in files of their ancestors."""
     models = project.models
     own = {name.namespace for name, m in models.items() if not m.kind.is_external}
     unknown = {name for problem in project.problems for name in problem.models}

@@ -56,7 +56,7 @@ class PlanTasks:
     Args:
         target: Resolves names of the plan's environment after publication, on `main`.
         written: Branches that the plan's own models read instead of `main`.
-        digest_sets: For each table id, the sets of columns for which a fill computes a digest.
+        digest_sets: For each table id, the sets of columns that get a digest in a fill.
         lacks: Missing parent intervals of tables that are replaced as a whole, by table id.
         costs: Costs of refreshing, fitted to the project's fills.
     """
@@ -131,7 +131,10 @@ class PlanTasks:
         )
 
     def plain_query(self, filler: Snapshot) -> str | None:
-        """Return a model's query with the names of physical tables, for analysis, or None."""
+        """Return a model's query with the names of physical tables, for analysis.
+
+        Returns None for a model without a query.
+        """
         if filler.model.query is None:
             return None
         return render_plain_query(filler.model, self._resolver(), self.catalog)
@@ -141,7 +144,7 @@ class PlanTasks:
         return tables_read(filler, self._resolver(), self.catalog)
 
     def facts_without_inputs(self, table: PhysicalTable) -> FillFacts:
-        """Return the facts to store with a fill whose input tables' states are unknown."""
+        """Return the facts to store with a fill if the states of its input tables are unknown."""
         return FillFacts(lacks=self.lacks.get(table.id, {}))
 
     def input_key(self, name: ModelName) -> str:
@@ -269,7 +272,10 @@ def _time_column_type(snapshot: Snapshot, table: PhysicalTable) -> str | None:
 
 
 def digest_sets(plan: Plan, resolver: Resolver, catalog: str) -> dict[str, tuple[Columns, ...]]:
-    """Return the sets of columns whose digests fills compute, by table id."""
+    """Find the sets of columns that get a digest when a fill writes a table.
+
+    The result maps table ids to these sets.
+    """
     # The set of all columns (None) is always included, for future readers. Tables without a
     # skippable reader have no sets.
     target = plan.target

@@ -119,7 +119,7 @@ def stored_snapshots(handles: Handles, environment: Environment) -> dict[ModelNa
 
 
 def version_number(text: str) -> int | None:
-    """Parse a version number such as `41`; return None for other texts."""
+    """Parse a version number such as `41`. Returns None for other texts."""
     # Numbers that are too large become the maximum.
     if not (text.isascii() and text.isdigit()):
         return None

@@ -53,8 +53,9 @@ class Publisher(Protocol):
         """Create the server without starting it."""
 
     def check_filter(self, text: str) -> None:
-        """Check that a condition such as `country = 'DE'` can restrict the rows that a token may
-        read.
+        """Check that a condition such as `country = 'DE'` can be evaluated for each row.
+
+        A token with such a condition may only read matching rows.
 
         Raises:
             UsageError: The condition cannot be evaluated per row.

@@ -27,7 +27,7 @@ class Workspace(Handles):
     # Only the command line, Dagster, plug-ins and programs import this class. Functions of this
     # package take `Handles`.
     def plan(self, environment: str, options: PlanOptions = NOTHING_SAID, **fields: Any) -> Plan:
-        """Plan the project's files for an environment; see `Plans.make`."""
+        """Plan the project's files for an environment. See `Plans.make`."""
         return self.plans.make(environment, options, **fields)
 
     def apply(
@@ -109,7 +109,7 @@ class Workspace(Handles):
     def query(
         self, environment: str, sql: str, limit: int | None = None, **how: Any
     ) -> QueryResult:
-        """Run a query whose model names refer to the environment's views; see `Queries.run`."""
+        """Run a query over an environment's views or one of its versions. See `Queries.run`."""
         return self.queries.run(environment, sql, limit, **how)
 
     @cached_property

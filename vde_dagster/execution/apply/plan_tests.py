@@ -69,8 +69,9 @@ class PlanTests:
         ]
 
     def needs_spark(self, plan: Plan) -> bool:
-        """Check whether Spark must run for a plan's unit tests, or all have passed with the same
-        inputs.
+        """Return whether Spark must run for a plan's unit tests.
+
+        Spark is not needed if all tests have passed before with the same inputs.
         """
         snapshots = plan.target
         try:
@@ -145,7 +146,7 @@ _NOWHERE = SourceLocation(Path())
 
 
 class PassedTests(FileMemo[str]):
-    """File with a hash of model and inputs for each unit test that passed."""
+    """Remembers passed unit tests in a file, with a hash of each test's model and inputs."""
 
     @classmethod
     def load(cls, settings: Settings) -> PassedTests:

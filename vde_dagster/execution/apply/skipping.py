@@ -96,8 +96,7 @@ class SkipDecisions:
     def find_skip(
         self, filler: Snapshot, table: PhysicalTable
     ) -> tuple[FillRecord, FillFacts] | None:
-        """Check whether a model can be skipped, because no input table has changed since its last
-        fill.
+        """Check whether a model can be skipped, because no input table has changed.
 
         Returns:
             The last fill and the facts to record for the skip, or None if an input has changed.
@@ -116,8 +115,9 @@ class SkipDecisions:
         return last, FillFacts(kept, last.facts.output, skipped, lacks)
 
     def look(self, filler: Snapshot, table: PhysicalTable, *, anew: bool = False) -> FillInputs:
-        """Read the state of a fill's input tables: their commits, and the rows changed since the
-        last fill.
+        """Read the state of a fill's input tables before the fill.
+
+        The state includes the commits to read, and the rows changed since the last fill.
         """
         reads = self.tasks.tables_read(filler)
         states = input_states(self._handles.lakehouse, reads)
@@ -191,7 +191,7 @@ class SkipDecisions:
     def last_inputs(self, table: PhysicalTable) -> States:
         """Return the input tables' states at a table's last fill.
 
-        Empty if the table was written after this fill.
+        Returns an empty mapping if the table was written after this fill.
         """
         return self._last_fill(table)[0]
 
@@ -203,8 +203,7 @@ class SkipDecisions:
         return last.facts.inputs, commit
 
     def inputs_of_definition(self, filler: Snapshot, table: PhysicalTable) -> States:
-        """Return `last_inputs`, after checking that the model's current definition made the last
-        fill.
+        """Return `last_inputs`, if the model's current definition made the last fill.
 
         Raises:
             ComputesAllError: The table changes in place, and another definition filled it last.
@@ -224,9 +223,7 @@ class SkipDecisions:
     def facts(
         self, looked: FillInputs, result: FillResult, table: PhysicalTable, interval: Interval
     ) -> FillFacts:
-        """Collect what is stored with a fill: input states, digest of the output, way of the
-        refresh.
-        """
+        """Collect the facts to store with a fill: input states, output digests, refresh method."""
         output, refresh = result.output, looked.refresh
         if refresh is not None and result.why_all:
             refresh = replace(refresh, code=RefreshCode.FAILED, detail=result.why_all)
@@ -275,7 +272,7 @@ def input_states(
     """Read the states of input tables from Iceberg metadata.
 
     Args:
-        known: LastRead states of the tables; reused if the metadata file is the same.
+        known: Earlier states of the tables. A state is reused if its metadata file is the same.
     """
     locations = lakehouse.metadata_locations(read.ref for read in reads)
     states: dict[str, InputState] = {}
@@ -323,7 +320,7 @@ def _read_input_state(lakehouse: Lakehouse, read: TableRead, location: str) -> I
 
 
 def forecast_skips(handles: Handles, plan: Plan, state: WarehouseState) -> Plan:
-    """Mark the models of a plan whose input tables have not changed since their last fill."""
+    """Mark the models of a plan that can be skipped, because their inputs have not changed."""
     # Models that read a table filled by the plan may also be skipped if its rows do not change.
     # Only the run can determine that.
     resolver, target = plan.resolver(), plan.target

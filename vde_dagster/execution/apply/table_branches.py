@@ -58,7 +58,7 @@ class LeftoverCommits:
 
 @dataclass(slots=True)
 class Target:
-    """Table and branch that one attempt writes, as the holder of the table's lease.
+    """The table and the branch that one attempt writes while it holds the table's lease.
 
     Args:
         table: The table at the beginning of the attempt.
@@ -236,8 +236,9 @@ class Target:
         self._change(change, "fill.advance", filled)
 
     def note(self, kind: Progress, interval: Interval, **more: Any) -> None:
-        """Record the progress of filling a range (begun, computed, broken) for observers of the
-        apply.
+        """Record the progress of a range's fill: begun, computed or broken.
+
+        Observers of the apply read this record.
         """
         attempt = FillRecord(self.table.id, interval, self.own.plan_id, branch=self.branch)
         self.lakehouse.store.fills.note(kind, attempt, **more)

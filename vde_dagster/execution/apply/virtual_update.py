@@ -20,8 +20,9 @@ def run_virtual_update(
     owner: str,
     emit: Callable[[VirtualUpdateRan], None] = lambda ran: None,
 ) -> tuple[VirtualUpdateRan, ...]:
-    """Run the statements of an environment's models that wait for its publication, each at least
-    once.
+    """Run the statements of models that wait for an environment's publication.
+
+    Each statement runs at least once.
 
     Returns:
         Statements that failed, and statements that another process must run, because it holds the

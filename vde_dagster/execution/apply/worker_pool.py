@@ -88,8 +88,9 @@ def _remove_dependents(node: K, waiting: dict[K, set[K]]) -> list[K]:
 
 
 class Slots:
-    """Free worker slots of an apply. Models wait for a slot; helper threads take only
-    spare slots.
+    """Limits how many threads of an apply work at once.
+
+    A model waits for a free slot. A helper thread takes only a spare slot.
     """
 
     def __init__(self, count: int) -> None:

@@ -57,7 +57,7 @@ class ComputesAllError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LastRead:
-    """State of an input table when the last fill of its reader read it.
+    """The state of an input table at the last fill that read the table.
 
     Args:
         other: The table that the earlier fill read, if the input model has a new table now.
@@ -78,7 +78,9 @@ def find_changed_rows(
     seen: States,
     now: States,
 ) -> Changes:
-    """Build the query for the rows of a table that changed inputs affect, since its last fill.
+    """Build the query for the rows of a table that are affected by changed inputs.
+
+    Changes count from the table's last fill.
 
     Args:
         reads: Inputs of the definition.
@@ -193,7 +195,10 @@ def _table_model(tasks: PlanTasks, read: TableRead) -> ModelName | None:
 
 
 def spell_table(catalog: str, read: TableRead) -> str:
-    """Return a table's full name in lower case, which is its key in schemas for analysis."""
+    """Return a table's full name in lower case, such as `lakehouse.raw.orders`.
+
+    Schemas for the analysis of queries have this name as their key.
+    """
     return f"{catalog}.{read.ref}".lower()
 
 

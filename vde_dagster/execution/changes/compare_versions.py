@@ -83,7 +83,7 @@ class ModelChanges:
 
     @property
     def change_columns(self) -> tuple[tuple[str, str], ...]:
-        """First columns of the result, such as `_change_type`, which describe a row's change."""
+        """The first columns of the result, which describe a row's change (`_change_type`)."""
         return self.columns[: len(CHANGE_COLUMNS)]
 
     def to_json(self) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def pair_sides(before: Side | None, after: Side) -> tuple[ColumnPair, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ComparedSides:
-    """Two versions of a model whose rows are compared. One of them may lack the model.
+    """Two versions of a model, to be compared row by row. One of them may lack the model.
 
     Args:
         since: Number of the earlier version.
@@ -326,7 +326,9 @@ def read_side(
     name: ModelName,
     reader: PinnedVersion | None = None,
 ) -> Side | None:
-    """Build the query that reads a model in a version; None if the version does not have the model.
+    """Build the query that reads a model in a version.
+
+    Returns None if the version does not have the model.
 
     Args:
         reader: The version's data, if already read.

@@ -20,7 +20,9 @@ _LOG = logging.getLogger(__name__)
 
 
 def follow(handles: Handles, environment: str, who: str, *, first: bool = False) -> None:
-    """Rewrite production's views of changes after a publication; do nothing for other environments.
+    """Rewrite production's views of changes after a publication.
+
+    Does nothing for other environments.
 
     Args:
         first: Whether a failed update raises an error. By default it is logged, and retried later.

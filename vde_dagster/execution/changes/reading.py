@@ -63,7 +63,7 @@ class Asked(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Reads the changed rows of published models, between two versions of an environment."""
+    """Reads the rows of published models that changed between two versions of an environment."""
 
     handles: Handles
 
@@ -92,7 +92,7 @@ class Changes:
     def read_arrow(
         self, environment: str, model: str, *, limit: int | None = None, **asked: Unpack[Asked]
     ) -> FoundChanges[pa.Table]:
-        """Read the changed rows of a published model as an Arrow table; see `read`."""
+        """Read the changed rows of a published model as an Arrow table. See `read` for errors."""
         changes, engine = self.between(environment, model, **asked), self.handles.engine
         # Also without changes: only the engine knows the Arrow types.
         table = engine().query_arrow(

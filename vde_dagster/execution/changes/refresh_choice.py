@@ -79,7 +79,7 @@ class RefreshChoice:
     now: Mapping[str, InputState]
 
     def from_changes(self, changed: Changes, earlier: Mapping[str, LastRead]) -> Refresh:
-        """Decide for a fill whose affected rows are known.
+        """Choose the method of a fill with known affected rows.
 
         Args:
             changed: The changes to compute, as in `FillTask.changed`.
@@ -101,9 +101,10 @@ class RefreshChoice:
         return Refresh(code, tables=names, key=key, sizes=sizes, changes=part, estimate=estimate)
 
     def compute_small_inputs(self) -> Refresh | None:
-        """Return the method `whole` if a fill reads so few bytes that changes cannot save time.
+        """Choose to compute all rows if a fill reads so few bytes that changes cannot save time.
 
-        None if the inputs are larger, or if the model does not choose. The query is not analyzed.
+        Returns None if the inputs are larger, or if the model does not choose. The query is not
+        analyzed.
         """
         if not meaning_of(self.filler.model.kind).chooses(self.filler.model):
             return None

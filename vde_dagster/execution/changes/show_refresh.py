@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableRefresh:
-    """Way to refresh a model after changes of one of its input tables.
+    """The way to refresh a model after a change in one input table.
 
     Args:
         table: The table, as `namespace.name`.
@@ -61,7 +61,7 @@ def show_refresh(
     snapshots: Mapping[ModelName, Snapshot],
     resolver: Resolver,
 ) -> list[TableRefresh]:
-    """Build, for each input table of a model, the query for the rows to refresh after it changes.
+    """Build one query per input table, for the rows to refresh after that table changes.
 
     Args:
         snapshots: All snapshots of the plan, for the views that the model reads.

@@ -58,7 +58,7 @@ class ChangeViews:
 
 
 def refresh_change_views(handles: Handles, who: str) -> ChangeViews:
-    """Write the views of changes that the settings require, and remove all other ones.
+    """Write the views of changes that the settings require, and remove all other such views.
 
     Raises:
         ConflictError: Production was published meanwhile.
@@ -174,7 +174,10 @@ def find_kept_versions(handles: Handles) -> list[int]:
 
 @dataclass
 class ChangeViewReader:
-    """Reads models in the kept versions of production (ascending), each version once."""
+    """Reads models in the kept versions of production, and loads each version once.
+
+    The versions in `kept` must be in ascending order.
+    """
 
     # Each version is read once.
     handles: Handles
@@ -182,9 +185,7 @@ class ChangeViewReader:
     versions: dict[int, PinnedVersion | None] = field(default_factory=dict)
 
     def points(self, name: ModelName) -> list[ChangePoint]:
-        """Return the last versions that changed a model's rows and can still be read,
-        oldest first.
-        """
+        """Return the newest readable versions that changed a model's rows, oldest first."""
         from vde_dagster.state.environments.changes import change_points
 
         most = self.handles.settings.change_view_versions + 1

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Model whose definition differs between two environments.
+    """A model with different definitions in two environments or versions.
 
     Args:
         category: Effect of the change on data, or None.
@@ -55,9 +55,7 @@ class Difference:
 def compare_environments(
     handles: Handles, new: Environment, old: Environment
 ) -> tuple[Difference, ...]:
-    """Return the models whose definitions differ between two environments, or two of their
-    versions.
-    """
+    """Return the models with different definitions in two environments or versions."""
     now, then = ({n: e.snapshot_id for n, e in one.entries.items()} for one in (new, old))
     ids = {name: (now.get(name, ""), then.get(name, "")) for name in sorted({**now, **then})}
     ids = {name: pair for name, pair in ids.items() if pair[0] != pair[1]}
@@ -72,7 +70,8 @@ def compare_environments(
 
 @dataclass(frozen=True, slots=True)
 class DataDifference:
-    """Model whose table has another Iceberg snapshot in another version. Unknown numbers are None.
+    """A model whose table has different Iceberg snapshots in two versions. Unknown numbers are
+    None.
 
     Args:
         before: Number of rows in the old version.
@@ -103,7 +102,7 @@ class DataDifference:
 def compare_data(
     handles: Handles, new: Environment, old: Environment
 ) -> tuple[DataDifference, ...]:
-    """Return the models whose tables have other Iceberg snapshots in another version."""
+    """Return the models whose tables have different Iceberg snapshots in two versions."""
     pins = handles.store.pins
     now, then = (pins.at(one.name, one.version) for one in (new, old))
     found = []
@@ -136,7 +135,7 @@ What = Literal["definitions", "data", "both", "nothing"]
 
 @dataclass(frozen=True, slots=True)
 class DataChange:
-    """Table whose rows differ from the previous version of an environment.
+    """A table with other rows than in the previous version of an environment.
 
     Args:
         is_new: Whether the previous version did not contain the table.
@@ -196,7 +195,7 @@ def changes_until(
     until: int | None,
     limit: int | None = None,
 ) -> list[VersionChange]:
-    """Return the versions of an environment up to a version, with their changes, newest first.
+    """Return the versions of an environment and their changes, newest first.
 
     Args:
         lakehouse: Source of changes by other writers; None leaves these changes unknown.

@@ -150,7 +150,7 @@ def compare_tables(
     where: str | None = None,
     limit: int = 10,
 ) -> Comparison:
-    """Compare the rows of two tables that have the same key.
+    """Match the rows of two tables by a key, then count and sample the differing rows.
 
     Args:
         source: Quoted name of the first table. `target` is the name of the second table.
@@ -265,8 +265,9 @@ class TableDiff:
         self.not_compared = tuple(name for name in others if name not in self.columns)
 
     def counts(self) -> str:
-        """Build the query that counts joined, differing and unmatched rows, and differing values by
-        column.
+        """Build the query that counts joined, differing and unmatched rows.
+
+        The query also counts the differing values of each column.
         """
         differs = [f"NOT (s.c{i} <=> t.c{i})" for i in range(len(self.columns))]
         both = "s.there AND t.there"
@@ -291,7 +292,10 @@ class TableDiff:
         )
 
     def differing(self, columns: Sequence[str]) -> str:
-        """Build the query for rows with differing values: keys, then both values by column."""
+        """Build the query for rows with differing values.
+
+        The result has the keys, then both values of each column.
+        """
         places = [self.columns.index(name) for name in columns]
         keys = [f"s.k{i} AS {quote(name)}" for i, name in enumerate(self.keys)]
         values = [
@@ -306,9 +310,7 @@ class TableDiff:
         )
 
     def only(self, side: int) -> str:
-        """Build the query for rows whose key exists only in the source (0) or only in the target
-        (1).
-        """
+        """Build the query for rows with a key that only the source (0) or the target (1) has."""
         own, other = ("s", "t") if side == 0 else ("t", "s")
         shown = [f"{own}.k{i} AS {quote(name)}" for i, name in enumerate(self.keys)]
         shown += [f"{own}.c{i} AS {quote(name)}" for i, name in enumerate(self.columns)]

@@ -77,7 +77,7 @@ class Environments:
         return stored_snapshots(self.handles, environment)
 
     def column_spelling(self, environment: Environment, model: ModelName) -> dict[str, str]:
-        """Return a published model's column names with their original case, by lower-case name."""
+        """Map a published model's column names in lower case to their original spelling."""
         from vde_dagster.planning.snapshots.spelling import column_spelling
 
         settings = self.handles.settings
@@ -98,8 +98,9 @@ class Environments:
         return [replace(one, told=told.get(one.version.plan_id or "", "")) for one in changes]
 
     def views(self, environment: str) -> ViewNames:
-        """Return the names of an environment's views; for a new environment, according to the
-        settings.
+        """Return the names of an environment's views.
+
+        For a new environment, the settings decide the names.
         """
         current, settings = self.handles.store.environments.get(environment), self.handles.settings
         suffix, mode = settings.environment_suffix_target, settings.virtual_environment_mode
@@ -108,7 +109,7 @@ class Environments:
     def compare_rows(
         self, model: ModelName, environments: str, limit: int = 10
     ) -> Comparison | None:
-        """Compare the rows of a model in two environments, as `dev:prod`; see `compare_model`."""
+        """Compare the rows of a model in two environments (`dev:prod`). See `compare_model`."""
         from vde_dagster.execution.environments.compare_tables import compare_model
 
         return compare_model(self.handles, model, environments, limit)

@@ -72,7 +72,10 @@ class RestoredData:
         return {name for table_id in moving for name in self.models[table_id]}
 
     def model_rows(self) -> dict[ModelName, tuple[int | None, int | None]]:
-        """Return the number of rows before and after the rollback, if known, by changed model."""
+        """Return the number of rows before and after the rollback, by changed model.
+
+        Unknown numbers are None.
+        """
         return {
             name: self.rows[table_id]
             for table_id, one in self.returns.items()
@@ -81,8 +84,9 @@ class RestoredData:
         }
 
     def as_change(self) -> RestatedRanges | None:
-        """Return the ranges that the rollback changes, for finding outdated tables; None without
-        any.
+        """Return the ranges that the rollback changes, for finding outdated tables.
+
+        Returns None if the rollback moves no table.
         """
         if not any(one.moves for one in self.returns.values()):
             return None
@@ -332,7 +336,7 @@ def reverted(
     among: Iterable[ModelName],
     moved: Collection[ModelName] = (),
 ) -> tuple[RevertedModel, ...]:
-    """Return the models of an old version whose tables later definitions changed in place.
+    """Return the models of an old version with tables that later definitions changed in place.
 
     Args:
         state: Snapshots and tables of the old version.

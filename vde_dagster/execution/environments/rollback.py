@@ -98,8 +98,9 @@ class RollbackResult:
 
 
 def find_partly_filled(publication: Publication) -> Iterator[tuple[str, Part]]:
-    """Yield the partly filled intervals of tables that a rollback moves back, as (table id,
-    interval).
+    """Yield the partly filled intervals of tables that a rollback moves back.
+
+    Each item has the form (table id, interval).
     """
     filled = {one.table_id: one.filled for one in publication.returns}
     for entry in publication.environment.entries.values():

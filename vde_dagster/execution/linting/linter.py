@@ -57,8 +57,9 @@ class Finding:
 
 
 class Linter:
-    """Checks models with the rules in the settings, or with given rules, whose violations are
-    warnings.
+    """Checks models with the linter rules in the settings, or with given rules.
+
+    Violations of given rules are warnings.
     """
 
     def __init__(self, project: Project, only: Collection[str] = ()) -> None:

@@ -185,7 +185,10 @@ class ModelView(Model):
         return Violation(f"{model.name} {message}", where)
 
     def render_query(self, **given: Any) -> exp.Expr | None:
-        """Return the model's query as SQLGlot's tree, as SQLMesh's method of this name does."""
+        """Build a violation at the first of some words in the model's header.
+
+        Without words, the place is the beginning of the model.
+        """
         return self.query
 
     @cached_property
@@ -205,7 +208,7 @@ class ModelView(Model):
 
 
 class ContextView(Context):
-    """Project as rules read it. Results of rules that use it are not cached."""
+    """The project as rules read it. Results of rules that use the project are not cached."""
 
     def __init__(
         self,
@@ -247,7 +250,7 @@ class ContextView(Context):
 
 
 def convert_violation(violation: RuleViolation, message: str, model: Any) -> Violation:
-    """Convert a violation of a project's own rule; keep only fixes of the model's own file."""
+    """Convert a violation of a project's own rule. Only fixes of the model's own file are kept."""
     path, lines = model.location.path, SourceText(model.location.path, model.source)
 
     def place(position: Any) -> SourceLocation:

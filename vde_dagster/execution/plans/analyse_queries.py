@@ -66,8 +66,7 @@ class Analysis:
 
 
 def analyse_plan(handles: Handles, plan: Plan) -> Analysis:
-    """Let Spark check the queries and audits of the models that a plan changes, without running
-    them.
+    """Let Spark check the queries and audits of changed models, without running them.
 
     The plan need not be stored.
 

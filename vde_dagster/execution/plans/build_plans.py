@@ -202,7 +202,7 @@ class PlanBuilder:
         return self._make_plan(environment, snapshots, state, options, with_published, save=save)
 
     def restate(self, environment: str, options: PlanOptions) -> Plan:
-        """Build a plan that fills filled intervals of an environment's published models again."""
+        """Build a plan that computes filled intervals of an environment's models again."""
         handles = self.handles
         run = self.plan_published(environment, replace(options, full=True), save=False)
         require_same_ranges(run, environment_tables(handles, environment))

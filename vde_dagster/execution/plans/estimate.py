@@ -45,7 +45,7 @@ class Spread:
         return Spread(self.low + other.low, self.expected + other.expected, self.high + other.high)
 
     def text(self, written: Callable[[float], str], unit: str = "") -> str:
-        """Format the estimate, as `120 s (90 to 200)`."""
+        """Format the estimate, for example as `120 s (90 to 200)`."""
         low, expected, high = map(written, (self.low, self.expected, self.high))
         return f"{expected}{unit}" if low == high else f"{expected}{unit} ({low} to {high})"
 
@@ -260,7 +260,9 @@ def _sum(parts: Iterable[Spread | None]) -> Spread | None:
 def estimate_fill(
     fills: Sequence[FillRecord], wanted: Interval, *, by_range: bool
 ) -> ModelEstimate | None:
-    """Estimate the cost of one fill from earlier fills; return None if none of them computed rows.
+    """Estimate the cost of one fill from earlier fills.
+
+    Returns None if no earlier fill computed rows.
 
     Args:
         fills: Fills of the table, or of its predecessor, newest first. Skipped fills are ignored.
@@ -339,7 +341,7 @@ def _seconds(interval: Interval) -> float:
 def past_estimates(
     fills: Sequence[FillRecord], *, by_range: bool
 ) -> Iterator[tuple[FillRecord, ModelEstimate]]:
-    """Yield each fill, newest first, with the estimate that the fills before it give."""
+    """Yield each fill with an estimate from the fills before it. The newest fill comes first."""
     for place, fill in enumerate(fills):
         if fill.facts.skipped is not None or fill.seconds is None:
             continue

@@ -197,8 +197,9 @@ _DIGITS = string.digits + string.ascii_lowercase
 
 
 def readable_id(plan: Plan, change: str) -> str:
-    """Create a plan's id such as `prod-29Nov-orders-x7k2p9` from environment, day (UTC)
-    and change.
+    """Create a readable id of a plan, such as `prod-29Nov-orders-x7k2p9`.
+
+    The id contains the environment, the day (UTC) and the change.
     """
     # The id is also used in names of branches and files, so it has only letters, digits, `-` and
     # `_`. The environment's name and the change are cut to fit.

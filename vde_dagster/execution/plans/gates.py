@@ -31,7 +31,7 @@ class Gates:
     handles: Handles
 
     def objections(self, plan: Plan) -> list[Objection]:
-        """Collect the objections of all gates to a plan; an empty plan has none.
+        """Collect the objections of all gates to a plan. An empty plan has no objections.
 
         Raises:
             VdeError: A gate cannot decide.
@@ -63,7 +63,7 @@ class Gates:
         return []
 
     def stored_objections(self, plan: Plan) -> Sequence[Objection]:
-        """Return the objections stored with a plan; collect them if none were stored.
+        """Return the objections stored with a plan, or collect them if none were stored.
 
         Raises:
             VdeError: A gate cannot decide.

@@ -97,9 +97,7 @@ def _read_part(
 def add_physical_versions(
     store: StateStore, state: WarehouseState, snapshots: Mapping[ModelName, Snapshot]
 ) -> WarehouseState:
-    """Add the tables that models name in the property `physical_version`, unless production shows
-    them.
-    """
+    """Add the tables that models name in `physical_version`, unless production shows them."""
     pinned: dict[ModelName, str] = {}
     tables, read = dict(state.tables), dict(state.snapshots)
     entries = state.production.entries if state.production is not None else {}
@@ -122,7 +120,10 @@ def add_physical_versions(
 def find_previews(
     store: StateStore, snapshots: Mapping[ModelName, Snapshot]
 ) -> dict[ModelName, tuple[PreviewedDefinition, ...]]:
-    """Return the development branches of production's tables, by model that can change in place."""
+    """Find the preview branches of production's tables in development environments.
+
+    The keys of the result are models that can change in place.
+    """
     changing = {name for name, one in snapshots.items() if one.model.kind.changes_in_place}
     if not changing:
         return {}
@@ -227,8 +228,9 @@ def reuse_production_tables(
     models: Mapping[ModelName, Model],
     snapshots: dict[ModelName, Snapshot],
 ) -> dict[ModelName, Snapshot]:
-    """Let models that change in place reuse production's tables, as a plan does, without its
-    warnings.
+    """Let models that change in place reuse production's tables, as a plan does.
+
+    The warnings of such a plan are left out.
     """
     if not any(snapshot.model.kind.changes_in_place for snapshot in snapshots.values()):
         return snapshots
@@ -260,9 +262,7 @@ def reuse_production_tables(
 def related_models(
     store: StateStore, environment: Environment, names: Iterable[ModelName]
 ) -> frozenset[ModelName]:
-    """Return some models, all their ancestors, and all models that share a table with one
-    of them.
-    """
+    """Return some models, all their ancestors, and all models that share tables with these."""
     entries = environment.entries
     twins: dict[str, list[ModelName]] = {}
     for name, entry in entries.items():

@@ -52,7 +52,7 @@ def find_readers(
 
 
 def add_kept_texts(handles: Handles, plan: Plan, kept: Mapping[str, str]) -> Plan:
-    """Add to a plan the texts of the project files that plug-ins store with its environment.
+    """Add to a plan the texts of project files that plug-ins store with the environment.
 
     Args:
         kept: Current texts of the environment, by plug-in.

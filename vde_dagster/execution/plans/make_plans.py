@@ -100,8 +100,7 @@ class Plans:
         return self._store(plan, save=save, at_once=at_once, once=once)
 
     def proposed(self, plan: Plan, author: str | None = None) -> Plan:
-        """Turn a plan of the project's files into a proposal, which must be approved before it is
-        applied.
+        """Turn a plan of the project's files into a proposal that needs an approval.
 
         Args:
             author: The author of the proposal; the system user by default.
@@ -251,7 +250,7 @@ class Plans:
         return describe_break(part)
 
     def proven(self, plan: Plan) -> Plan:
-        """Derive all fields of a plan again from its definitions and tables; see `ProvenPlan`."""
+        """Derive all fields of a plan again from its definitions and tables. See `ProvenPlan`."""
         from vde_dagster.execution.plans.proven_plan import proven
 
         return proven(self.handles, plan)
@@ -266,7 +265,7 @@ class Plans:
         return dict(self.handles.store.snapshots.load(ids)) if ids else {}
 
     def estimate(self, plan: Plan) -> Estimate:
-        """Estimate the seconds, rows and bytes of a plan's work; see `estimate_plan`."""
+        """Estimate the seconds, rows and bytes of a plan's work. See `estimate_plan`."""
         from vde_dagster.execution.plans.estimate import estimate_plan
 
         return estimate_plan(self.handles, plan)
@@ -274,9 +273,7 @@ class Plans:
     def past_estimates(
         self, since: datetime, until: datetime
     ) -> Iterator[tuple[Snapshot, FillRecord, ModelEstimate]]:
-        """Yield the fills of a half-open range of time (UTC), each with the estimate made before
-        it.
-        """
+        """Yield the fills of a half-open time range (UTC), each with its earlier estimate."""
         # Each estimate is computed again, from the fills of the same table recorded before.
         from vde_dagster.execution.plans.estimate import MOST, past_estimates
 

@@ -174,9 +174,8 @@ class PlanFiles:
 
         Raises:
             UsageError: The file is invalid, see `read`; the file is for another project or state;
-                the
-                state has another plan with its id, or other definitions; the plan contradicts its
-                content; or an attachment is invalid.
+                the state has another plan with its id, or other definitions; the plan contradicts
+                its content; or an attachment is invalid.
         """
         found = self.read(path)
         _require_state(self.handles, found)

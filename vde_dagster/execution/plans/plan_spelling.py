@@ -27,7 +27,7 @@ def file_bytes(content: Mapping[str, Any]) -> bytes:
 
 
 def parse_json(data: bytes) -> Any:
-    """Parse JSON; refuse duplicate keys and numbers that other parsers may round.
+    """Parse JSON, and refuse duplicate keys and numbers that other parsers may round.
 
     Raises:
         ValueError: The bytes are not JSON in UTF-8, a key occurs twice in an object, or a number is

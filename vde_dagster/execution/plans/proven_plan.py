@@ -150,7 +150,7 @@ def proven(handles: Handles, plan: Plan) -> Plan:
 
 
 def derive_kind(handles: Handles, plan: Plan, current: Environment | None) -> PlanKind:
-    """Determine whether a plan is a plan of files, a run or a restatement, from its content."""
+    """Derive a plan's kind from its content: a plan of files, a run or a restatement."""
     # A run has the environment's definitions, statements and stored files, and fills due intervals.
     # A restatement additionally refills filled intervals.
     if current is None or not _has_same_definitions(handles, plan, current):

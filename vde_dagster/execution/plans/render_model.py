@@ -48,9 +48,7 @@ class Models:
     handles: Handles
 
     def write_descriptions(self) -> AddedDescriptions:
-        """Add empty descriptions of models and columns to the project's files; see
-        `write_descriptions`.
-        """
+        """Add empty descriptions to the project's files. See `write_descriptions`."""
         from vde_dagster.execution.project_files.write_descriptions import write_descriptions
 
         return write_descriptions(self.handles)
@@ -94,8 +92,7 @@ class Models:
         return render_query(definition, resolver, catalog, interval, now)
 
     def refresh(self, model: str, environment: str = PRODUCTION) -> list[TableRefresh]:
-        """Build, for each input table of a model, the query for the rows to refresh after it
-        changes.
+        """Build one query per input table, for the rows to refresh after that table changes.
 
         Raises:
             UsageError: The model does not exist or does not refresh from changes, or a parent has

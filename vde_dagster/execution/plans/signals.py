@@ -33,7 +33,7 @@ Pair = tuple[datetime, datetime]
 
 @dataclass(frozen=True, slots=True)
 class Batch(Sequence[Pair]):
-    """Sequence of the intervals in a range (UTC), which a model's signal receives.
+    """The intervals in a range (UTC), as a sequence that a model's signal receives.
 
     Intervals are created when they are accessed, because there may be millions.
     """
@@ -122,7 +122,7 @@ def _accepted_values(function: Callable[..., Any], values: dict[str, Any]) -> di
 
 @dataclass(frozen=True, slots=True)
 class SignalContext:
-    """Argument `context` of signals; it reads published models."""
+    """The argument `context` of signals, which reads published models."""
 
     # Spark starts only when a signal reads rows. Models refer to the environment at the time of
     # planning, or to production if the environment does not exist yet.
@@ -143,7 +143,7 @@ class SignalContext:
 
     @property
     def spark(self) -> SparkSession:
-        """Spark session for signals; models do not see its changes."""
+        """Spark session for signals. Models do not see changes of this session."""
         return self.handles.engine().guest_session
 
     def var(self, name: str, default: Any = None) -> Any:

@@ -59,8 +59,9 @@ def format_files(handles: Handles, chosen: Sequence[str], *, check: bool) -> For
 
 
 def format_query(sql: str, settings: Settings) -> str:
-    """Format a Spark SQL query without changing its words; return it unchanged if that is
-    impossible.
+    """Format a Spark SQL query without changing its words.
+
+    A query that cannot be formatted is returned unchanged.
     """
     spark = replace(settings, dialect="spark", model_defaults={})
     try:
@@ -71,7 +72,7 @@ def format_query(sql: str, settings: Settings) -> str:
 
 
 def format_file_text(path: Path, text: str, settings: Settings) -> str | None:
-    """Format the text of a SQL file; return None if the file is not formatted.
+    """Format the text of a SQL file. Returns None if the file is not formatted.
 
     Raises:
         ProjectError: The file is invalid.
@@ -185,7 +186,10 @@ def _reasons_by_file(error: ProjectError, texts: Mapping[str, str]) -> dict[str,
 
 
 def _without_models(before: Mapping[ModelName, Snapshot], texts: Mapping[str, str]) -> list[str]:
-    """Return the files that define no model, only audits, or all files if each defines a model."""
+    """Return the files without a model, such as files of audits.
+
+    If every file defines a model, return all files.
+    """
     of_models = {snapshot.model.location.path.as_posix() for snapshot in before.values()}
     return [path for path in texts if path not in of_models] or list(texts)
 

@@ -34,9 +34,7 @@ HEAD = "# Models and columns, listed by `vde docs write`; texts and comments are
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """Description of a removed model (`schema.model`) or column. vde never deletes it from the
-    file.
-    """
+    """A description in `docs.yml` of a removed model or column. vde keeps the description."""
 
     name: str
     text: str

@@ -111,7 +111,7 @@ class Queries:
         raw: bool = False,
         at: str | None = None,
     ) -> QueryResult:
-        """Run a query on Spark whose model names refer to an environment's views or to a version.
+        """Run a query on Spark, over an environment's views or over one of its versions.
 
         Args:
             environment: The environment. `prod@41` and `prod@2026-11-01T06:00` refer to a version
@@ -158,8 +158,7 @@ class Queries:
     def run_on_tables(
         self, sql: str, tables: Collection[ModelName], limit: int | None = None
     ) -> tuple[Sequence[tuple[str, str]], Sequence[Sequence[Any]]]:
-        """Run a query of tables and views of the catalog in their current state, without an
-        environment.
+        """Run a query of tables and views in the catalog's current state, without an environment.
 
         Args:
             tables: Names that the query may read.
@@ -195,7 +194,7 @@ class Queries:
         order_by: Sequence[str] = (),
         limit: int | None = None,
     ) -> pa.Table:
-        """Read the rows of a published model into memory, without Spark; see `read_rows`.
+        """Read the rows of a published model into memory, without Spark. See `read_rows`.
 
         Raises:
             UsageError: The environment, version, model or column does not exist, the condition does

@@ -62,8 +62,7 @@ class CreatedTest:
 
 
 def create_test(handles: Handles, wanted: NewTest) -> CreatedTest:
-    """Write a unit test with rows of an environment as inputs and the model's result as expected
-    rows.
+    """Write a unit test from an environment's rows and the model's result on these rows.
 
     Raises:
         UsageError: The model or environment does not exist, the file exists, a value cannot be

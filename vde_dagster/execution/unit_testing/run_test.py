@@ -31,7 +31,7 @@ def select_tests(
     patterns: Sequence[str],
     changed: Changed | None = None,
 ) -> list[UnitTest]:
-    """Return the unit tests that match one of the patterns, or all tests without patterns.
+    """Return the unit tests that match one of the patterns. Without patterns, return all tests.
 
     Args:
         patterns: Names of tests, and patterns of models, see `project.selection`.
@@ -74,9 +74,7 @@ class TestResult:
 
     @property
     def summary(self) -> str:
-        """Error, or numbers of missing and unexpected rows, such as `rows missing: 1, unexpected:
-        0`.
-        """
+        """The error, or the numbers of wrong rows, such as `rows missing: 1, unexpected: 0`."""
         if self.error is not None:
             return shortened(self.error.partition("\n")[0], LONGEST_SUMMARY)
         missing = sum(len(found.missing) for _, found in self.differences)
@@ -87,9 +85,7 @@ class TestResult:
 def run_test(
     test: UnitTest, snapshots: Mapping[ModelName, Snapshot], engine: SparkEngine
 ) -> TestResult:
-    """Run a model's query on a unit test's input rows, and compare its result with the expected
-    rows.
-    """
+    """Run a unit test: compare the model's result on the input rows with the expected rows."""
     snapshot = check_test(test, snapshots)
     differences: list[tuple[str, RowDifference]] = []
     try:
