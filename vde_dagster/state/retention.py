@@ -125,8 +125,9 @@ class RetentionStore:
     ledger: LedgerStore
 
     def mark(self, policy: Retention, *, write: bool) -> Mark:
-        """Find tables, versions and plans that nothing needs; if `write`, mark them for
-        deletion.
+        """Find tables, versions and plans that nothing needs.
+
+        If `write` is true, also mark these objects for deletion.
         """
         if not write:
             with self.database.reading() as conn:
@@ -222,7 +223,7 @@ class RetentionStore:
             return _counts(_old_records(conn, policy, self.database.clock.now()))
 
     def forget_records(self, policy: Retention) -> dict[str, int]:
-        """Delete old records in one transaction; return their numbers like `old_records`."""
+        """Delete old records in one transaction, and return their numbers as in `old_records`."""
 
         def work(conn: Connection) -> dict[str, int]:
             # Rows of dropped tables stay, because they prevent the reuse of an id.

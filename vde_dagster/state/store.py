@@ -41,9 +41,7 @@ if TYPE_CHECKING:
 
 
 class StateStore:
-    """State of a project in its SQL database, with an attribute for each subject, such as
-    `fills`.
-    """
+    """The state of a project in a SQL database. Each subject is an attribute, such as `fills`."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -145,7 +143,7 @@ class StateStore:
 
     @cached_property
     def retention(self) -> RetentionStore:
-        """Finds unneeded records, and gives them up or deletes them."""
+        """Finds tables, versions, plans and records that nothing needs, and deletes their rows."""
         from vde_dagster.state.retention import RetentionStore
 
         return RetentionStore(self.database, self.plans, self.leases, self.ledger)
@@ -245,7 +243,7 @@ class ProjectStore:
         return owner
 
     def use_warehouse(self) -> tuple[str | None, str | None]:
-        """Store the configured warehouse for new tables; return the earlier and the new warehouse.
+        """Store the configured warehouse for new tables, and return the earlier and new warehouse.
 
         Existing tables stay where they are.
 

@@ -53,13 +53,13 @@ class TableCommit:
 
 
 def announce_commit(store: StateStore, commit: TableCommit) -> None:
-    """Store the fill of a commit as waiting, before the catalog commits."""
+    """Store a commit's fill as pending, before the catalog commits."""
     if commit.filled is not None and commit.filled.iceberg_snapshot_id is not None:
         store.pending.record(commit.filled, commit.lease, announced=True)
 
 
 def check_commit(store: StateStore, conn: Connection, commit: TableCommit) -> None:
-    """Check, in the transaction of a commit, that its lease is valid and its table is unpublished.
+    """Check in a commit's transaction that the lease is valid and the table is unpublished.
 
     Raises:
         LeaseLostError: Another process works on the table now.
@@ -75,7 +75,10 @@ def check_commit(store: StateStore, conn: Connection, commit: TableCommit) -> No
 
 
 def record_commit(store: StateStore, conn: Connection, commit: TableCommit) -> None:
-    """Store the fill, columns and head of a commit, in its transaction; repeating is harmless."""
+    """Store a commit's fill, columns and head in the commit's transaction.
+
+    Repeating the call is harmless.
+    """
     if commit.filled is not None:
         store.fills.record(commit.filled, conn)
     if commit.columns is not None:

@@ -29,9 +29,7 @@ class StoredPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredColumns:
-    """Columns of a physical table as its row stores them, with attributes that only few tables
-    have.
-    """
+    """The columns of a physical table in the form of a database row, with rare attributes."""
 
     columns: tuple[PhysicalColumn, ...]
     preview: Preview | None = None
@@ -50,7 +48,7 @@ def unpack(data: bytes) -> Any:
 
 
 def is_whole(data: bytes) -> bool:
-    """Check that a stored value can be decompressed completely."""
+    """Return whether a stored value can be decompressed completely."""
     try:
         return bool(_inflate(data))
     except zlib.error:
@@ -58,7 +56,10 @@ def is_whole(data: bytes) -> bool:
 
 
 def matches_id(key: str, data: bytes) -> bool:
-    """Check that a stored snapshot hashes to its id; False also for ids of older formats."""
+    """Return whether the hash of a stored snapshot equals its id.
+
+    Ids of older formats never match.
+    """
     try:
         return content_digest(_inflate(data)) == key
     except zlib.error:

@@ -96,7 +96,7 @@ _TAKEN = "23505"
 
 
 def make_engine(url: str, idle_seconds: float = IDLE_SECONDS) -> Engine:
-    """Create an engine for `sqlite:///file` or `postgresql://…`; it opens no connection yet."""
+    """Create an engine for `sqlite:///file` or `postgresql://…`, without opening a connection."""
     try:
         parsed = make_url(url)
     except ArgumentError as error:
@@ -134,7 +134,7 @@ def _postgres_engine(url: URL, idle_seconds: float) -> Engine:
 
 
 def lock_rows(connection: Connection, query: Select[Any], by: str = "", key: str = "") -> Any:
-    """Run a query whose rows no other transaction can change until this transaction ends.
+    """Run a query, and lock the returned rows until the transaction ends.
 
     Args:
         by: Name of the database's function that locks the rows for logins that write through views.
@@ -231,9 +231,7 @@ def _wrote_the_log_too(error: BaseException) -> bool:
 
 
 def is_disconnect(error: BaseException) -> bool:
-    """Check whether an error means that the database cannot be reached, or the connection
-    was lost.
-    """
+    """Return whether an error means that the database is unreachable or the connection was lost."""
     if not isinstance(error, DBAPIError):
         return False
     if error.connection_invalidated:
@@ -269,9 +267,7 @@ def _state(error: BaseException) -> str | None:
 
 
 class Database:
-    """Connection pool of the state's database, with transactions that are retried while
-    it is busy.
-    """
+    """Connects to the state's database, and retries transactions while the database is busy."""
 
     def __init__(
         self, engine: Engine, clock: Clock | None = None, effects: Effects | None = None
@@ -334,9 +330,7 @@ class Database:
                 self._turn.release()
 
     def require_right_clock(self, connection: Connection) -> None:
-        """Check again, in a writing transaction, that this machine's and the server's
-        clocks agree.
-        """
+        """Check again in a writing transaction that the clocks of machine and server agree."""
         if isinstance(self.clock, ServersClock):
             self.clock.require_agreement(partial(_time_in, connection), anew=True)
 
@@ -455,7 +449,7 @@ class Database:
 
     @contextmanager
     def reading(self, connection: Connection | None = None) -> Iterator[Connection]:
-        """Open a connection for the block, whose queries all see the same committed state."""
+        """Open a connection for a block of queries that all see the same committed state."""
         if connection is not None:
             yield connection
             return
@@ -499,18 +493,18 @@ class Database:
         values: Iterable[Any],
         connection: Connection | None = None,
     ) -> list[Any]:
-        """Run a query and return its rows that have one of some values in a column."""
+        """Run a query, and return the rows with one of the given values in a column."""
         with self.reading(connection) as conn:
             return list(among(conn, query, column, values))
 
     def upsert(
         self, connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *changed: str
     ) -> int:
-        """Insert rows, and update some columns of rows that exist; return the number of rows."""
+        """Insert rows, and update some columns of existing rows. Returns the number of rows."""
         return upsert(connection, table, rows, *changed)
 
     def unusable(self, error: BaseException) -> StoreError:
-        """Build the error for a database that cannot be used, without its password."""
+        """Build the error for a database that cannot be used. The message contains no password."""
         url = self.engine.url.render_as_string(hide_password=True)
         cause = str(getattr(error, "orig", None) or error).strip()
         state = _state(error)
@@ -532,7 +526,7 @@ class Database:
         return StoreError(f"the state store {url} {what}: {cause}", hint=hint)
 
     def search_path(self) -> str | None:
-        """Return the search path of a login that writes through views; None for other logins."""
+        """Return the search path of a login that writes through views. Other logins get None."""
         with self.reading() as connection:
             path: str | None = connection.info.get(SEARCH_PATH)
         return path

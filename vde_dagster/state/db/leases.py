@@ -169,7 +169,7 @@ class LeaseStore:
             conn.execute(_RELEASE, {**this, **ended})
 
     def check(self, connection: Connection, lease: Lease) -> None:
-        """Check, in the transaction of a commit, that the lease has not ended or changed its owner.
+        """Check in a commit's transaction that a lease has not ended and still has its owner.
 
         Raises:
             LeaseLostError: The lease ended or was taken over: nothing more may be written.
@@ -196,7 +196,7 @@ class LeaseStore:
         ttl_seconds: float = DEFAULT_TTL_SECONDS,
         wait_seconds: float = 0.0,
     ) -> Iterator[HeldLease]:
-        """Acquire a lease for the block; a thread renews it.
+        """Hold a lease while the block runs. A thread renews the lease.
 
         Args:
             owner: Name for messages; the system user and this process by default.
@@ -245,7 +245,7 @@ class LeaseStore:
                 )
 
     def active_resources(self, connection: Connection) -> set[str]:
-        """Return the resources that someone holds a lease on."""
+        """Return the names of all leased resources."""
         table = schema.leases.c
         query = select(table.resource).where(
             table.owner.is_not(None), table.expires_at > self.database.clock.now()
@@ -253,7 +253,7 @@ class LeaseStore:
         return set(connection.execute(query).scalars())
 
     def tables(self, connection: Connection | None = None) -> set[str]:
-        """Return the ids of the tables that someone holds a lease on."""
+        """Return the ids of all leased tables."""
         with self.database.reading(connection) as conn:
             held = self.active_resources(conn)
         return {name.removeprefix(_TABLE) for name in held if name.startswith(_TABLE)}

@@ -186,8 +186,9 @@ def is_hash(text: str) -> bool:
 
 
 def check(rows: Sequence[LogEntry], head: str | None = None) -> Verified:
-    """Check that each row's hash fits its values and the row before; also that a row has hash
-    `head`.
+    """Check that the hash of each row fits the row's values and the row before.
+
+    If `head` is given, also check that a row has this hash.
     """
     last, kept = FIRST, head is None
     for expected, row in enumerate(rows, 1):

@@ -145,7 +145,7 @@ class Outbox:
         return self._read(query.order_by(_ROW.seq))
 
     def for_plan(self, plan_id: str, until: int) -> list[OutboxRecord]:
-        """Return the records about a plan whose number is at most `until`, in order."""
+        """Return the records about a plan, in order, up to the number `until`."""
         named = _ROW.subject.contains(f'"plan": {json.dumps(plan_id)}', autoescape=True)
         query = select(schema.outbox).where(named, _ROW.number <= until, _IS_RECORD)
         return self._read(query.order_by(_ROW.number))
@@ -155,14 +155,15 @@ class Outbox:
         return self._read(select(schema.outbox).where(_ROW.kind == kind).order_by(_ROW.seq))
 
     def cursor(self, consumer: str) -> int:
-        """Return the number of the last record that a consumer has processed; 0 at the
-        beginning.
-        """
+        """Return the number of the last record that a consumer has processed, or 0."""
         query = select(_ROW.subject).where(_ROW.kind == _CURSOR, _ROW.origin == consumer)
         return int(self.database.value(query) or 0)
 
     def move_cursor(self, consumer: str, number: int) -> None:
-        """Store the number of the last record that a consumer has processed; it never decreases."""
+        """Store the number of the last record that a consumer has processed.
+
+        A smaller number than the stored number is ignored.
+        """
 
         self._set_cursor(consumer, lambda known: max(known, number))
 
@@ -180,7 +181,7 @@ class Outbox:
             self._set_cursor(f"{consumer}{_LEFT}", lambda _: number)
 
     def has_work_outside_dagster(self) -> bool:
-        """Check whether a process other than a run or sensor of Dagster published a version."""
+        """Return whether a process outside of Dagster has published a version."""
         outside = _ROW.origin.not_like("%/%")
         query = select(_ROW.seq).where(_ROW.kind == "published", outside).limit(1)
         return self.database.row(query) is not None
@@ -227,7 +228,7 @@ class Outbox:
 
 
 def tell(database: Database, connection: Connection, kind: RecordKind, **subject: Any) -> None:
-    """Write a record of a change, in the transaction of the change."""
+    """Add a record of a change to the outbox, in the transaction that makes the change."""
     row = {
         "kind": kind,
         "subject": json.dumps(subject),
@@ -238,7 +239,7 @@ def tell(database: Database, connection: Connection, kind: RecordKind, **subject
 
 
 def forget_records(connection: Connection, before: datetime) -> None:
-    """Delete the records from before an instant (UTC), except the newest record."""
+    """Delete the records older than an instant (UTC), except the newest record."""
     # From the newest record's number, readers can detect that they missed records.
     newest = connection.execute(select(func.max(_ROW.number))).scalar() or 0
     connection.execute(

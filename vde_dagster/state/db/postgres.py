@@ -166,7 +166,9 @@ class BatchCursor(psycopg.Cursor[Any]):
     def executemany(
         self, query: Query, params_seq: Iterable[Params], *, returning: bool = False
     ) -> None:
-        """Run a statement once for each set of parameters; the row count covers all of them.
+        """Run a statement once for each set of parameters.
+
+        The row count covers all sets.
 
         Raises:
             NotSupportedError: `returning` is true.

@@ -18,12 +18,18 @@ _ENDED = ("Z", "X", "x")
 
 
 def own_process() -> str | None:
-    """Return a text that identifies this process on its machine, or None if the system has none."""
+    """Return a text that identifies this process on its machine.
+
+    Returns None if the system does not offer such a text.
+    """
     return _identity(os.getpid())
 
 
 def has_ended(process: str | None) -> bool:
-    """Check whether a process of this machine and namespace has ended; False if unknown."""
+    """Return whether a process of this machine and namespace has ended.
+
+    Returns false if this is unknown.
+    """
     own = own_process()
     parts = (process or "").split()
     if own is None or len(parts) != 4 or own.split()[:2] != parts[:2] or not parts[2].isdigit():

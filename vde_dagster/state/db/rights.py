@@ -97,7 +97,7 @@ class RightsStore:
     database: Database
 
     def login(self) -> Login | None:
-        """Return the current login with its rights; None on SQLite, which has no users."""
+        """Return the current login with its rights. Returns None on SQLite, which has no users."""
         if self.database.is_sqlite:
             return None
         with self.database.reading() as conn:
@@ -109,7 +109,9 @@ class RightsStore:
         return login is None or login.has(right)
 
     def require(self, right: Right, what: str) -> None:
-        """Check that the current login has a right; `what` is the intended act, as an infinitive.
+        """Check that the current login has a right.
+
+        `what` is the intended act as an infinitive, such as `clean up`.
 
         Raises:
             NotAllowedError: The login lacks the right; the message names the missing role.
@@ -131,7 +133,7 @@ class RightsStore:
         self.require("publish" if environment == PRODUCTION else "apply", what)
 
     def roles(self) -> list[Role]:
-        """Return the roles with their members, by right; empty if the state has no roles."""
+        """Return the roles with their members, by right. The list is empty without roles."""
         if self.database.is_sqlite:
             return []
         with self.database.reading() as conn:

@@ -53,7 +53,7 @@ def among(
     values: Iterable[Any],
     parameters: Mapping[str, Any] | None = None,
 ) -> Iterator[Any]:
-    """Run a query, and yield its rows that have one of some values in a column."""
+    """Run a query, and yield the rows with one of the given values in a column."""
     found = _with_values(query, column)
     for part in chunks(list(dict.fromkeys(values))):
         yield from connection.execute(found, {**(parameters or {}), "among": part})
@@ -106,9 +106,7 @@ def _fields(kind: Any) -> tuple[str, ...]:
 
 
 def row_from_value(value: object, table: Table, **others: Any) -> dict[str, Any]:
-    """Create a row from the attributes of a value that are named like columns, and from
-    `others`.
-    """
+    """Create a row from a value's attributes with the names of columns, and from `others`."""
     names = (column.name for column in table.c)
     return {name: getattr(value, name) for name in names if hasattr(value, name)} | others
 
@@ -119,7 +117,7 @@ def is_model(table: Table, name: ModelName) -> ColumnElement[bool]:
 
 
 def ranges_by_key(rows: Iterable[Any]) -> dict[Any, IntervalSet]:
-    """Collect rows of (key, start, end) to one set of intervals for each key."""
+    """Group rows of the form (key, start, end) into one set of intervals for each key."""
     found: dict[Any, list[Interval]] = {}
     for key, start, end in rows:
         found.setdefault(key, []).append(Interval(start, end))
@@ -129,9 +127,7 @@ def ranges_by_key(rows: Iterable[Any]) -> dict[Any, IntervalSet]:
 def upsert(
     connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *changed: str
 ) -> int:
-    """Insert rows, and update the columns `changed` of rows that exist; return the number
-    of rows.
-    """
+    """Insert rows, and update the columns `changed` of existing rows. Returns the row count."""
     if not rows:
         return 0
     if writes_by_views(connection):

@@ -20,7 +20,7 @@ _ENTRY, _PIN = schema.entries.c, schema.pins.c
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """Range of an environment's versions that have the same rows of a model."""
+    """A range of an environment's versions in which a model has the same rows."""
 
     first: int
     end: int | None
@@ -29,7 +29,7 @@ class ChangePoint:
 
 
 def change_points(database: Database, environment: str, model: ModelName) -> list[ChangePoint]:
-    """Return the ranges of versions that have the same rows of a model, oldest first.
+    """Return the ranges of versions in which a model has the same rows, oldest first.
 
     For a model without a table, changes of its parents' rows are not included.
     """
@@ -68,7 +68,7 @@ _CURSOR = schema.change_cursors.c
 
 @dataclass(frozen=True, slots=True)
 class ChangeCursor:
-    """Last version of a model's changes that a consumer has processed."""
+    """A consumer's position in the changes of a model: the last processed version."""
 
     environment: str
     model: ModelName
@@ -85,7 +85,7 @@ class ChangeCursorStore:
     database: Database
 
     def version(self, environment: str, model: ModelName, name: str) -> int:
-        """Return the last version that a consumer has processed; 0 for a new consumer."""
+        """Return the last version that a consumer has processed, or 0 for a new consumer."""
         query = select(_CURSOR.version).where(*_is(environment, model, name))
         return self.database.value(query) or 0
 
@@ -97,7 +97,7 @@ class ChangeCursorStore:
     def move(
         self, environment: str, model: ModelName, name: str, since: int, until: int, who: str
     ) -> None:
-        """Move a cursor from one version to another; repeating this has no effect.
+        """Move a cursor from one version to another. Repeating the call has no effect.
 
         Raises:
             ConflictError: The cursor is at neither version: another consumer moved it.
@@ -123,7 +123,7 @@ class ChangeCursorStore:
         self.database.run_transaction(work, name="state.cursor_moved")
 
     def forget(self, environment: str, model: ModelName, name: str) -> bool:
-        """Delete a cursor; return whether it existed."""
+        """Delete a cursor, and return whether it existed."""
         gone = delete(schema.change_cursors).where(*_is(environment, model, name))
         return self.database.run_transaction(
             lambda conn: conn.execute(gone).rowcount > 0, name="state.cursor_forgotten"

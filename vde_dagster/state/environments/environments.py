@@ -37,7 +37,7 @@ _NAMES = select(_HEAD.environment).where(_HEAD.live).order_by(_HEAD.environment)
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentSummary:
-    """Line of an environment in a list.
+    """A summary of an environment, for lists of environments.
 
     Args:
         frozen: The version that it shows permanently, such as `prod@41`; None if it can change.
@@ -63,7 +63,7 @@ class EnvironmentStore:
     tables: TableStore
 
     def get(self, name: str, connection: Connection | None = None) -> Environment | None:
-        """Read the current version of an environment; None if the environment does not exist."""
+        """Return the current version of an environment, or None if it does not exist."""
         with self.database.reading(connection) as conn:
             head = read_head(conn, name)
             if head is None or not head.live:
@@ -89,7 +89,7 @@ class EnvironmentStore:
         return self.current_version(name) is not None
 
     def current_version(self, name: str) -> int | None:
-        """Return the number of an environment's current version; None if it does not exist."""
+        """Return the number of an environment's current version, or None if it does not exist."""
         with self.database.reading() as conn:
             head = read_head(conn, name)
         return int(head.version) if head is not None and head.live else None
@@ -216,7 +216,10 @@ class EnvironmentStore:
         return replace(environment, version=version)
 
     def expire(self, name: str, at: datetime | None) -> None:
-        """Let an environment expire at a time, so that the janitor drops it; None for never."""
+        """Set the time when an environment expires. After this time, the janitor drops it.
+
+        None means that the environment never expires.
+        """
         if name == PRODUCTION and at is not None:
             raise UsageError(f"'{PRODUCTION}' cannot expire", hint="name another environment")
 

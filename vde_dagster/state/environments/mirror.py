@@ -60,7 +60,7 @@ class MirroredView:
 
 @dataclass(frozen=True, slots=True)
 class MirrorStanding:
-    """Numbers of an environment's views in a mirror catalog, and of outdated views among them."""
+    """The numbers of all and of outdated views that an environment has in a mirror catalog."""
 
     views: int
     behind: int
@@ -163,7 +163,7 @@ class MirrorStore:
         return self.database.run_transaction(work, name="mirror.begin") if views else []
 
     def end(self, catalog: str, done: Sequence[tuple[WantedView, str | None]], writer: str) -> None:
-        """Record the views that were written, and the failures of the others."""
+        """Record which views were written, and why writing other views failed."""
 
         def work(conn: Connection) -> None:
             # Another process may be the writer by now.

@@ -137,16 +137,15 @@ class PinStore:
         return {row[0]: row[1] for row in connection.execute(query, {"of": environment})}
 
     def tables_at_earlier_snapshot(self, connection: Connection, environment: str) -> set[str]:
-        """Return the ids of the tables that an environment shows at an older snapshot than the
-        current.
-        """
+        """Return the ids of tables that an environment shows at an earlier snapshot."""
         return set(connection.execute(_HELD, {"of": environment}).scalars())
 
     def places(
         self, connection: Connection, table_ids: Iterable[str]
     ) -> dict[str, tuple[TableRef, str | None]]:
-        """Look up the names of tables by id, with the branch that readers see; None means
-        `main`.
+        """Look up the names of tables by id, with the branch that readers see.
+
+        None in place of a branch means `main`.
         """
         found: dict[str, tuple[TableRef, str | None]] = {}
         for row in among(connection, _PLACES, schema.tables.c.table_id, table_ids):
@@ -171,9 +170,7 @@ class PinStore:
             connection.execute(delete(schema.heads).where(_HEAD.table_id.in_(part)))
 
     def moved(self, connection: Connection, environment: str) -> dict[str, Head]:
-        """Return the tables whose current snapshot differs from the one that an
-        environment pins.
-        """
+        """Return the tables whose current snapshot differs from an environment's pin."""
         rows = connection.execute(_MOVED, {"of": environment})
         return {row.table_id: _head(row) for row in rows}
 
@@ -185,9 +182,7 @@ class PinStore:
         shown: Mapping[str, Head],
         gone: Iterable[str],
     ) -> None:
-        """Pin the current snapshots of a version's tables, in the transaction that writes the
-        version.
-        """
+        """Pin the current snapshots of a version's tables, in the transaction of that version."""
         rows = among(connection, _OPEN_PINS, _PIN.table_id, shown, {"of": environment})
         pinned = {row.table_id: _pin(row) for row in rows}
         opened = {
@@ -293,7 +288,7 @@ class PinStore:
     def kept(
         self, ref: TableRef, forgotten: Collection[tuple[str, int]] = ()
     ) -> dict[int, list[tuple[str, int, int]]]:
-        """Return the versions that pin a table and are kept, by Iceberg snapshot of the table.
+        """Return the kept versions that pin a table, by Iceberg snapshot of the table.
 
         Each item is (environment, first version, last version), without versions in `forgotten`.
         """
@@ -319,9 +314,7 @@ class PinStore:
         }
 
     def kept_snapshots(self, connection: Connection) -> list[tuple[str, int]]:
-        """Return the (table id, Iceberg snapshot) pairs that kept versions of live environments
-        pin.
-        """
+        """Return (table id, Iceberg snapshot) for all pins in kept versions of environments."""
         ends = (
             select(_VERSION.environment, func.max(_VERSION.version).label("last"))
             .where(_VERSION.dropped)
@@ -497,7 +490,7 @@ def _reopen(
 
 
 def restore_filled(connection: Connection, table_id: str, filled: IntervalSet) -> None:
-    """Replace the filled ranges of a table, and delete its fills that wait for a publication."""
+    """Replace the filled ranges of a table, and delete the table's pending fills."""
     for table in (schema.intervals, schema.pending):
         connection.execute(delete(table).where(table.c.table_id == table_id))
     rows = [{"table_id": table_id, "start_at": one.start, "end_at": one.end} for one in filled]

@@ -33,7 +33,7 @@ PublicationStatus = Literal["intended", "decided", "committed", "aborted", "unus
 
 @dataclass(frozen=True, slots=True)
 class ReturnedTo:
-    """Iceberg snapshot and filled ranges that a rollback gives back to a table.
+    """The Iceberg snapshot and the filled ranges that a table gets back by a rollback.
 
     Args:
         expected: The Iceberg snapshot that readers see before the rollback; None if the table is
@@ -145,22 +145,22 @@ class PublicationStore:
         return self.database.run_transaction(work, name="publish.resolve")
 
     def unsettled(self) -> list[PublicationRecord]:
-        """Return the committed publications whose tables and views may not have moved in the
-        catalog yet.
-        """
+        """Return the committed publications that the catalog may not show yet."""
         return self._read(_ROW.status == "decided", _ROW.decided_at)
 
     def is_unsettled(self, connection: Connection, publication_id: str) -> bool:
-        """Check whether tables or views of a publication must still move in the catalog; lock its
-        row.
+        """Return whether a publication must still move tables or views in the catalog.
+
+        The publication's row is locked until the transaction ends.
         """
         query = select(_ROW.status).where(_ROW.publication_id == publication_id)
         rows = lock_rows(connection, query, "vde_hold_publication", publication_id)
         return bool(rows.scalar() == "decided")
 
     def finish(self, connection: Connection, publication_id: str) -> None:
-        """Record that the catalog has all tables and views of a publication; repeating is
-        harmless.
+        """Record that the catalog has all tables and views of a publication.
+
+        Repeating the call is harmless.
         """
         decided = (_ROW.publication_id == publication_id, _ROW.status == "decided")
         connection.execute(update(schema.publications).where(*decided).values(status="committed"))
@@ -248,7 +248,7 @@ def _record(row: Any) -> PublicationRecord:
 
 
 def _readable_files(packed: bytes) -> tuple[PublishedFile, ...]:
-    """Read a publication's list of files; a damaged list counts as empty."""
+    """Read a publication's list of files. A damaged list counts as empty."""
     try:
         files = tuple(_file(values) for values in unpack(packed))
     except (ValueError, TypeError, LookupError, EOFError, zlib.error):

@@ -48,9 +48,7 @@ class StatementStore:
     def put_around_runs(
         self, connection: Connection, environment: str, statements: EnvironmentStatements
     ) -> None:
-        """Store the statements to run before and after each run, in the transaction of a
-        publication.
-        """
+        """Store the statements before and after each run, in the transaction of a publication."""
         if self.around_runs(environment, connection) == statements:
             return
         self._delete(connection, _ROWS.c.step == _around(environment))
@@ -65,9 +63,9 @@ class StatementStore:
         plan_id: str | None,
         statements: Iterable[tuple[ModelName, str]],
     ) -> None:
-        """Store the statements to run after a publication, in its transaction.
+        """Store statements to run after a publication, in the publication's transaction.
 
-        They replace waiting statements of the same models.
+        Waiting statements of the same models are replaced.
         """
         listed = list(statements)
         models, waiting = {model for model, _ in listed}, self.waiting(environment, connection)
@@ -96,14 +94,14 @@ class StatementStore:
         return out
 
     def done(self, statement: WaitingStatement) -> None:
-        """Delete a statement that has run; repeating is harmless."""
+        """Delete a statement that has run. Repeating the call is harmless."""
         self.database.run_transaction(
             lambda conn: self._delete(conn, _ROWS.c.seq == statement.number),
             name="state.virtual_update_done",
         )
 
     def failed(self, statement: WaitingStatement, why: str) -> None:
-        """Store the reason why a statement failed; it stays waiting."""
+        """Store the reason why a statement failed. The statement stays waiting."""
         detail = json.dumps([*statement.model, statement.statement, why])
         changed = update(_ROWS).where(_ROWS.c.seq == statement.number).values(detail=detail)
         self.database.run_transaction(
@@ -111,7 +109,7 @@ class StatementStore:
         )
 
     def forget(self, connection: Connection, environment: str) -> None:
-        """Delete an environment's statements, in the transaction that drops it."""
+        """Delete an environment's statements, in the transaction that drops the environment."""
         steps = _once_published(environment), _around(environment)
         self._delete(connection, _ROWS.c.step.in_(steps))
 

@@ -51,8 +51,9 @@ class TokenStore:
     def create(
         self, environment: str, who: str, expires_at: datetime | None, row_filter: str | None
     ) -> tuple[Token, str]:
-        """Create a token, and return it with its text. The text is not stored and cannot be
-        recovered.
+        """Create a token, and return it with its text.
+
+        The text is not stored and cannot be recovered.
         """
         secret = secrets.token_urlsafe(32)
         now = self.database.clock.now()

@@ -77,9 +77,7 @@ def read_head(conn: Connection, name: str) -> Row[Any] | None:
 
 
 def read_frozen(conn: Connection, name: str, version: int) -> str | None:
-    """Return the version that a frozen environment shows, such as `prod@41`; None if it
-    can change.
-    """
+    """Return the version that a frozen environment shows, such as `prod@41`, or None."""
     return conn.execute(_FROZEN, {"of": name, "at": version}).scalar()
 
 
@@ -121,7 +119,10 @@ def read_version(conn: Connection, name: str, version: int) -> Environment | Non
 
 
 def write_entries(conn: Connection, environment: Environment, version: int) -> tuple[int, int, int]:
-    """Write the changed models of a version; return how many were added, changed and removed."""
+    """Write the changed models of a version.
+
+    Returns the numbers of added, changed and removed models.
+    """
     before, since = _read_entries(conn, _OPEN_ENTRIES, of=environment.name)
     after = environment.entries
     removed = before.keys() - after.keys()
@@ -250,9 +251,7 @@ class ShownStore:
         return self.database.column(query, connection)
 
     def previews(self) -> list[tuple[str, Entry]]:
-        """Return (environment, entry) for each model that an environment shows on a
-        preview branch.
-        """
+        """Return (environment, entry) for each model that an environment shows as a preview."""
         table = schema.tables.c
         query = select(table.table_id).where(
             table.name.contains(f"@{PREVIEW_PREFIX}", autoescape=True), table.status == "live"
@@ -262,7 +261,7 @@ class ShownStore:
         return [found for found in self.entries_on_tables(ids) if found[1].held is None]
 
     def entries_on_tables(self, table_ids: Iterable[str]) -> list[tuple[str, Entry]]:
-        """Return (environment, entry) for each current entry with one of some tables, in order."""
+        """Return (environment, entry) for each current entry of the given tables, in order."""
         query = _OF_LIVE.add_columns(*ENTRY).where(_ENTRY.valid_to.is_(None))
         rows = self.database.among(query, _ENTRY.table_id, table_ids)
         found = [(row.environment, read_entry(row)) for row in rows]
@@ -279,7 +278,7 @@ _WITH_FIRST_VERSION = schema.entries.join(
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentVersion:
-    """Line of an environment's history."""
+    """One version in the history of an environment."""
 
     environment: str
     version: int
@@ -410,8 +409,7 @@ class VersionStore:
     def entry_changes(
         self, name: str, first: int, last: int
     ) -> dict[int, dict[ModelName, tuple[Entry | None, Entry | None]]]:
-        """Return the models whose definition or table changed between two versions of an
-        environment.
+        """Return the changed entries of each version in a range of an environment's versions.
 
         Returns:
             By version and model, the new and the previous entry. A removed model has None in place
@@ -453,9 +451,9 @@ class VersionStore:
         return (row[0], row[1]) if row is not None else None
 
     def current_base(self, name: str, base_version: int) -> int | None:
-        """Return an environment's current version; None if it no longer fits the base of a plan.
+        """Return an environment's current version if it still fits the base version of a plan.
 
-        Versions that differ only in the rows of tables count as equal.
+        Versions that differ only in the rows of tables count as equal. Otherwise, returns None.
         """
         with self.database.reading() as conn:
             head = read_head(conn, name)
@@ -467,7 +465,7 @@ class VersionStore:
         return current if kept else None
 
     def entry_times(self, name: str, version: int) -> dict[ModelName, datetime]:
-        """Return since when (UTC) each model has had the entry of a version.
+        """Return the time (UTC) since which each model has had its entry in a version.
 
         A model is left out if the version that introduced its entry was forgotten.
         """

@@ -159,8 +159,9 @@ class FillRecord:
         )
 
     def row(self, table: Table, at: datetime) -> dict[str, Any]:
-        """Convert the fill to a row of the table of fills or of pending fills, recorded at an
-        instant.
+        """Convert the fill to a row of the fills or of the pending fills.
+
+        `at` is the time of the record.
         """
         return row_from_value(
             self,
@@ -223,7 +224,7 @@ class FillStore:
     def record(
         self, fill: FillRecord, connection: Connection | None = None, *, waited: bool = False
     ) -> None:
-        """Record that a range of a table is filled and audited; repeating is harmless.
+        """Record that a range of a table is filled and audited. Repeating the call is harmless.
 
         Args:
             waited: Whether an outbox record has already announced that the fill waits for a
@@ -398,7 +399,7 @@ class FillStore:
         return [read_fill(row) for row in self.database.rows(query)]
 
     def latest(self, table_ids: Iterable[str]) -> dict[str, FillRecord]:
-        """Return the latest fill of each table, by table id; tables without fills are left out."""
+        """Return the latest fill of each table, by table id. Tables without fills are left out."""
         newer = schema.fills.alias("newer")
         newest = (
             select(func.max(newer.c.recorded_at))
@@ -431,8 +432,9 @@ class FillStore:
     def overlapping(
         self, table_id: str, interval: Interval, plan_id: str
     ) -> list[tuple[Interval, int | None, Output | None]]:
-        """Return the fills that overlap a range, newest first, including the plan's
-        pending fills.
+        """Return the fills that overlap a range, newest first.
+
+        Pending fills of the plan are included.
         """
         waiting = on_ranges(schema.pending).read.where(schema.pending.c.plan_id == plan_id)
         counted, touched = on_ranges(schema.fills).read.where(COUNTS), span(table_id, interval)

@@ -43,9 +43,7 @@ _ROW = schema.outdated.c
 
 @dataclass(frozen=True, slots=True)
 class OutdatedStore:
-    """Finds and stores the ranges that must be computed again, because their inputs were
-    restated.
-    """
+    """Finds and stores ranges to compute again after their inputs were restated."""
 
     database: Database
     tables: TableStore
@@ -58,9 +56,7 @@ class OutdatedStore:
         known: Mapping[str, Snapshot],
         connection: Connection | None = None,
     ) -> tuple[Outdated, ...]:
-        """Find the filled ranges of all tables that a restatement of their inputs makes
-        outdated.
-        """
+        """Find the filled ranges in all tables that a restatement makes outdated."""
         with self.database.reading(connection) as conn:
             planned, computing = _planned(conn)
             shown = _shown_worlds(conn)
@@ -86,7 +82,7 @@ class OutdatedStore:
     def mark(
         self, connection: Connection, changed: RestatedRanges, known: Mapping[str, Snapshot]
     ) -> None:
-        """Store the ranges that a publication makes outdated, in its transaction."""
+        """Store the ranges that a publication makes outdated, in the publication's transaction."""
         for found in self.find(changed, known, connection):
             for interval in found.intervals:
                 self.fills.remove(found.table_id, interval, connection)
@@ -162,7 +158,7 @@ EntryRow = tuple[int, "int | None", Entry]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Entries of one environment over all its versions, or of one plan."""
+    """The entries of one environment in all its versions, or the entries of one plan."""
 
     environment: str | None
     rows: list[EntryRow]
@@ -174,7 +170,7 @@ class World:
     def scopes(
         self, snapshots: Mapping[str, Snapshot], changed: RestatedRanges
     ) -> Iterator[EnvironmentScope]:
-        """Yield the entries of affected models, for each version that changed one of them."""
+        """Yield the affected models' entries in each version that changed one of these models."""
         names = find_reached_models((entry for _, _, entry in self.rows), snapshots, changed)
         rows = [row for row in self.rows if row[2].name in names]
         points = sorted({v for since, until, _ in rows for v in (since, until) if v is not None})

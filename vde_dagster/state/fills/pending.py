@@ -27,7 +27,7 @@ class PendingStore:
     def record(
         self, fill: FillRecord, lease: Lease | None = None, *, announced: bool = False
     ) -> None:
-        """Record that a range is written and audited on a branch; repeating is harmless.
+        """Record that a range is written and audited on a branch. Repeating the call is harmless.
 
         Args:
             announced: Whether the fill is committed immediately. Otherwise it waits for a
@@ -52,7 +52,7 @@ class PendingStore:
         self.database.run_transaction(work, name="state.record_pending")
 
     def forget(self, lease: Lease, plan_id: str, table_id: str) -> None:
-        """Delete a plan's fills of a table that wait for a publication.
+        """Delete a plan's pending fills of a table.
 
         Raises:
             LeaseLostError: Another process works on the table now.

@@ -65,7 +65,7 @@ class AuditStore:
         *,
         run: AuditRun | None = None,
     ) -> None:
-        """Store an audit's result; a repeated audit of the same plan and range replaces it."""
+        """Store an audit's result. A repeated audit of the same plan and range replaces it."""
         table = schema.audit_results
         key = {
             "plan_id": task.plan_id,
@@ -102,8 +102,9 @@ class AuditStore:
         )
 
     def failing(self, table_id: str) -> list[AuditRecord]:
-        """Return the results with failing rows that are published and not replaced,
-        oldest first.
+        """Return published audit results with failing rows, oldest first.
+
+        Results that newer audits have replaced are left out.
         """
         failed = self.results(table_id=table_id, failed=True)
         if not failed:
@@ -162,9 +163,7 @@ class AuditStore:
     def audited_until(
         self, environment: str, names: Collection[ModelName]
     ) -> dict[ModelName, datetime]:
-        """Return the end (UTC) of the last range that an environment's plans have audited, by
-        model.
-        """
+        """Return the end (UTC) of the last range that an environment has audited, by model."""
         table, plans = schema.audit_results.c, schema.plans.c
         query = (
             select(table.model_namespace, table.model_name, func.max(table.end_at).label("until"))

@@ -160,8 +160,9 @@ class PlanStore:
         return replace(stored.plan, snapshots=snapshots)
 
     def foreign(self) -> Iterator[tuple[str, str]]:
-        """Yield the id of each plan that cannot be read or was changed by other programs, with the
-        reason.
+        """Yield the ids of plans that are unreadable, or that other programs have changed.
+
+        Each id comes with the reason.
         """
         for row in self.database.rows(select(schema.plans).order_by(schema.plans.c.plan_id)):
             try:

@@ -116,7 +116,7 @@ class SnapshotStore:
                 yield key, model, f"its content is a definition of {snapshot.name}"
 
     def mend(self, snapshots: Iterable[Snapshot]) -> list[Snapshot]:
-        """Write snapshots again whose stored content is damaged, and return them."""
+        """Write snapshots with damaged stored content again, and return these snapshots."""
         known = {snapshot.id: snapshot for snapshot in snapshots}
         with self.database.reading() as conn:
             again = [known[key] for key, data in _payloads(conn, known) if _is_damaged(key, data)]
@@ -150,7 +150,7 @@ class SnapshotStore:
         return StoreError(what, hint="; or ".join(filter(None, (mended, error.hint))))
 
     def view_types(self, ids: Iterable[str]) -> dict[str, tuple[tuple[str, str], ...]]:
-        """Return the columns of views, as Spark analyzed them, by snapshot id."""
+        """Return the columns of views by snapshot id, with the types that Spark determined."""
         with self.database.reading() as conn:
             # A login that may publish ignores types that other logins stored. Spark
             # then analyzes these views again.
@@ -160,7 +160,7 @@ class SnapshotStore:
         return {key: tuple(map(tuple, json.loads(columns))) for key, columns in found.items()}
 
     def foreign_view_types(self, unreadable: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Yield the id of each snapshot whose stored view columns are not its own, with the reason.
+        """Yield each snapshot's id if its stored view columns have wrong names, with the reason.
 
         Args:
             unreadable: Ids of unreadable snapshots, to leave out.
@@ -173,7 +173,7 @@ class SnapshotStore:
                 yield key, f"the types of {known[key].name} are for {found}, but it has {own}"
 
     def save_view_types(self, types: Mapping[str, Iterable[tuple[str, str]]]) -> None:
-        """Store the columns of views, as Spark analyzed them: (column, type) by snapshot id."""
+        """Store the columns of views by snapshot id: (column, type) as Spark analyzed them."""
         rows = [
             {"snapshot_id": key, "columns": json.dumps(list(columns)), "db_user": None}
             for key, columns in types.items()
@@ -185,7 +185,10 @@ class SnapshotStore:
 
 
 def has_columns(snapshot: Snapshot, types: Iterable[tuple[str, str]]) -> bool:
-    """Check that columns have the names of a snapshot's columns; True if these are unknown."""
+    """Return whether columns have the names of a snapshot's columns.
+
+    If the snapshot's columns are unknown, the result is true.
+    """
     found, own = _names(snapshot, types)
     return not own or snapshot.version.opaque is not None or found == own
 

@@ -36,7 +36,9 @@ def note_ranges(
     ranges: Collection[NotedRange],
     since: datetime,
 ) -> None:
-    """Store ranges of a table that must be filled again, in place of ranges within them.
+    """Store ranges of a table that must be filled again.
+
+    Stored ranges within these ranges are replaced.
 
     Args:
         since: Time (UTC) since which the ranges must be filled again.
@@ -82,7 +84,7 @@ def settle_ranges(
 
 
 def read_parts(conn: Connection, table_ids: Sequence[str]) -> dict[str, tuple[Part, ...]]:
-    """Return the partly filled intervals of tables, by table id; see `Part`."""
+    """Return the partly filled intervals of tables, by table id. See `Part`."""
     found: dict[str, tuple[Part, ...]] = {}
     for row in among(conn, _PARTS, _PART.table_id, table_ids):
         part = Part(Interval(row.start_at, row.end_at), IntervalUnit[row.unit])

@@ -93,8 +93,9 @@ def columns_version(columns: Iterable[PhysicalColumn]) -> str:
 
 
 def content_version(table: PhysicalTable) -> str:
-    """Hash the columns and origin of a table, to distinguish live tables of the same fill
-    version.
+    """Hash the columns and the origin of a table.
+
+    The hash distinguishes live tables of the same fill version.
     """
     if table.mixed:
         # Several definitions filled this table, so its hash must be unique.
@@ -166,7 +167,11 @@ class TableStore:
         )
 
     def get(self, table_id: str, connection: Connection | None = None) -> PhysicalTable:
-        """Read a live table with its filled ranges; raise `not_live` for other tables."""
+        """Read a live table with its filled ranges.
+
+        Raises:
+            StoreError: The table is unknown, or the janitor has marked it for deletion.
+        """
         with self.database.reading(connection) as conn:
             row = conn.execute(_LIVE_TABLE, {"of": table_id}).first()
             if row is None:
@@ -186,7 +191,7 @@ class TableStore:
         return {table.id: table for table in _read_tables(connection, connection.execute(_LIVE))}
 
     def with_fill_versions(self, fill_versions: Iterable[str]) -> list[PhysicalTable]:
-        """Read the live tables with one of some fill versions, oldest first."""
+        """Read the live tables with one of the given fill versions, oldest first."""
         with self.database.reading() as conn:
             rows = among(conn, _OLDEST_FIRST, _TABLE.fill_version, fill_versions)
             return _read_tables(conn, rows)
@@ -263,9 +268,7 @@ class TableStore:
         _update(connection, replace(known, preview=replace(known.preview, inherited=inherited)))
 
     def deploy(self, connection: Connection, table: PhysicalTable) -> None:
-        """Record that another definition fills a table from now on, in the transaction of a
-        publication.
-        """
+        """Record in a publication's transaction that another definition fills a table."""
         known = self.get(table.id, connection)
         there = {column.name: column for column in known.columns}
         own = [_grown(column, there.pop(column.name, column)) for column in table.columns]
@@ -280,8 +283,9 @@ class TableStore:
         )
 
     def rehash(self, table: PhysicalTable) -> bool:
-        """Store the new hashes of a table; return False if another live table has the
-        same hashes.
+        """Store the new hashes of a table.
+
+        Returns false if another live table has the same hashes.
         """
         version = content_version(table)
 
@@ -306,11 +310,10 @@ class TableStore:
         return self.database.run_transaction(work, name="state.rehash_table")
 
     def require_live(self, connection: Connection, ids: Iterable[str]) -> None:
-        """Check, in the transaction of a commit, that the janitor has not given up any of the
-        tables.
+        """Check in a commit's transaction that all given tables are live.
 
         Raises:
-            ConflictError: The janitor gave up a table.
+            ConflictError: The janitor has marked a table for deletion.
         """
         query = _LIVE_IDS
         if not self.database.is_sqlite and not writes_by_views(connection):
@@ -334,7 +337,7 @@ def _mislabeled(table: PhysicalTable) -> StoreError:
 
 
 def not_live(table_id: str) -> StoreError:
-    """Build the error for a table that is unknown or was given up to the janitor."""
+    """Build the error for a table that is unknown, or that the janitor has marked for deletion."""
     return StoreError(
         f"the state store has no live table {table_id}",
         hint="the janitor may have dropped it meanwhile: plan again",
@@ -375,7 +378,7 @@ def _read_tables(conn: Connection, rows: Iterable[Row[Any]]) -> list[PhysicalTab
 
 
 def filled_ranges(conn: Connection, ids: Iterable[str]) -> dict[str, IntervalSet]:
-    """Return the filled ranges of tables, by id; tables without ranges are left out."""
+    """Return the filled ranges of tables, by id. Tables without ranges are left out."""
     return ranges_by_key(among(conn, _RANGES, _RANGE.table_id, ids))
 
 
@@ -480,8 +483,9 @@ class LedgerStore:
         return found
 
     def start_dropping(self, connection: Connection, table_id: str, location: str | None) -> bool:
-        """Reserve an unneeded table for deletion; return False if it is shown, planned or being
-        written.
+        """Reserve an unneeded table for deletion.
+
+        Returns false if the table is shown, planned or being written.
         """
         if is_reached(connection, table_id) or table_id in self.leases.tables(connection):
             return False

@@ -64,7 +64,10 @@ class _Shape:
 
 
 def writes_by_views(connection: Connection) -> bool:
-    """Check whether a connection writes through views, as logins do that do not own the tables."""
+    """Return whether a connection writes through views.
+
+    Logins that do not own the state's tables write through views.
+    """
     return bool(connection.info.get(SEARCH_PATH))
 
 
