@@ -174,7 +174,7 @@ def _meaning(
 
 
 def _other_texts(model: Model, analysis: Analysis | None) -> tuple[str, ...]:
-    """Return the columns that the model's dialect and Spark cast to different texts.
+    """Return the columns whose text form differs between the model's dialect and Spark.
 
     Columns with a declared type are left out.
     """

@@ -63,7 +63,7 @@ class TaskExchange:
         return self._workers.busy or any(self._ready.values())
 
     def take_task(self) -> BuildTask | None:
-        """Take a waiting task to run in this process, or None."""
+        """Return a waiting task to run in this process, or None."""
         return next(iter(self._taken(None, 1)), None)
 
     def send_tasks(self) -> None:

@@ -242,7 +242,7 @@ def _last_tile(
 
 
 def changed_inputs(was: Mapping[str, InputState], now: Mapping[str, InputState]) -> Iterator[str]:
-    """Yield the keys of tables whose rows changed, or that were not read before."""
+    """Yield the keys of tables with changed rows, and of tables that were not read before."""
     for key, state in now.items():
         before = was.get(key)
         if before is None or not before.has_same_rows(state):

@@ -15,7 +15,7 @@ FIRST_FILL = "it is the first fill of the table"
 
 @dataclass(frozen=True, slots=True)
 class TableBacklog:
-    """The rows that commits added to and removed from one input table since a fill.
+    """Numbers of rows that were added to an input table, or removed from the table, since a fill.
 
     Args:
         table: The model that owns the table, or the name of an external table.

@@ -32,7 +32,7 @@ class ViewColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnPair:
-    """A column of a view's later version, with its counterpart in the earlier version or None."""
+    """A column of the later version of a view, paired with the matching earlier column, if any."""
 
     after: ViewColumn
     before: ViewColumn | None

@@ -170,7 +170,9 @@ LOGS = 1 << len("changes")
 
 
 def vary_changelog_names(query: str, used: set[int] | None = None) -> str:
-    """Give each changelog table that a query reads a different capitalization.
+    """Spell each changelog table in a query with different upper and lower case letters.
+
+    Otherwise, Spark before SPARK-58330 uses the options of the first table for all of them.
 
     Args:
         used: Numbers of spellings that are taken; receives the numbers of this query's spellings.
@@ -323,7 +325,7 @@ def net_rows_query(
 ) -> str:
     """Write the query for rows whose weights do not add up to zero.
 
-    Its columns are `c0`, `c1`, … and `w`.
+    The query's columns are `c0`, `c1`, … and `w`.
 
     Args:
         signed_zeros: Whether 0.0 and -0.0, which Spark groups together, are different values.

@@ -80,7 +80,7 @@ _BYTES = ("inputs", "table", "changed", "scanned")
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Estimated seconds of a fill: computing all rows, or only what changes affect."""
+    """The estimated seconds of a fill by each method: all rows, or only changed rows."""
 
     whole: float
     changes: float
@@ -140,7 +140,8 @@ class Refresh:
         return max(0, self.sizes.inputs - bytes_read)
 
     def saved_seconds(self, seconds: float | None) -> float:
-        """Return an estimate of the seconds saved; negative if the refresh took longer."""
+        """Return an estimate of the saved seconds. The result is negative if the refresh was
+        slower."""
         if not self.from_changes or self.estimate is None or seconds is None:
             return 0.0
         return self.estimate.whole - seconds
@@ -299,7 +300,7 @@ FIRST_TRIAL = 0.5
 def _is_worth_a_trial(
     slower: float, faster: float, from_changes: bool, fills: Sequence[MeasuredFill]
 ) -> bool:
-    """Return whether measuring the slower method costs little, compared with recent fills."""
+    """Return whether a trial of the slower method costs little compared with recent fills."""
     if not fills or slower > MOST_SLOWER * faster:
         return False
     since = list(takewhile(lambda fill: fill.from_changes is not from_changes, fills))

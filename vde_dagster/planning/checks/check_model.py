@@ -182,7 +182,7 @@ def check_view_variables(
 def check_partition_length(
     known: CheckedModel, parents: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
-    """Report a model whose fills replace longer partitions with rows of shorter intervals."""
+    """Report a model whose intervals are shorter than the partitions that a fill replaces."""
     # A query that reads more than its interval is correct, for example one with `@start_date` in an
     # hourly model. A query that computes its range (`date_trunc('MM', @start_date)`) may be
     # correct.

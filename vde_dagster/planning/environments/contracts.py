@@ -76,7 +76,7 @@ class ContractBreak:
         return "widened" if self.widens else "retyped"
 
     def covers(self, other: ContractBreak) -> bool:
-        """Return whether this break is the same change as another, with at least its readers."""
+        """Return whether this break includes another: same change, at least the same readers."""
         return (
             (self.model, self.column, self.was, self.becomes)
             == (other.model, other.column, other.was, other.becomes)
@@ -153,7 +153,7 @@ def find_contract_breaks(
 def find_unknown_columns(
     readers: Iterable[Exposure], snapshots: Mapping[ModelName, Snapshot]
 ) -> Iterator[tuple[Exposure, ModelName, Problem]]:
-    """Yield columns that metrics, syncs and exposures read but their models do not have."""
+    """Yield columns that a metric, sync or exposure reads but its model does not have."""
     # For a metric or a sync, a missing column is an error. For an exposure it is a warning, because
     # a plan that removes a column lists the dashboards that read it.
     reported: set[tuple[ModelName, str]] = set()
@@ -215,7 +215,7 @@ def _operators(
 
 
 def _columns(shown: ShownModel, view_types: ViewTypes) -> dict[str, str | None]:
-    """Return the published columns with their Spark SQL types; None for unknown types."""
+    """Return the published columns with their Spark SQL types. Unknown types are None."""
     # The types come from the table. For a model without a table, they come from Spark's analysis of
     # the published view, or else from the analysis of the query.
     snapshot, table = shown

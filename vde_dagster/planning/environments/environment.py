@@ -84,7 +84,7 @@ class ViewNames:
 
 @dataclass(frozen=True, slots=True)
 class HeldState:
-    """An Iceberg snapshot that an environment keeps showing after its table changes.
+    """An Iceberg snapshot of a table that an environment still shows after the table has changed.
 
     Args:
         snapshot_id: The Iceberg snapshot; None for a table without rows.

@@ -23,7 +23,7 @@ from vde_dagster.project.settings import EnvironmentMode, SuffixTarget
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The table or query that a model's name stands for in an environment.
+    """The table or query that a model's name refers to in an environment.
 
     If the model has a table, `table` or `external` is set. Otherwise, the model is a query that is
     inlined into its readers, and both are None.
@@ -310,7 +310,7 @@ class TableRead:
 
 
 def tables_read(snapshot: Snapshot, resolver: Resolver, catalog: str) -> tuple[TableRead, ...]:
-    """Return the tables that a fill of a snapshot's table reads, sorted by key."""
+    """Return the tables that a fill of the snapshot reads, sorted by key."""
     found: dict[str, TableRead] = {}
     for read in _reads(snapshot, resolver, catalog, None, set()):
         known = found.get(read.key)

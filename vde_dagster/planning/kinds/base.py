@@ -32,7 +32,10 @@ class Meaning:
     replaces_all: bool = False
 
     def standalone_version(self, model: Model) -> SemanticVersion | None:
-        """Return the version of a model without a query; None if a query determines the version."""
+        """Return the version of a model without a query.
+
+        Returns None if a query determines the version.
+        """
         return None
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
@@ -48,7 +51,7 @@ class Meaning:
         return digest("fill", rows, "whole", *model.marks)
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return the kind's properties that affect no data, such as how work is divided."""
+        """Return properties of the kind that do not affect data, such as the size of batches."""
         return []
 
     def inputs(self, model: Model) -> Mapping[ModelName, Input]:
@@ -90,11 +93,14 @@ class Meaning:
         return 1 if model.reads_itself else model.kind.batch_concurrency or 1
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the sets of columns, in lower case, whose values are unique in the table."""
+        """Return the sets of columns with unique values in the table.
+
+        The column names are in lower case.
+        """
         return tuple(dict.fromkeys(version.unique_keys))
 
     def added(self, model: Model, version: SemanticVersion, rows: str) -> tuple[OutputColumn, ...]:
-        """Return the columns that the kind adds to the query's, such as `valid_from`.
+        """Return the columns that the kind adds to the query's columns, such as `valid_from`.
 
         Raises:
             ProjectError: The query has a column with the name of an added column.
@@ -137,7 +143,7 @@ class Meaning:
     def column_version(
         model: Model, version: SemanticVersion, column: str, *, named_in: str = "kind"
     ) -> str:
-        """Return the version of an output column that a header's property (`named_in`) names.
+        """Return the version of an output column that is named in the header's property `named_in`.
 
         Raises:
             ProjectError: The query has no such column.

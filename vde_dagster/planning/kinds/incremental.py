@@ -108,7 +108,7 @@ def listed_values(time_format: str | None, unit: IntervalUnit) -> int | None:
 
 @meaning_for(IncrementalByPartition)
 class PartitionMeaning(IncrementalMeaning):
-    """Rules for kinds that replace every partition with rows in the result of a fill."""
+    """Rules for kinds in which a fill replaces whole partitions."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Return the row version, which also depends on the table's partitioning."""
@@ -145,7 +145,10 @@ class UnmanagedMeaning(PartitionMeaning):
         return digest("fill", filled, Cadence.of(model).unit.name)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the query's keys that include the partition."""
+        """Return the query's keys that include all columns of the partition.
+
+        The result is empty if fills append rows.
+        """
         # If fills append rows, no key is unique.
         kind = IncrementalUnmanaged.from_model(model)
         return super().unique_keys(model, version) if kind.insert_overwrite else ()

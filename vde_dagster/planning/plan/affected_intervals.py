@@ -166,7 +166,7 @@ class _OutdatedRanges:
         return shown
 
     def follow_names(self, names: dict[ModelName, IntervalSet], ids: Set[str]) -> None:
-        """Mark ranges of tables that no version shows as outdated, by names of their inputs."""
+        """Find outdated ranges of tables that no version shows, by the names of their inputs."""
         # It is unknown which version of a model such a table read, so changes of all versions
         # count.
         waiting = [

@@ -82,7 +82,7 @@ def _require_one_branch_per_table(
 
 
 def is_deployed_already(snapshot: Snapshot, state: WarehouseState) -> bool:
-    """Return whether production already shows a changed definition in its own table."""
+    """Return whether production already shows a definition that changes its table in place."""
     entry = state.production.entries.get(snapshot.name) if state.production is not None else None
     shown = state.snapshots[entry.snapshot_id] if entry is not None else None
     if shown is None or shown.forward is None or snapshot.forward is None:
@@ -248,7 +248,7 @@ class TablesByContent:
             _index(columns, table)
 
     def with_fill_version(self, fill_version: str) -> Sequence[PhysicalTable]:
-        """Return the tables that have a fill version."""
+        """Return the tables with the given fill version."""
         return self._by_fill.get(fill_version, ())
 
     def serving(self, snapshot: Snapshot) -> list[PhysicalTable]:

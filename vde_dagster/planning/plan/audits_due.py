@@ -61,7 +61,7 @@ def add_audits_of_unchanged_models(
     snapshots: Mapping[ModelName, Snapshot],
     state: WarehouseState,
 ) -> Iterator[PlannedModel]:
-    """Yield the planned models, with added audits of unchanged models that read computed tables."""
+    """Yield a plan's models, and add audits to unchanged models that read newly filled tables."""
     # External tables are audited before their readers are computed. Unchanged rows are audited
     # again if another table that the audits read changes. Tables that no environment shows are also
     # audited again if some of their audits run after the fills of other tables.

@@ -61,7 +61,7 @@ def becomes_table(new: Snapshot, old: Snapshot) -> bool:
 
 
 def differing_columns(new: Snapshot, old: Snapshot) -> list[str]:
-    """Return the columns whose values change; all columns if the rows change."""
+    """Return the columns whose values change. If the rows change, return all columns."""
     if new.standalone_rows != old.standalone_rows:
         return [column for column, _ in new.standalone_columns]
     before = dict(old.standalone_columns)

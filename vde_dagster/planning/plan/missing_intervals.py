@@ -234,7 +234,8 @@ class Readiness:
     blocked: dict[ModelName, IntervalSet] = field(default_factory=dict)
 
     def unblocked_intervals(self, snapshot: Snapshot, missing: IntervalSet) -> IntervalSet:
-        """Return the missing intervals that no signal of a model or of its parents blocks."""
+        """Return the missing intervals that are not blocked by a signal of the model or its
+        parents."""
         parents = (self.blocked[one] for one in snapshot.parents if one in self.blocked)
         blocked = IntervalSet.union(parents)
         passing = missing

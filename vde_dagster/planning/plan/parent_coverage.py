@@ -229,7 +229,10 @@ def parent_gaps(plan: Plan, default_start: datetime | None) -> dict[str, ParentG
 
 
 def due_intervals(plan: Plan, window: Window) -> Mapping[ModelName, IntervalSet]:
-    """Return the intervals that a run of a plan would compute, by model, parents first."""
+    """Return the intervals of each model that a run of the plan's target would compute.
+
+    Parents come before their children.
+    """
     # They include the plan's own intervals. Of models that share a table, only the first is
     # returned.
     snapshots = sort_parents_first(plan.target)

@@ -26,7 +26,7 @@ AFTER_ALL = ModelName("settings", "after_all")
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentStatements:
-    """Spark SQL, with time variables, that runs before and after all other work of a plan."""
+    """Spark SQL that runs before and after all other work of a plan. It may use time variables."""
 
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
@@ -89,7 +89,9 @@ class PlanKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Jobs of a model's long backfill, divided by the parents' sizes at planning time.
+    """The number and the size of the jobs that divide a model's long backfill.
+
+    Both follow from the parents' sizes at planning time.
 
     Args:
         bytes: Average size of the parents' files that each job reads.
@@ -164,7 +166,7 @@ class PlannedModel:
 
     @property
     def deploys(self) -> bool:
-        """Whether the plan changes in place a table that readers see."""
+        """Whether readers see the table that the plan changes in place."""
         return self.in_place is not None and self.in_place.deploys
 
 
@@ -221,7 +223,7 @@ class Proposal:
     author: str = ""
 
     def matches_files(self, files: str) -> bool:
-        """Return whether the plan was made from project files with this hash."""
+        """Return whether the plan was made from project files with the hash `files`."""
         # This is also true if the plan has no hash of files.
         return self.files in ("", files)
 

@@ -100,7 +100,7 @@ class PlanOptions:
     def read(
         cls, typed: Mapping[str, Any], clock: datetime, spelled: Callable[[str], str]
     ) -> PlanOptions:
-        """Parse options as typed.
+        """Parse options from the texts that a user typed.
 
         Args:
             typed: Values by the names of `PlanOptionField`; empty values are ignored.

@@ -82,10 +82,6 @@ def models_to_fill(
 
     Without patterns, returns None.
 
-    Without patterns, returns None.
-
-    If there are no patterns, the result is None.
-
     Raises:
         UsageError: A pattern selects nothing.
     """

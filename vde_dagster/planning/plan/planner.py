@@ -352,7 +352,7 @@ class _Planner:
     def _work(self, snapshot: Snapshot, table: PhysicalTable | None) -> _Work:
         """Return the work on a model's table.
 
-        The model's parents must be planned before.
+        The model's parents must be planned first.
         """
         parts: tuple[Part, ...] = ()
         if table is not None:

@@ -56,7 +56,7 @@ class FillTables:
 
     @property
     def models(self) -> Names:
-        """The models of `after`, each after the models that it depends on."""
+        """The models to fill, each after the models that it depends on."""
         return tuple(parents_first({name: tuple(before) for name, before in self.after.items()}))
 
 
@@ -187,7 +187,7 @@ def plan_audit_order(plan: Plan) -> AuditOrder:
 def work_graph(
     plan: Plan, work: Mapping[ModelName, PlannedModel], audits: AuditOrder
 ) -> dict[ModelName, frozenset[ModelName]]:
-    """Return, for each model to fill or audit, the models that must be finished before it."""
+    """Map each model to fill or audit to the models that must be finished first."""
     # This includes models that it depends on through models without work. If several models share a
     # table, the later models wait for the first and then have nothing left to do.
     after = {

@@ -72,7 +72,7 @@ def relation_query(
     interval: Interval | None = None,
     execution_time: datetime | None = None,
 ) -> str | None:
-    """Return the query that replaces a model's name in SQL; None for other names.
+    """Return the query that replaces a model's name in SQL. For other names, returns None.
 
     Args:
         interval: The reader's range (UTC), for the time variables of a query without a table.

@@ -77,7 +77,7 @@ def _with_fields(value: str, fields: ShownFields | None, has: str | None = None)
 def _row_value(
     value: str, kinds: tuple[exp.DataType, exp.DataType, exp.DataType], depth: int
 ) -> str:
-    """Write a value with the fields that a definition reads, in its order and with its names."""
+    """Write a value with the fields, order and names of a definition."""
     from sqlglot import exp
 
     has, read, shown = kinds
@@ -243,7 +243,7 @@ _PLUGINS: Seam[ViewWriter] = Seam("view_dialects", tuple(WRITERS))
 
 
 def view_writers(catalog_names: Iterable[str] = ()) -> dict[str, ViewWriter]:
-    """Return the writers of views by dialect, with the dialects of a project's catalogs.
+    """Return the built-in writers of views, and writers for the dialects of a project's catalogs.
 
     Raises:
         UsageError: A dialect has no installed writer, or its writer is broken.

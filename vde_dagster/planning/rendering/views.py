@@ -200,7 +200,7 @@ def _reads_in_place(snapshot: Snapshot, resolver: Resolver) -> bool:
 
 
 def _virtual_properties(given: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Return a view's properties, and a property with the list of their names.
+    """Add to a view's properties one property that lists their names.
 
     The list shows which properties of the view can be removed later.
     """

@@ -24,7 +24,7 @@ def with_content_id(snapshot: Snapshot) -> Snapshot:
 
 
 def content_bytes(snapshot: Snapshot) -> bytes:
-    """Serialize all of a snapshot but its id, to the same bytes in every process."""
+    """Serialize a snapshot without its id, to the same bytes in every process."""
     keys = snapshot.version.unique_keys
     if len(keys) > 1:
         ordered = replace(snapshot.version, unique_keys=tuple(sorted(keys, key=sorted)))

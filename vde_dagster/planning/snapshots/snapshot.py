@@ -227,9 +227,9 @@ def sort_parents_first(snapshots: Mapping[ModelName, Snapshot]) -> dict[ModelNam
 
 
 def column_types(snapshots: Mapping[ModelName, Snapshot]) -> dict[str, dict[str, str]]:
-    """Return Spark SQL types by model and column, as `semantics.analysis.analyze` takes them.
+    """Return Spark SQL types by model and column, as input of `semantics.analysis.analyze`.
 
-    Unknown types are `UNKNOWN`, and models whose columns are unknown are left out. The column `*`
+    Unknown types are `UNKNOWN`, and models with unknown columns are left out. The column `*`
     represents the undeclared columns of an external table.
     """
     schema: dict[str, dict[str, str]] = {}

@@ -118,12 +118,12 @@ class PhysicalTable:
 
     @property
     def branch(self) -> str | None:
-        """The Iceberg branch with the table's rows; None for `main`."""
+        """The Iceberg branch with the table's rows, or None for `main`."""
         return self.preview.branch if self.preview is not None else None
 
     @property
     def available(self) -> IntervalSet:
-        """The ranges with data. For a preview, they include the ranges of its table."""
+        """The ranges with data. The ranges of a preview include the ranges of the base table."""
         return self.intervals if self.preview is None else self.intervals | self.preview.inherited
 
     def parts_of_longer(self, unit: IntervalUnit) -> IntervalSet:
