@@ -354,7 +354,7 @@ class Handles:
         return SnapshotMemo(self.settings.work_dir / "cache" / "snapshots")
 
     def catalog_columns(self, name: ModelName) -> Sequence[tuple[str, str]] | None:
-        """Return (column, Spark SQL type) of a table in the catalog, or None without a table."""
+        """Return (column, Spark SQL type) of a catalog table, or None if it does not exist."""
         found = self.lakehouse.relation_columns(TableRef(name.namespace, name.name))
         return None if found is None else [(column, type_) for column, type_, _ in found]
 

@@ -102,7 +102,7 @@ class Maintenance:
         return export_state(self.handles.store.database, path)
 
     def export(self, name: str) -> Exported:
-        """Send the outbox's records since the last call to an exporter, in order.
+        """Send an exporter the outbox's records that are new since the last call, in order.
 
         Each record is sent at least once.
 
@@ -113,7 +113,7 @@ class Maintenance:
         return self.deliver(name, _PLUGINS.require(name), f"`vde export {name}`")
 
     def deliver(self, consumer: str, exporter: Exporter, again: str) -> Exported:
-        """Send the outbox's records after a consumer's position to a function. See `export`.
+        """Send a function the outbox's records after a consumer's position. See `export`.
 
         Args:
             consumer: Name of the consumer's position.

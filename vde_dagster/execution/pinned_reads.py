@@ -103,7 +103,7 @@ class PinnedVersion:
 
 
 def not_pinned_error(name: ModelName, version: Environment) -> UsageError:
-    """Build the error for a version that was published before versions pinned their tables."""
+    """Build the error for a version from before the introduction of pins."""
     return UsageError(
         f"the data of {name} in version {version.version} of '{version.name}' is unknown, "
         "because it was published before versions pinned their data",

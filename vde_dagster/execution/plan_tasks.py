@@ -181,7 +181,7 @@ class PlanTasks:
         return snapshot.cadence.latest_slot(self.plan.created_at)
 
     def reads(self, snapshot: Snapshot, table_ids: Container[str]) -> bool:
-        """Check whether a model reads one of some tables, directly or through views."""
+        """Check whether a model reads one of the given tables, directly or through views."""
         return any(read.key in table_ids for read in self.tables_read(snapshot))
 
     def _resolver(self) -> Resolver:

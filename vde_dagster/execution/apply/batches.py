@@ -51,7 +51,7 @@ class BatchRun:
     _waiting: deque[Interval] = field(init=False)
 
     def run(self) -> list[Interval]:
-        """Run the batches. Return the batches that a failure or a stop kept from starting."""
+        """Run the batches. Return batches that were not started because of a failure or a stop."""
         self._waiting = deque(self.batches)
         with ThreadPoolExecutor(self.most, thread_name_prefix="vde-batch") as pool:
             helpers = [pool.submit(self._run_in_spare_slots) for _ in range(self.most - 1)]

@@ -159,7 +159,7 @@ def _inlined_models(plan: Plan, snapshot: Snapshot) -> Iterator[Model]:
 
 
 def find_place(place: QueryPlace, models: Iterable[Model]) -> SourceLocation | None:
-    """Find the line of a model's file that a part of a rendered query was written on.
+    """Find the line in a model's file that a part of a rendered query comes from.
 
     Args:
         models: The model with the query, then the models that are inlined into it.

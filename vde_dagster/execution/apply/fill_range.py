@@ -190,7 +190,7 @@ class RangeFiller:
             self._emit_filled(interval, result)
 
     def make_table(self, interval: Interval) -> None:
-        """Create the table, if it does not exist, with the columns of the query for one range."""
+        """Create a missing table with the columns that the query has for one range."""
         if not self.table.created:
             self._create_table(self._task(interval, self.target.branch))
 

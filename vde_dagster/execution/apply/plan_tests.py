@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlanTests:
-    """Unit tests in a project's files, run before a plan of these files is applied."""
+    """The unit tests in a project's files. They run before a plan of these files is applied."""
 
     tests: Sequence[UnitTest]
     models: Mapping[ModelName, Model]
@@ -45,7 +45,7 @@ class PlanTests:
 
     @classmethod
     def load(cls, handles: Handles, plan: Plan) -> PlanTests | None:
-        """Read the unit tests from the project's files; return None if there are none."""
+        """Read the unit tests from the project's files, or return None if there are no tests."""
         # Errors elsewhere in the files do not block a stored plan. A run needs no tests, because
         # its definitions were tested when they were planned.
         if plan.kind is not PlanKind.PLAN:

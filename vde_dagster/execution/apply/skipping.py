@@ -191,7 +191,7 @@ class SkipDecisions:
     def last_inputs(self, table: PhysicalTable) -> States:
         """Return the input tables' states at a table's last fill.
 
-        Returns an empty mapping if the table was written after this fill.
+        Returns an empty mapping if something else has written the table since.
         """
         return self._last_fill(table)[0]
 
@@ -203,7 +203,7 @@ class SkipDecisions:
         return last.facts.inputs, commit
 
     def inputs_of_definition(self, filler: Snapshot, table: PhysicalTable) -> States:
-        """Return `last_inputs`, if the model's current definition made the last fill.
+        """Return `last_inputs` if the model's current definition made the last fill.
 
         Raises:
             ComputesAllError: The table changes in place, and another definition filled it last.
@@ -246,7 +246,7 @@ class SkipDecisions:
 
 
 def unchanged_inputs(handles: Handles, reads: Sequence[TableRead], was: States) -> States | None:
-    """Return the current states of input tables, or None if a table changed after `was`."""
+    """Return the current states of input tables, or None if a table has changed since."""
     now = input_states(handles.lakehouse, reads, was)
     same = len(now) == len(reads) and not any(True for _ in changed_inputs(was, now))
     return now if same else None

@@ -220,7 +220,7 @@ class Target:
         self.lakehouse.store.pending.record(filled, self.lease)
 
     def _advance_main(self, filled: FillRecord, last: bool) -> None:
-        """Move `main` to a commit of the branch, and record its range, in one transaction.
+        """Move `main` to a commit of the branch and record the commit's range in one transaction.
 
         Raises:
             TableShownError: An environment has published the table meanwhile.

@@ -295,7 +295,7 @@ def _common_key(shown: Side, pairs: Sequence[ColumnPair]) -> tuple[str, ...]:
 
 
 class TableAtPin(NamedTuple):
-    """Iceberg table with the snapshot that a version of an environment shows, and its metadata."""
+    """An Iceberg table with its metadata, and the snapshot that an environment's version shows."""
 
     table: PhysicalTable
     pin: Pin

@@ -20,7 +20,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def follow(handles: Handles, environment: str, who: str, *, first: bool = False) -> None:
-    """Rewrite production's views of changes after a publication.
+    """Update the views that show production's recent changes, after a publication.
 
     Does nothing for other environments.
 

@@ -63,7 +63,7 @@ class Asked(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Reads the rows of published models that changed between two versions of an environment."""
+    """Reads the changed rows of published models between two versions of an environment."""
 
     handles: Handles
 
@@ -157,7 +157,7 @@ class Changes:
         *,
         who: str | None = None,
     ) -> None:
-        """Move a consumer's cursor from one version to another. Repeating this has no effect."""
+        """Move a consumer's cursor from one version to another. Repeating it has no effect."""
         _check_cursor(cursor)
         store = self.handles.store
         store.project.require_own()

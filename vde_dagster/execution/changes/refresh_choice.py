@@ -79,7 +79,7 @@ class RefreshChoice:
     now: Mapping[str, InputState]
 
     def from_changes(self, changed: Changes, earlier: Mapping[str, LastRead]) -> Refresh:
-        """Choose the method of a fill with known affected rows.
+        """Choose the method of a fill whose affected rows are known.
 
         Args:
             changed: The changes to compute, as in `FillTask.changed`.

@@ -46,7 +46,7 @@ _POINTS, _FORM = "vde.changes_since", 1
 
 @dataclass(frozen=True, slots=True)
 class ChangeViews:
-    """Result of updating the views of changes.
+    """The result of an update of the views that show changes.
 
     Args:
         changed: Views that were written or removed.

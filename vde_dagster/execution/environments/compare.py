@@ -135,7 +135,7 @@ What = Literal["definitions", "data", "both", "nothing"]
 
 @dataclass(frozen=True, slots=True)
 class DataChange:
-    """A table with other rows than in the previous version of an environment.
+    """A table whose rows differ between a version of an environment and the previous version.
 
     Args:
         is_new: Whether the previous version did not contain the table.

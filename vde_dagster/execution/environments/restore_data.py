@@ -62,7 +62,7 @@ class RestoredData:
 
     @property
     def names(self) -> set[ModelName]:
-        """Models whose rows, or filled ranges, change."""
+        """Models with changed rows or changed filled ranges."""
         return {name for table_id in self.returns for name in self.models[table_id]}
 
     @property

@@ -177,18 +177,16 @@ class ModelView(Model):
         return tuple(n for n, p in parents if p.model.kind.is_external and not p.model.source)
 
     def violation(self, message: str, *words: str) -> Violation:
-        """Build a violation at the first of some words in the model's header, or at its
-        beginning.
+        """Build a violation at the first of some words in the model's header.
+
+        Without words, the place is the beginning of the model.
         """
         model = self.snapshot.model
         where = place_in_header(model, *words) if words else model.location
         return Violation(f"{model.name} {message}", where)
 
     def render_query(self, **given: Any) -> exp.Expr | None:
-        """Build a violation at the first of some words in the model's header.
-
-        Without words, the place is the beginning of the model.
-        """
+        """Return the model's query as SQLGlot's tree, as SQLMesh's method of this name does."""
         return self.query
 
     @cached_property

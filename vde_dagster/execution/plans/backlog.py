@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def with_backlogs(handles: Handles, plan: Plan, state: WarehouseState) -> Plan:
-    """Add the unread changes of input tables to each model of a plan that reads changes."""
+    """Add the unread changes of input tables to all planned models that are filled from changes."""
     read_by_changes = {
         model.name: model.table
         for model in plan.models

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Ranges of models that are not filled, and the environments whose runs will fill them.
+    """Missing ranges of models, and the environments whose runs will fill them.
 
     Args:
         by_environment: Missing ranges (UTC) by model.

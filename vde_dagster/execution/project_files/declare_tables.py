@@ -45,7 +45,7 @@ class Declared:
 
 
 def declare_tables(handles: Handles, *, dry_run: bool = False) -> Declared:
-    """Add the undeclared tables that models read to `external_models.yaml`, with their columns.
+    """Extend `external_models.yaml` by the undeclared tables that models read, with columns.
 
     Raises:
         ProjectError: The file is not a list that can be extended.

@@ -35,7 +35,7 @@ Texts = Callable[[str], str]
 
 
 def fix_edits(fix: Fix, place: SourceLocation | None, text: Texts) -> dict[str, list[Edit]] | None:
-    """Return the edits of files that a fix makes, by path.
+    """Return the text edits of a fix, by path of the file.
 
     Returns:
         The edits, or None if a file lacks the text to replace.

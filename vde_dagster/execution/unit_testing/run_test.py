@@ -263,7 +263,7 @@ class RowDifference:
 def compare_rows(
     columns: Sequence[str], expected: Iterable[Row], actual: Iterable[Row]
 ) -> RowDifference:
-    """Compare expected with actual rows. Their order does not count, but duplicates do."""
+    """Compare expected with actual rows. The order of rows does not count, but duplicates do."""
     wanted = [(_comparable_text(row), row) for row in expected]
     found = [(_comparable_text(row), row) for row in actual]
     return RowDifference(
