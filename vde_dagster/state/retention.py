@@ -344,7 +344,7 @@ def _changes(conn: Connection) -> dict[str, list[int]]:
 def dead_plans(
     conn: Connection, policy: Retention, now: datetime, plans: PlanStore, leases: Set[str]
 ) -> dict[str, str]:
-    """Find the open plans that can no longer be applied, or never will be, with the reason."""
+    """Find the open plans that can no longer be applied or never will be, with the reasons."""
     table = schema.plans
     query = select(
         table.c.plan_id,

@@ -284,7 +284,7 @@ class ProjectStore:
         )
 
     def adopt(self, connection: Connection, *, publishes: bool = True) -> None:
-        """Store this project and its warehouse as the owner of the state, at a publication.
+        """Store this project and its warehouse as the owner of the state when publishing.
 
         Args:
             publishes: Whether production is published.

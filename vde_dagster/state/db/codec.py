@@ -29,7 +29,7 @@ class StoredPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredColumns:
-    """The columns of a physical table in the form of a database row, with rare attributes."""
+    """The stored columns of a physical table, with attributes that only few tables have."""
 
     columns: tuple[PhysicalColumn, ...]
     preview: Preview | None = None

@@ -425,7 +425,7 @@ class Database:
     def run(
         self, connection: Connection | None, work: Callable[[Connection], T], *, name: str
     ) -> T:
-        """Call a function with a connection in a transaction: the given one, or a new one."""
+        """Call a function in the given connection's transaction, or in a new transaction."""
         if connection is not None:
             return work(connection)
         return self.run_transaction(work, name=name)

@@ -121,7 +121,7 @@ class Outbox:
         return OutboxRange(row[0], row[1] or row[2], row[2])
 
     def since(self, number: int, limit: int) -> list[OutboxRecord]:
-        """Return the records with greater numbers than the given one, in order."""
+        """Return the records after the given number, in order."""
         query = select(schema.outbox).where(_ROW.number > number, _IS_RECORD)
         return self._read(query.order_by(_ROW.number).limit(limit))
 

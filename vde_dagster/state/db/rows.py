@@ -166,7 +166,7 @@ def from_micros(value: int) -> datetime:
 
 
 class Texts(TypeDecorator[dict[str, str]]):
-    """Column type for a dictionary of texts, stored compressed; NULL for an empty dictionary."""
+    """Column type for a dictionary of texts, stored compressed. An empty dictionary is NULL."""
 
     impl = LargeBinary
     cache_ok = True

@@ -45,7 +45,7 @@ class WantedView:
 
 @dataclass(frozen=True, slots=True)
 class MirroredView:
-    """View in a mirror catalog, with the time since when it is outdated.
+    """A view in a mirror catalog, with the time when it became outdated.
 
     Args:
         watched_until: Time (UTC) until which a request of an ended process may still change the

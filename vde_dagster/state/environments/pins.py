@@ -261,7 +261,7 @@ class PinStore:
         ]
 
     def changed_tables(self, environment: str, version: int) -> set[str]:
-        """Return the tables whose rows, or filled ranges, changed with a version."""
+        """Return the tables with changed rows or filled ranges in a version."""
         query = select(_PIN.table_id).where(
             _PIN.environment == environment, _PIN.valid_from == version
         )

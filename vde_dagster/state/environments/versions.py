@@ -465,7 +465,7 @@ class VersionStore:
         return current if kept else None
 
     def entry_times(self, name: str, version: int) -> dict[ModelName, datetime]:
-        """Return the time (UTC) since which each model has had its entry in a version.
+        """Return the time (UTC) when each model got the entry that it has in a version.
 
         A model is left out if the version that introduced its entry was forgotten.
         """

@@ -146,7 +146,7 @@ class FillRecord:
         return Work.from_fill(self.seconds, self.task_seconds, self.bytes, self.bytes_read)
 
     def as_skipped(self) -> Skipped:
-        """Return the cost of this fill, which a later skipped fill saves."""
+        """Return the cost of this fill, as the saving of a later fill that is skipped."""
         if self.facts.skipped is not None:
             return self.facts.skipped
         return Skipped(
@@ -323,7 +323,7 @@ class FillStore:
     def undo(
         self, connection: Connection, table_id: str, commits: Collection[int], *, undone: bool
     ) -> None:
-        """Record that a rollback has undone, or restored, the fills of some commits."""
+        """Record that the fills of some commits were undone or restored by a rollback."""
         for part in chunks(sorted(commits)):
             connection.execute(
                 update(schema.fills)

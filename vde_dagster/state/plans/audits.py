@@ -44,7 +44,7 @@ class AuditRecord:
 
 @dataclass(frozen=True, slots=True)
 class AuditRun:
-    """Run of an environment's audits by `vde audit`. Results store its id as the plan's id."""
+    """A run of an environment's audits by `vde audit`. Results store the run's id as a plan id."""
 
     id: str
     environment: str

@@ -214,8 +214,7 @@ class PlanStore:
     def past(self, plan_ids: Iterable[str], connection: Connection | None = None) -> set[str]:
         """Return the given plans that were not published and never can be.
 
-        Such a plan is not stored, was superseded or rejected, or its environment's entries have
-        changed since it was created; see `current_base`.
+        Such a plan is not stored, was superseded or rejected, or is outdated (see `current_base`).
         """
         past = set(plan_ids)
         plans, heads = schema.plans, schema.environments

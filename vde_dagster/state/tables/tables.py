@@ -235,7 +235,7 @@ class TableStore:
         _update(connection, replace(known, columns=(*kept, *given.values())))
 
     def branch_off(self, connection: Connection, table: PhysicalTable) -> PhysicalTable:
-        """Store a new preview branch in the database transaction that creates it in Iceberg."""
+        """Store a new preview branch in the transaction that creates the branch in Iceberg."""
         assert table.preview is not None
         base = self.get(table.preview.of, connection)
         # The preview fills partly filled units itself.
@@ -500,7 +500,7 @@ class LedgerStore:
         return changed.rowcount == 1
 
     def finish_dropping(self, table_id: str) -> None:
-        """Record that a table was deleted. Its id and name are never used again."""
+        """Record that a table was deleted. The table's id and name are never used again."""
 
         def work(conn: Connection) -> None:
             of_it = schema.tables.c.table_id == table_id
