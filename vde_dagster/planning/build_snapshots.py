@@ -83,7 +83,8 @@ def build_snapshots(
 
     Raises:
         ProjectError: A query names a column that its parent does not have, or a check found a
-            mistake. Descendants of a model with a mistake are not checked; all other models are.
+            mistake. Descendants of a model with a mistake are not checked; all other models are
+            checked.
     """
     parsed = parsed or ParsedQueries()
     rules = BuildRules(tuple(scalar_functions), tuple(functions), canonicaliser)
@@ -262,7 +263,6 @@ class _Building:
 
 
 def _needs_catalog_columns(model: Model) -> bool:
-    """Return whether a model is an external table whose columns must be read from the catalog."""
     kind = model.kind
     return isinstance(kind, External) and not model.table and (not model.columns or kind.partial)
 
@@ -272,7 +272,6 @@ def _warn_if_untyped(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def _merge_repeated_warnings(warnings: Iterable[Problem]) -> Iterator[Problem]:
-    """Yield warnings sorted by place, each message only once."""
     alike: dict[tuple[str, str | None], list[Problem]] = {}
     for warning in sorted(warnings, key=lambda problem: problem.location.order):
         alike.setdefault((warning.message, warning.hint), []).append(warning)

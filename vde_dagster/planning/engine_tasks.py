@@ -35,7 +35,7 @@ class AnalysedQuery:
 
 @dataclass(frozen=True, slots=True)
 class ChangedKeys:
-    """Key values of the rows that a fill computes again.
+    """The key values of the rows that a fill computes again.
 
     Args:
         key: Output columns of the query.
@@ -85,7 +85,7 @@ Changes = ChangedKeys | ChangedRows | ChangedGroups
 
 @dataclass(frozen=True, slots=True)
 class FillTask:
-    """Task to fill one interval of a physical table (or all of it, for kinds without intervals).
+    """A task to fill one interval of a table, or the whole table for kinds without intervals.
 
     Args:
         columns: (output column of the snapshot, physical column), in physical order.

@@ -30,8 +30,8 @@ class CheckedModel:
         columns: The output columns, with the columns that the kind adds; None if some are unknown.
         functions: Functions that Spark sessions have in addition to the built-in ones.
         audited: Snapshots of models that only its audits read; empty if not available.
-        inputs: How its fills read each parent.
-        changed_by: The key columns whose rows its fills replace, see `Meaning.changed_by`.
+        inputs: How a fill of the model reads each parent.
+        changed_by: The key columns of the rows that a fill replaces, see `Meaning.changed_by`.
         clock: First name in the query that reads the time or the user, such as `current_date`. Set
             only for a model that refreshes from changes.
     """

@@ -24,7 +24,7 @@ def production_first(name: str) -> tuple[bool, str]:
 
 @dataclass(frozen=True, slots=True)
 class ViewNames:
-    """Names of an environment's views.
+    """The names of an environment's views.
 
     A view is named `db.model` in production. In other environments, the name also contains the
     environment's name, for example `db__dev.model`.

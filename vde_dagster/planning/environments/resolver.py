@@ -298,7 +298,7 @@ class TableRead:
     Args:
         key: The physical table's id, or `namespace.name` of an external table.
         branch: The Iceberg branch, or None for `main`.
-        foreign: The other catalog that contains it, or None.
+        foreign: The other catalog that contains the table, or None.
     """
 
     key: str

@@ -104,7 +104,8 @@ def reads_clock(query: str, *, ignores_texts: bool = False) -> str | None:
     """Find the first name or text in a query that depends on the time or the user, such as `now()`.
 
     Args:
-        ignores_texts: Whether texts such as `'now'` are certainly used as texts.
+        ignores_texts: Whether literals such as `'now'` certainly stay texts and are not cast to
+            dates.
 
     >>> reads_clock("SELECT a, now() AS at FROM t"), reads_clock("SELECT now FROM t")
     ('now()', None)

@@ -114,7 +114,7 @@ def find_outdated(changed: RestatedRanges, made: ExistingTables) -> tuple[Outdat
 def find_reached_models(
     entries: Iterable[Entry], snapshots: Mapping[str, Snapshot], changed: RestatedRanges
 ) -> set[ModelName]:
-    """Return the models that read restated rows, directly or through other models."""
+    """Return the models that show or read restated rows, directly or through other models."""
     readers: dict[ModelName, set[ModelName]] = {}
     found: set[ModelName] = set()
     for entry in entries:

@@ -82,7 +82,7 @@ def _require_one_branch_per_table(
 
 
 def is_deployed_already(snapshot: Snapshot, state: WarehouseState) -> bool:
-    """Return whether production already shows a definition that changes its table in place."""
+    """Return whether production already shows the definition that a snapshot deploys in place."""
     entry = state.production.entries.get(snapshot.name) if state.production is not None else None
     shown = state.snapshots[entry.snapshot_id] if entry is not None else None
     if shown is None or shown.forward is None or snapshot.forward is None:

@@ -61,7 +61,7 @@ def add_audits_of_unchanged_models(
     snapshots: Mapping[ModelName, Snapshot],
     state: WarehouseState,
 ) -> Iterator[PlannedModel]:
-    """Yield a plan's models, and add audits to unchanged models that read newly filled tables."""
+    """Yield the planned models, and add audits of unchanged rows that depend on changed tables."""
     # External tables are audited before their readers are computed. Unchanged rows are audited
     # again if another table that the audits read changes. Tables that no environment shows are also
     # audited again if some of their audits run after the fills of other tables.

@@ -27,7 +27,7 @@ class Window:
     Args:
         now: The time of the plan.
         end: Exclusive end of the range.
-        default_start: Start of models that declare none.
+        default_start: Start of models that do not declare one.
         ignore_cron: Whether complete intervals are due before the cron has ticked.
         min_intervals: Number of each model's latest intervals that are included even if they are
             before `start`.

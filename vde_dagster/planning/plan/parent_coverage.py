@@ -186,7 +186,6 @@ class ParentCoverage:
 
 
 def _reads_whole(snapshot: Snapshot) -> bool:
-    """Return whether each fill reads all rows of the model's parents."""
     # Other fills read only an interval.
     return snapshot.cadence.until_now and snapshot.model.kind.interval_column is None
 
@@ -204,7 +203,7 @@ def parent_gaps(plan: Plan, default_start: datetime | None) -> dict[str, ParentG
     The result is a mapping from table ids to the intervals of each parent.
 
     Args:
-        default_start: Start of models that declare none (UTC).
+        default_start: Start (UTC) of models that do not declare one.
     """
     snapshots = sort_parents_first(plan.target)
     planned = {model.name: model for model in plan.models}

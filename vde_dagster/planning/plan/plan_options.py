@@ -104,7 +104,7 @@ class PlanOptions:
 
         Args:
             typed: Values by the names of `PlanOptionField`; empty values are ignored.
-            clock: The execution time, to which typed times are relative.
+            clock: The execution time. Typed times such as `3 days ago` are relative to this time.
             spelled: Returns how users write an option, for messages.
 
         Raises:

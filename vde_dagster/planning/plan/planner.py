@@ -292,7 +292,7 @@ class _Planner:
         """Return whether a run may skip a model.
 
         Returns:
-            Whether it may, and the reason why no run may ever skip the model, or an empty text.
+            Whether this run may skip the model, and the reason if no run may skip it (else empty).
         """
         if not work.intervals or table is None or self.request.options.full:
             return False, ""

@@ -48,7 +48,7 @@ class FillTables:
     """Stage that fills, audits or creates the tables of models, parents first.
 
     Args:
-        after: The models that are processed before each model.
+        after: For each model, the models that must be processed first.
     """
 
     name: ClassVar[str] = "fill"
@@ -109,7 +109,7 @@ def apply_stages(plan: Plan, audits: AuditOrder | None = None) -> tuple[Stage, .
     """Return the stages of an apply of a plan, without stages that have no work.
 
     Args:
-        audits: `plan_audit_order` of the plan, if it is already known.
+        audits: Result of `plan_audit_order` for the plan, if already computed.
     """
     # The stages do not include facts that are known only at run time: ranges filled since the plan
     # was made, skipped fills, batches and statements of views.
