@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class FileMemo(Generic[T]):
-    """Dictionary that is stored in a cache file. An unreadable file counts as empty."""
+    """A dictionary that is stored in a cache file. An unreadable file counts as empty."""
 
     def __init__(self, path: Path, form: type[T], head: bytes = b"") -> None:
         self._path, self._form, self._head = path, form, head
@@ -49,7 +49,7 @@ class FileMemo(Generic[T]):
 
 
 class SnapshotMemo(FileMemo[bytes], SnapshotCache):
-    """Cache file with each model's snapshot, `hash_for_children` hashes and problems."""
+    """A cache file with each model's snapshot, `hash_for_children` hashes and problems."""
 
     # The stored values are parsed when they are read.
     def __init__(self, path: Path) -> None:

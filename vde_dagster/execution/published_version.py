@@ -181,7 +181,7 @@ def require_entry(version: Environment, name: ModelName) -> Entry:
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """Names of a model's view and table in an environment, quoted for Spark.
+    """The names of a model's view and table in an environment, quoted for Spark.
 
     Args:
         view: The model's view; None if the model has no view.

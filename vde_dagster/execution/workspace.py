@@ -128,7 +128,7 @@ class Workspace(Handles):
 
     @cached_property
     def changes(self) -> Changes:
-        """Reads of the rows that changed between two versions of an environment."""
+        """Access to the rows that changed between two versions of an environment."""
         from vde_dagster.execution.changes.reading import Changes
 
         return Changes(self)

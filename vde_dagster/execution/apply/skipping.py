@@ -61,7 +61,7 @@ States = Mapping[str, InputState]
 
 @dataclass(frozen=True, slots=True)
 class FillInputs:
-    """State of a fill's input tables, read before the fill begins.
+    """The state of a fill's input tables, read before the fill begins.
 
     Args:
         commits: The commits to read, by parent. Other parents are read as a whole.

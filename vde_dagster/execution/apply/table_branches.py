@@ -43,7 +43,7 @@ Commits = dict[int, CommittedFill | None]
 
 @dataclass(frozen=True, slots=True)
 class LeftoverCommits:
-    """Commits that earlier attempts at a plan left on branches of a table.
+    """The commits that earlier attempts at a plan left on branches of a table.
 
     Args:
         recorded: Ranges that need not be filled again (UTC).
@@ -82,7 +82,7 @@ class Target:
 
         Args:
             unit: Interval unit of the model.
-            restate: Whether ranges are refilled that were filled before the plan.
+            restate: Whether the plan fills ranges again that were filled before.
             outdated: Whether the plan's ranges were computed from rows that no longer exist.
         """
         store, table, plan_id = self.lakehouse.store, self.table, self.own.plan_id
@@ -272,7 +272,7 @@ TABLE_WAIT_SECONDS = 6 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class TableLeases:
-    """Leases of a plan's physical tables, held by one apply."""
+    """The leases of a plan's physical tables, which one apply holds."""
 
     store: StateStore
     owner: str

@@ -52,11 +52,11 @@ Method = Literal["nothing", "commits", "lineage", "versions", "resync", "steps"]
 
 @dataclass(frozen=True, slots=True)
 class ModelChanges:
-    """Query for the changed rows of a model between two versions of an environment.
+    """The query for the changed rows of a model between two versions of an environment.
 
     A copy of the earlier version becomes the later version in three steps: apply `events` to its
-    columns, remove the rows marked `delete` or `update_before`, and add the rows marked `insert` or
-    `update_after`.
+    columns, remove the rows marked `delete` or `update_before`, and add the rows marked `insert`
+    or `update_after`.
 
     Args:
         since: Number of the earlier version; 0 for none.
@@ -304,7 +304,7 @@ class TableAtPin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Model in one of two compared versions: its query and columns.
+    """A model in one of two compared versions: its query and columns.
 
     Args:
         query: Spark SQL for its rows in this version.

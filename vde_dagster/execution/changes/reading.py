@@ -30,7 +30,7 @@ Rows = TypeVar("Rows")
 
 @dataclass(frozen=True, slots=True)
 class FoundChanges(Generic[Rows]):
-    """Changes that were read, as tuples or as an Arrow table.
+    """The changes that were read, as tuples or as an Arrow table.
 
     Args:
         changes: Versions and method of the comparison.

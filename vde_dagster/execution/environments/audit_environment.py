@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AuditedRange:
-    """Result of one audit in one range (UTC) of a model."""
+    """The result of one audit in one range (UTC) of a model."""
 
     model: ModelName
     audit: Audit
@@ -40,7 +40,7 @@ class AuditedRange:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """Results of the audits of an environment, parents before children.
+    """The results of the audits of an environment, parents before children.
 
     Args:
         unbuilt: Models that have no rows yet.

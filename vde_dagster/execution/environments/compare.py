@@ -169,7 +169,7 @@ class DataChange:
 
 @dataclass(frozen=True, slots=True)
 class VersionChange:
-    """Version of an environment, with its changes from the previous version.
+    """A version of an environment, with its changes from the previous version.
 
     Args:
         told: Text about attachments of the applied plan, such as signatures.

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FreezeResult:
-    """Frozen environment, with its number of tables.
+    """A frozen environment, with its number of tables.
 
     Args:
         live: External tables that the frozen queries read in their current state, without a pin.

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RestoredData:
-    """Effects of a rollback on the tables of the old version. The keys are the tables' ids.
+    """The effects of a rollback on the tables of the old version. The keys are the tables' ids.
 
     Args:
         returns: Tables whose rows or filled ranges go back to the old version.
@@ -293,7 +293,7 @@ def _recomputed_ranges(snapshot: Snapshot, filled: IntervalSet, lost: IntervalSe
 
 @dataclass(frozen=True, slots=True)
 class RevertedModel:
-    """Model that a rollback restores, although later definitions filled its table.
+    """A model that a rollback restores, although later definitions filled its table.
 
     Args:
         again: Columns that are visible again. They are NULL in the rows filled since.

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RestoredView:
-    """View that a rollback creates, replaces or drops.
+    """A view that a rollback creates, replaces or drops.
 
     Args:
         before: Version that the view shows now, as in a plan; None if it is created.
@@ -64,7 +64,7 @@ class RestoredView:
 
 @dataclass(frozen=True, slots=True)
 class RollbackResult:
-    """Changes that a rollback made, or would make in a dry run.
+    """The changes that a rollback made, or would make in a dry run.
 
     Args:
         environment: The environment's new version, equal to an old one.

@@ -42,7 +42,7 @@ class Missing:
     Args:
         by_environment: Missing ranges (UTC) by model.
         units: Number of missing intervals by model.
-        backlogs: Unread changes of inputs by model, for all models whose fills read changes.
+        backlogs: Unread changes of inputs, for each model that is filled from changes.
     """
 
     # Production fills its own tables.

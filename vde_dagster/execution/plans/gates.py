@@ -80,7 +80,7 @@ class Gates:
             Whether the gates checked the plan; false if the plan was applied before.
 
         Raises:
-            UsageError: A gate refuses the plan, it lacks a required approval, or it contradicts its
+            UsageError: A gate refuses the plan, an approval is missing, or the plan contradicts its
                 content.
             ConflictError: The environment has changed since the plan was created.
         """

@@ -273,7 +273,8 @@ class Plans:
     def past_estimates(
         self, since: datetime, until: datetime
     ) -> Iterator[tuple[Snapshot, FillRecord, ModelEstimate]]:
-        """Yield the fills of a half-open time range (UTC), each with its earlier estimate."""
+        """Yield the fills of a half-open time range (UTC), each with its estimate from earlier
+        fills."""
         # Each estimate is computed again, from the fills of the same table recorded before.
         from vde_dagster.execution.plans.estimate import MOST, past_estimates
 

@@ -315,7 +315,6 @@ def _is_as_planned(table: PhysicalTable, snapshot: Snapshot, plan: Plan) -> bool
 
 
 def _may_change_rows(plan: Plan, name: ModelName) -> bool:
-    """Return whether the plan's work may change the rows of a model."""
     entry = plan.entries.get(name)
     if entry is None:
         return False

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedRows:
-    """Rows that a model's query returns for a range.
+    """The rows that a model's query returns for a range.
 
     Args:
         columns: (name, Spark SQL type) in order.

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """Rows of a query of an environment.
+    """The rows that a query of an environment returned.
 
     Args:
         columns: (name, Spark SQL type) in order.

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """Rows of a model's table at one Iceberg snapshot.
+    """The rows of a model's table at one Iceberg snapshot.
 
     Args:
         table: The table at this snapshot, with the model's column names.
@@ -101,7 +101,7 @@ State = tuple[int | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class ModelRows:
-    """Rows that were read from a model.
+    """The rows that were read from a model.
 
     Args:
         columns: (name, Spark SQL type) in order.

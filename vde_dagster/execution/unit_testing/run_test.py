@@ -250,7 +250,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class RowDifference:
-    """Rows that a unit test expects but the model does not return, and the other way round."""
+    """The rows that a unit test expects but the model does not return, and the other way round."""
 
     columns: tuple[str, ...]
     missing: tuple[Row, ...]
