@@ -44,7 +44,7 @@ _GIVEN_UP: set[tuple[str, str, int]] = set()
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Exclusive right of one process to work on a resource, such as `environment/prod`."""
+    """The exclusive right of one process to work on a resource, such as `environment/prod`."""
 
     resource: str
     owner: str
@@ -200,7 +200,8 @@ class LeaseStore:
 
         Args:
             owner: Name for messages; the system user and this process by default.
-            ttl_seconds: Lifetime of the lease without renewal; it is renewed after a third of that.
+            ttl_seconds: Lifetime of the lease without renewal. A thread renews the lease after a
+                third of this time.
 
         Raises:
             ConflictError: Another owner has the lease.
@@ -222,7 +223,7 @@ class LeaseStore:
         """Acquire many leases for a short block, without renewal.
 
         Raises:
-            ConflictError: Another owner has one of them; then none is acquired.
+            ConflictError: Another owner has one of the leases. Then no lease is acquired.
         """
         wanted = sorted(resources)
 

@@ -63,7 +63,7 @@ _LAST = select(_ROW.number, _ROW.hash).order_by(_ROW.number.desc()).limit(1)
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """Row of the log: one act, such as a publication.
+    """A row of the log: one act, such as a publication.
 
     Args:
         db_user: The user of the connection on PostgreSQL; None on SQLite.

@@ -94,7 +94,7 @@ class OutboxRecord:
 
 @dataclass(frozen=True, slots=True)
 class OutboxRange:
-    """Numbers of the oldest and the newest record in a store's outbox, with the store's name."""
+    """The numbers of the oldest and newest records in an outbox, with the store's name."""
 
     store: str
     oldest: int

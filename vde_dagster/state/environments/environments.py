@@ -40,7 +40,8 @@ class EnvironmentSummary:
     """A summary of an environment, for lists of environments.
 
     Args:
-        frozen: The version that it shows permanently, such as `prod@41`; None if it can change.
+        frozen: The version that the environment shows permanently, such as `prod@41`; None if the
+            environment can change.
     """
 
     name: str
@@ -161,9 +162,9 @@ class EnvironmentStore:
 
         Raises:
             ConflictError: The environment is at another version (the message names its author), or
-                the janitor gave up one of its tables.
-            UsageError: The environment is frozen, and this does not drop it; or the machine's clock
-                is wrong.
+                the janitor has marked one of the tables for deletion.
+            UsageError: The environment is frozen, and the version does not drop it; or the
+                machine's clock is wrong.
         """
         head = read_head(connection, environment.name)
         current = head.version if head is not None and head.live else 0

@@ -71,7 +71,7 @@ CLOSE = (
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Numbers of rows that commits added and removed between two Iceberg snapshots of a table."""
+    """The numbers of rows that commits added and removed between two snapshots of a table."""
 
     before: int | None
     added: int | None
@@ -80,7 +80,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Current Iceberg snapshot of a table.
+    """The current Iceberg snapshot of a table.
 
     Args:
         growth: Rows added and removed since the previous snapshot; None if unknown.
@@ -96,7 +96,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """Iceberg snapshot of one table that a version of an environment shows.
+    """The Iceberg snapshot of one table that a version of an environment shows.
 
     Args:
         filled: The filled ranges, as `dump_filled` writes them; None if unknown.
@@ -390,7 +390,7 @@ _OF_LIVE = _ENVIRONMENT.live & _PIN.iceberg_snapshot_id.is_not(None) & ~_BEFORE_
 
 @dataclass(frozen=True, slots=True)
 class PinChange:
-    """Table whose pinned snapshot changed with a version of an environment.
+    """A table whose pinned snapshot changed with a version of an environment.
 
     Args:
         is_new: Whether the previous version did not show the table.

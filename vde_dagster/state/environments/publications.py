@@ -47,7 +47,7 @@ class ReturnedTo:
 
 @dataclass(frozen=True, slots=True)
 class PublishedFile:
-    """Metadata file that a publication writes.
+    """A metadata file that a publication writes.
 
     Args:
         ref: The table or view whose pointer moves to the file; None for data files, and in records

@@ -23,7 +23,7 @@ _ROWS = schema.journal
 
 @dataclass(frozen=True, slots=True)
 class WaitingStatement:
-    """SQL statement of a model that must run after its view was published."""
+    """An SQL statement of a model that must run after its view was published."""
 
     number: int
     model: ModelName

@@ -23,7 +23,7 @@ _TOKEN = schema.tokens.c
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Token for reading an environment over HTTP, without its secret.
+    """A token for reading an environment over HTTP, without its secret.
 
     Args:
         row_filter: Condition on the rows that the token may read; None for all rows.

@@ -163,7 +163,8 @@ class AuditStore:
     def audited_until(
         self, environment: str, names: Collection[ModelName]
     ) -> dict[ModelName, datetime]:
-        """Return the end (UTC) of the last range that an environment has audited, by model."""
+        """Return the end (UTC) of the last range that an environment's plans have audited, by
+        model."""
         table, plans = schema.audit_results.c, schema.plans.c
         query = (
             select(table.model_namespace, table.model_name, func.max(table.end_at).label("until"))
