@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BaseBranch:
-    """Rules of the base commit, which plans of a pull request must also meet.
+    """Checks the plans of a pull request by the rules of its base commit, too.
 
     Args:
         workspace: The project as of the base commit, with the same state; None for the first commit
@@ -40,7 +40,7 @@ class BaseBranch:
     def objections(
         self, workspace: Workspace, plan: Plan, known: Sequence[Objection]
     ) -> list[Objection]:
-        """Return objections to a plan by the rules of both commits.
+        """Return the objections to a plan by the checked-out rules and by the base commit's rules.
 
         Args:
             workspace: The project as it is checked out.
@@ -118,7 +118,7 @@ def find_check_base(workspace: Workspace, variables: Mapping[str, str], given: s
 
 
 def find_deployment_base(workspace: Workspace, commit: str) -> str:
-    """Return the commit whose rules apply to the deployment of a commit.
+    """Return the earlier commit whose rules apply when this commit is deployed.
 
     This is the last deployed commit. Before the first deployment, it is the first parent of the
     given commit, or empty for the first commit of a repository.

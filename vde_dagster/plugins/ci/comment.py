@@ -93,7 +93,7 @@ def plan_parts(
 
 
 def findings_markdown(annotations: Sequence[Annotation], errors: Sequence[str]) -> list[str]:
-    """Write the section about problems, with files and lines; an empty list without problems."""
+    """Write the Markdown section about problems. Without problems, the list is empty."""
     if not (annotations or errors):
         return []
     lines = ["### Problems", ""]

@@ -192,7 +192,7 @@ def _is_applied(workspace: Workspace, plan_id: str | None) -> bool:
 def _earlier_result(
     workspace: Workspace, commit: str, numbers: tuple[int, ...]
 ) -> DeployResult | None:
-    """Return the result of an earlier deployment of a commit; None if the deployment must run."""
+    """Return an earlier result of deploying this commit, or None if it must be deployed."""
     plan_id = deploying_plan_id(workspace, commit)
     if plan_id is None:
         return None
@@ -343,7 +343,7 @@ def _find_reviewed_plan(
 
 
 def _covers_no_more(plan: Plan, fresh: Plan) -> bool:
-    """Return whether `plan` publishes the same as `fresh`, and computes no other intervals."""
+    """Return whether `plan` publishes the same as `fresh` and computes no additional interval."""
     shown = ("environment", "entries", "statements", "kept", "expires_at", "restates")
     if any(getattr(plan, name) != getattr(fresh, name) for name in shown):
         return False

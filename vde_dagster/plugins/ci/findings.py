@@ -15,7 +15,7 @@ Level = Literal["failure", "warning"]
 
 @dataclass
 class Findings:
-    """Problems of a pull request, each once, in the order of their detection.
+    """Collects the problems of a pull request, without duplicates, in the order of detection.
 
     Args:
         prefix: The project's folder in the repository, empty or with `/` at its end.

@@ -38,7 +38,7 @@ class RowDifferences:
 def compare_rows(
     workspace: Workspace, plan: Plan, environment: str, samples: int
 ) -> RowDifferences:
-    """Compare the rows of a plan's changed models in an environment with production's rows."""
+    """Compare the rows of a plan's changed models between an environment and production."""
     preview = workspace.store.environments.get(environment)
     production = workspace.store.environments.get(PRODUCTION)
     result = RowDifferences()

@@ -117,7 +117,10 @@ def store_deployment(workspace: Workspace, commit: str, plan_id: str, before: st
 
 
 def deploying_plan_id(workspace: Workspace, commit: str) -> str | None:
-    """Return the id of the plan that deploys a commit: '' if nothing changed, None if not yet."""
+    """Return the id of the plan that deploys a commit.
+
+    The id is empty if the deployment changed nothing, and None before a deployment.
+    """
     row = _newest_row(workspace, deploys, commit_id=commit)
     return None if row is None else str(row.plan_id)
 

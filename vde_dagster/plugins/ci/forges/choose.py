@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def choose_forge(workspace: Workspace) -> Forge:
-    """Return the forge in the settings; without the setting, the forge that runs this job.
+    """Return the forge that the settings name.
+
+    Without this setting, it is the forge that runs this job.
 
     Raises:
         UsageError: A variable of the job is missing.

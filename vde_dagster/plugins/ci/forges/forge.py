@@ -74,10 +74,10 @@ class Forge(Protocol):
         """Return the current state of a pull request."""
 
     def find_merged(self, commit: str) -> int | None:
-        """Return the pull request that brought a commit to the main branch, or None."""
+        """Return the number of the pull request that merged a commit to main, or None."""
 
     def comment(self, number: int, marker: str) -> str | None:
-        """Return the text of a pull request's comment that begins with the marker, or None."""
+        """Return the pull request's comment that begins with the marker, or None."""
 
     def write_comment(self, number: int, marker: str, text: str) -> None:
         """Write a comment on a pull request, in place of the comment with the same marker.

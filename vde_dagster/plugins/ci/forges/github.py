@@ -30,7 +30,11 @@ class GitHub(RestForge):
 
     @classmethod
     def from_variables(cls, login: str = "") -> GitHub:
-        """Read a workflow's variables; raise UsageError without a repository or a token."""
+        """Create a client from the environment variables of a GitHub workflow.
+
+        Raises:
+            UsageError: The repository or the token is missing.
+        """
         repository = os.environ.get("GITHUB_REPOSITORY", "")
         if repository.count("/") != 1:
             raise UsageError(
@@ -51,7 +55,7 @@ class GitHub(RestForge):
         return PullRequest(str(found["head"]["sha"]), "merged" if found["merged"] else state)
 
     def find_merged(self, commit: str) -> int | None:
-        """Return the pull request that a commit of the main branch merged, or None."""
+        """Return the number of the pull request that a commit on main merged, or None."""
         found = list(self.rest.pages(f"{self._repo}/commits/{quote(commit)}/pulls?per_page=100"))
         merged = [one for one in found if one.get("merged_at")]
         own = [one for one in merged if one.get("merge_commit_sha") == commit]

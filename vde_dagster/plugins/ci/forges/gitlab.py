@@ -43,7 +43,11 @@ class GitLab(RestForge):
 
     @classmethod
     def from_variables(cls, login: str = "") -> GitLab:
-        """Read a job's variables; raise UsageError without a project or a token for notes."""
+        """Create a client from the environment variables of a GitLab job.
+
+        Raises:
+            UsageError: The project is missing, or a token that can write notes.
+        """
         known = os.environ
         project = known.get("CI_PROJECT_ID", "") or known.get("CI_PROJECT_PATH", "")
         if not project:
@@ -69,7 +73,7 @@ class GitLab(RestForge):
         return PullRequest(str(found["sha"]), state)
 
     def find_merged(self, commit: str) -> int | None:
-        """Return the merge request that a commit of the main branch merged, or None."""
+        """Return the number of the merge request that a commit on main merged, or None."""
         path = f"{self._path}/repository/commits/{quote(commit)}/merge_requests?per_page=100"
         merged = [one for one in self.rest.pages(path) if one["state"] == "merged"]
         # A squash has its own commit; a fast-forward has only the request's.

@@ -35,7 +35,7 @@ _IDENTITY = {
 
 @dataclass(frozen=True, slots=True)
 class PlainGit:
-    """Git without a forge: comments and checks are refs, pushed to a remote.
+    """Stores comments and checks in Git refs that it pushes to a remote, without a forge.
 
     Args:
         folder: A folder in the clone.
@@ -48,7 +48,7 @@ class PlainGit:
     find_checked: Callable[[Sequence[str]], int | None] = lambda commits: None
 
     def pull_request(self, number: int) -> PullRequest:
-        """Return the checked-out commit, in the state `unknown`."""
+        """Return the checked-out commit as a pull request in the state `unknown`."""
         # Git itself records no pull requests.
         return PullRequest(self.head(), "unknown")
 
@@ -56,12 +56,15 @@ class PlainGit:
         return self.run_git("rev-parse", "--verify", "HEAD").strip()
 
     def find_merged(self, commit: str) -> int | None:
-        """Return the pull request whose last check examined this commit, or one that it merges."""
+        """Return the pull request whose newest check examined this commit or a merged parent."""
         _, *parents = self.run_git("rev-list", "--parents", "-n", "1", commit).split()
         return self.find_checked([commit, *parents[1:]])
 
     def first_parents(self, commit: str) -> list[str]:
-        """Return a commit and its first parents, newest first, as far as they are fetched."""
+        """Return a commit and its first parents, newest first.
+
+        The list has at most 50 commits, and ends where a shallow clone ends.
+        """
         listed = self.run_git("rev-list", "--first-parent", "-n", f"{_MOST_PARENTS}", commit)
         return listed.split()
 
@@ -74,7 +77,7 @@ class PlainGit:
         return text if text.startswith(marker) else None
 
     def write_comment(self, number: int, marker: str, text: str) -> None:
-        """Write a pull request's comment to a file of the comments' ref, and push the ref."""
+        """Write a pull request's comment to a file on the ref of all comments, and push the ref."""
 
         def change(before: str | None) -> str:
             blob = self.run_git("hash-object", "-w", "--stdin", stdin=mask(text)).strip()
@@ -116,7 +119,7 @@ class PlainGit:
         self._push_commit(NOTES, change)
 
     def fetch_newest(self, branch: str = "") -> str | None:
-        """Fetch a branch and return its newest commit; None if the branch does not exist.
+        """Fetch a branch and return its newest commit, or None if the branch does not exist.
 
         Args:
             branch: Empty for the default branch.
@@ -214,7 +217,10 @@ def place_in_repository(root: Path) -> str:
 
 
 def git_output(folder: Path, *arguments: str) -> str:
-    """Run Git in a folder and return its output; empty without a repository, or without Git."""
+    """Run Git in a folder and return its output.
+
+    Without a repository or Git, the output is empty.
+    """
     try:
         return PlainGit(folder).run_git(*arguments).strip()
     except (ExecutionError, UsageError):

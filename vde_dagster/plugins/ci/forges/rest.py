@@ -31,7 +31,11 @@ class Token:
 
     @classmethod
     def from_variable(cls, header: str, prefix: str, name: str) -> Token:
-        """Read an environment variable; raise UsageError if it is unset or invalid in a header."""
+        """Read a token from an environment variable.
+
+        Raises:
+            UsageError: The variable is not set, or its value is invalid in a header.
+        """
         value = os.environ.get(name, "").strip()
         hint = f"pass a token to the job in {name}, see `vde help ci`"
         if not value:
@@ -63,7 +67,7 @@ class Rest:
     backoff: float = 0.5
 
     def get(self, path: str, *, or_none: tuple[int, ...] = ()) -> Any:
-        """Send a GET request and return the JSON; None if the status is in `or_none`."""
+        """Send a GET request and return the response's JSON, or None for a status in `or_none`."""
         answer = self._send("GET", path, None, or_none)
         return None if answer is None else answer.json()
 
@@ -81,7 +85,7 @@ class Rest:
     def send(
         self, method: str, path: str, body: Mapping[str, Any], *, or_none: tuple[int, ...] = ()
     ) -> Any:
-        """Send JSON and return the JSON of the response; None if the status is in `or_none`."""
+        """Send JSON and return the JSON of the response, or None for a status in `or_none`."""
         # A POST is not retried, because it might be executed twice.
         answer = self._send(method, path, body, or_none)
         return None if answer is None else answer.json()
@@ -155,7 +159,7 @@ class RestForge(ABC):
     """Query parameters for the oldest comments first, before other parameters."""
 
     def comment(self, number: int, marker: str) -> str | None:
-        """Return the text of the comment that the token's user wrote with this marker, or None."""
+        """Return the comment that the token's user wrote with this marker, or None."""
         found = self._find_comment(number, marker)
         return None if found is None else str(found["body"])
 

@@ -46,7 +46,10 @@ def github_workflow(root: Path) -> Workflow:
 
 
 def gitlab_workflow(root: Path) -> Workflow:
-    """Write a file of a project's GitLab jobs, and, if missing, `.gitlab-ci.yml` to include it."""
+    """Write the project's GitLab jobs to a file.
+
+    A missing `.gitlab-ci.yml` is created to include this file.
+    """
     secrets = ["GITLAB_TOKEN", *_find_secrets(root)]
     top = _repository_root(root)
     name = f"vde{_suffix(root)}.yml"
@@ -88,7 +91,9 @@ def _read_settings(root: Path) -> Settings:
 
 
 def _suffix(root: Path) -> str:
-    """Return the suffix of a project's job names:
+    """Return the suffix of a project's job names, such as `-shop` for the folder `shop`.
+
+    It is empty for the root.
 
     `-shop` for the folder `shop`, empty for the root.
     """
