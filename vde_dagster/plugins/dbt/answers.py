@@ -26,7 +26,10 @@ from vde_dagster.api.workspace import Workspace
 
 
 def published_state(workspace: Workspace, sources: Iterable[Sequence[str]]) -> str:
-    """Hash production's publication id and the versions of the sources; empty without a state."""
+    """Hash production's publication id and the metadata files of the sources.
+
+    Without a state store, the result is empty.
+    """
     if not workspace.has_state:
         return ""
     production = workspace.store.environments.get(PRODUCTION)
@@ -45,9 +48,10 @@ class Answers:
         self._production = workspace.store.environments.get(PRODUCTION)
 
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Return the JSON answer to a question:
+        """Return the answer to a question of the kind `rows`, `exists` or `columns`, as JSON.
 
-        `rows`, `exists` or `columns`; raise VdeError if it fails.
+        Raises:
+            VdeError: The question cannot be answered.
         """
         if question["ask"] == "rows":
             columns, rows = self.rows(question["sql"], question.get("limit"))
@@ -61,7 +65,7 @@ class Answers:
         return {"columns": _describe_columns(self.columns(name))}
 
     def exists(self, name: ModelName) -> bool:
-        """Return whether production has a model, or the catalog a source, of this name."""
+        """Return whether a model in production or a source in the catalog has this name."""
         if self._production is not None and name in self._production.entries:
             entry = self._production.entries[name]
             if entry.table_id is not None or name not in self._sources:
@@ -103,13 +107,18 @@ class Answers:
 
 
 def _describe_columns(columns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return columns with types as DESCRIBE prints them: in lower case, except names of fields."""
+    """Return columns with types in lower case, as DESCRIBE prints them.
+
+    Nested types keep their case, because they contain names of fields.
+    """
     # Types are in lower case, except the names of fields.
     return [(name, type_ if "<" in type_ else type_.lower()) for name, type_ in columns]
 
 
 def encode_value(value: Any) -> Any:
-    """Convert a value to JSON; a type that JSON lacks becomes an object such as `{"date":
+    """Convert a value to JSON.
+
+    A type that JSON lacks becomes an object, such as `{"date": "2026-01-31"}`.
 
     "2026-01-31"}`.
     """

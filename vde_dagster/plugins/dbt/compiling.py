@@ -118,7 +118,9 @@ class Compiler:
         return sorted(os.path.relpath(one, self.folder.root).replace(os.sep, "/") for one in found)
 
     def current_manifests(self) -> CompiledFiles:
-        """Return the paths of current manifests; compile first if inputs changed.
+        """Return the paths of up-to-date manifests.
+
+        If inputs changed, dbt compiles the project first.
 
         Raises:
             ProjectError: dbt fails.
@@ -140,7 +142,7 @@ class Compiler:
         return CompiledFiles(f"{_CACHE}/{_FIRST}", later, hooks, seconds, left_out, empty)
 
     def _cached_record(self) -> dict[str, Any] | None:
-        """Return the record of the last compile; None if its inputs have changed."""
+        """Return the record of the last compile, or None if its inputs have changed."""
         try:
             done: dict[str, Any] = json.loads((self.folder.root / _CACHE / _DONE).read_bytes())
         except (OSError, ValueError):
@@ -409,7 +411,7 @@ class Compiler:
 
 
 def find_compiler(folder: Folder, inside: str) -> Compiler | None:
-    """Return the compiler of a project; None if dbt is not installed or `compile` is false.
+    """Return the compiler of a project, or None if dbt is not installed or `compile` is false.
 
     Raises:
         ProjectError: The settings name a dbt that does not exist.

@@ -39,7 +39,7 @@ class Context:
     def render(
         self, source: SourceText, code: Expanded, what: str = "query"
     ) -> tuple[str, dict[ModelName, SourceLocation]]:
-        """Translate compiled code to Spark SQL; return it with the tables that it reads.
+        """Translate compiled code to Spark SQL, and return the SQL with the tables that it reads.
 
         Args:
             what: The code's name in errors.

@@ -116,7 +116,7 @@ class Hooks:
 
     @property
     def analyses(self) -> dict[str, str]:
-        """Texts of the dbt analyses that make dbt render the run hooks, by analysis name."""
+        """The text of each dbt analysis that renders a run hook, by the name of the analysis."""
         nodes = self.manifest.nodes
         texts = (_RUN_HOOK.replace("{text}", nodes[one].raw_code) for one in self.runs)
         return {f"vde_hook_{number}": text for number, text in enumerate(texts)}
@@ -145,7 +145,8 @@ class Hooks:
     def extract_rendered(self, compiled: Manifest) -> dict[str, dict[str, str]]:
         """Extract the rendered hooks of each node from compiled code.
 
-        The keys of a node's hooks are such as `pre-hook 0`; the key of a run hook is empty.
+        The key of a hook is its property and index, such as `pre-hook 0`. The key of a run hook is
+        empty.
         """
         found = {}
         analyses = dict(zip(self.analyses, self.runs, strict=True))
@@ -157,7 +158,9 @@ class Hooks:
 
 
 def _macros_by_name(manifest: Manifest) -> dict[str, list[str]]:
-    """Return the Jinja of macros by the names that call them:
+    """Return the Jinja of macros by the names that call them.
+
+    The macro `default__f` can also be called as `f`.
 
     `default__f` is also called as `f`.
     """

@@ -44,7 +44,7 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Contract(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A model's contract: if it is enforced, the model has exactly the declared columns."""
+    """A model's contract. If it is enforced, the model has exactly the declared columns."""
 
     enforced: bool = False
 
@@ -124,7 +124,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def materialized(self) -> str:
-        """Materialization of the node; its resource type if none is configured."""
+        """The node's materialization, or its resource type if no materialization is configured."""
         return str(self.config.get("materialized") or self.resource_type)
 
     @property
@@ -385,7 +385,7 @@ def divide_units(
     hooks: Mapping[str, dict[str, str]] | None = None,
     limited: Mapping[str, Node] | None = None,
 ) -> dict[str, Unit | Reader]:
-    """Divide a manifest into nodes with their tests, and exposures, by unique id.
+    """Divide a manifest into units and exposures, by unique id. A unit is a node with its tests.
 
     Args:
         later: Incremental models compiled with `is_incremental()` being true.
@@ -432,7 +432,10 @@ def _node(manifest: Manifest, unique_id: str) -> Node | None:
 
 
 def _event_times(nodes: Sequence[Node]) -> dict[str, str]:
-    """Return the event_time columns of nodes by relation, or by CTE for ephemeral models."""
+    """Map each node's relation to its event_time column.
+
+    The key of an ephemeral model is the name of its CTE.
+    """
     return {
         node.relation_name or f"__dbt__cte__{node.alias or node.name}": str(
             node.config["event_time"]
@@ -539,6 +542,9 @@ def ignored_types(manifest: Manifest) -> Iterator[str]:
 
 
 def main_database(manifest: Manifest) -> str:
-    """Return the database of most of dbt's tables; empty if nodes name no database."""
+    """Return the database that most of dbt's tables are in.
+
+    It is empty if nodes name no database.
+    """
     databases = [n.database or "" for n in manifest.nodes.values() if n.resource_type in _MODELS]
     return Counter(databases).most_common(1)[0][0] if databases else ""

@@ -245,7 +245,7 @@ def _filter_inputs(unit: Unit, code: Expanded, context: Context) -> Expanded:
 
 
 def _incremental_model(unit: Unit, model: Model, context: Context) -> Model | None:
-    """Return the model with the code for `is_incremental()` being true, if a unit test needs it."""
+    """Return the model as compiled with a true `is_incremental()`, if a unit test needs it."""
     asked = any(
         (t.overrides or {}).get("macros", {}).get("is_incremental") for t in unit.unit_tests
     )

@@ -63,7 +63,10 @@ def replace_ephemeral(
 def _remove_ctes(
     source: SourceText, tokens: list[Token], ephemeral: Mapping[str, Sequence[str]]
 ) -> tuple[list[Edit], list[Edit]]:
-    """Return edits that remove the CTEs of ephemeral models, and WITH if no other CTE follows."""
+    """Return edits that remove the CTEs of ephemeral models.
+
+    WITH is removed too, if no other CTE follows.
+    """
     first = 1
     if not tokens or not tokens[0].is_word("WITH"):
         return [], []
@@ -113,7 +116,7 @@ def replace_relation(code: Expanded, relation: str, this_model: str, name: str) 
 
 
 def filter_by_interval(code: Expanded, relation: str, column: str) -> Expanded:
-    """Replace a relation in code by its rows in the interval, according to a time column."""
+    """Restrict a relation in code to its rows in the interval, by a time column."""
     return replace_relation(code, relation, _filtered_rows(relation, column), _last_part(relation))
 
 
@@ -130,7 +133,7 @@ def has_limits(code: str) -> bool:
 
 
 def filter_by_batch(code: Expanded, event_times: Mapping[str, str]) -> Expanded:
-    """Filter the relations that `--empty` limited in compiled code by the interval.
+    """Replace the limits that `--empty` added to relations by filters on the interval.
 
     Args:
         event_times: Time column of each relation. Other relations are read completely.

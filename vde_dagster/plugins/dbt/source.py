@@ -56,7 +56,7 @@ _DIALECTS = {
 
 
 def dbt_project(folder: Folder) -> DbtProject | None:
-    """Return the dbt project in this folder, or in a folder directly below; None if it is missing.
+    """Return the dbt project in this folder or in a direct subfolder, or None.
 
     Raises:
         ProjectError: There are several dbt projects.
@@ -126,7 +126,7 @@ class DbtProject:
 
     @cached_property
     def names(self) -> TableNames:
-        """Converts dbt's names of tables to model names; most tables' database is the catalog."""
+        """The converter of dbt's table names to model names."""
         # The database of most tables is the project's catalog.
         self._find_units()
         own = str(self._memory.get("database", ""))
@@ -251,14 +251,17 @@ class DbtProject:
 
     @cached_property
     def _semantic_files(self) -> Sequence[str]:
-        """File of semantic models and metrics, which the plug-in `metrics` reads, if any."""
+        """The file of semantic models and metrics, or an empty list without such a file."""
         # The plug-in `metrics` reads the file.
         path = (Path(self._path).parent / _SEMANTIC).as_posix()
         has_some = not _METRICS.isdisjoint(self._memory["unread"])
         return [path] if has_some and (self._folder.root / path).is_file() else []
 
     def other_files(self) -> Sequence[str]:
-        """Return the inputs of the manifest, and the manifest itself if it is in the project."""
+        """Return the inputs of the compile.
+
+        Without a compile, return the manifests and their inputs.
+        """
         self._find_units()
         if self._compiler is not None:
             return [f"{self._inside}{PROJECT_FILE}", *self._compiler.files]
@@ -267,7 +270,7 @@ class DbtProject:
         return [*self._compiled.files, *watched_files(self._memory)]
 
     def draws_in(self, path: str) -> Sequence[str]:
-        """Return no paths: the files that a unit uses are recorded while the unit is read."""
+        """Return no paths, because the files of a unit are recorded while the unit is read."""
         # The files that a unit depends on are recorded while the unit is read.
         return ()
 

@@ -35,7 +35,7 @@ _NEEDS_NO_WAREHOUSE = frozenset(
 # This is not an `Exception`, because dbt and its adapters catch exceptions, and then continue or
 # raise others.
 class IntrospectionError(BaseException):
-    """An introspective call without an answer.
+    """An introspective call that `vde` cannot answer.
 
     Args:
         macro: Package and name of the macro that the code calls; empty without a macro.
@@ -58,7 +58,7 @@ class NoAnswerError(Exception):
 
 
 class Session:
-    """The compile in this process of dbt: its answers, and the nodes that it leaves out.
+    """Keeps the state of one compile inside dbt: the answers, and the nodes that are left out.
 
     Args:
         command: Command of the process that answers introspective queries. Empty if no process
@@ -114,7 +114,11 @@ class Session:
             self.write()
 
     def ask(self, **question: Any) -> dict[str, Any]:
-        """Return the answer to a question; raise NoAnswerError if it is missing."""
+        """Send a question to the answering process and return the answer.
+
+        Raises:
+            NoAnswerError: The question has no answer.
+        """
         relation = question.get("relation")
         if relation and tuple(part.lower() for part in relation) not in self.known:
             raise NoAnswerError(f"{'.'.join(relation)} is neither a model nor a source")
@@ -296,7 +300,7 @@ def _decode(value: Any) -> Any:
 
 
 def _outermost_macro() -> tuple[str, str]:
-    """Return (package, name) of the macro that the node's own code calls, from the call stack."""
+    """Find the macro that the node's own code calls, and return its package and name."""
     # This is the first macro in the call stack.
     from dbt.clients.jinja import MacroGenerator
 

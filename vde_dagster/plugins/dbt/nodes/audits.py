@@ -22,7 +22,10 @@ _THIS = "@this_model"
 def read_audits(
     tests: Sequence[Node], render: Render, dialect: str, trusted: tuple[str, ...]
 ) -> tuple[tuple[Audit, ...], dict[ModelName, SourceLocation], tuple[str, ...]]:
-    """Return the audits for tests, the tables that they read, and descriptions of ignored tests."""
+    """Convert tests to audits.
+
+    Also return the tables that the audits read, and descriptions of ignored tests.
+    """
     # A test cannot be read if dbt would query the warehouse to compile it.
     audits: dict[str, Audit] = {}
     reads: dict[ModelName, SourceLocation] = {}
@@ -91,7 +94,7 @@ def _all_constraints(node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def freshness_audits(node: Node, dialect: str, trusted: frozenset[str]) -> Iterator[Audit]:
-    """Yield non-blocking audits of the age of a source's newest rows.
+    """Yield non-blocking audits that fail if a source's newest rows are too old.
 
     Raises:
         ValueError: A text is not an expression.
@@ -125,7 +128,7 @@ def _unique_query(column: str) -> str:
 
 
 def _generic_test_column(test: Node, name: str) -> str | None:
-    """Return the tested column if a test is the generic test `name` of dbt itself, or None."""
+    """Return the tested column of dbt's generic test `name`, or None for another test."""
     own = test.test_metadata is not None and test.test_metadata.name == name
     if not own or f"macro.dbt.test_{name}" not in test.depends_on.macros:
         return None
@@ -134,7 +137,7 @@ def _generic_test_column(test: Node, name: str) -> str | None:
 
 
 def _is_proof(test: Node) -> bool:
-    """Return whether a passed test proves that no row fails: no filter or limit hides rows."""
+    """Return whether a passed test proves that no row fails."""
     # A filter or a limit may hide failing rows.
     config = test.config
     thresholds = (str(config.get(key) or _ANY[0]).strip() for key in ("warn_if", "error_if"))

@@ -62,7 +62,7 @@ _OTHER_MERGES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """Kind of a node, and how its query and intervals are made.
+    """The kind of a node, with the options for its query and its intervals.
 
     Args:
         both: Whether the model's query contains both branches of `is_incremental()`.
@@ -202,7 +202,10 @@ def _microbatch(node: Node, adapter: str, dialect: str, kept: Mapping[str, Any])
 def _read_when_matched(
     config: Mapping[str, Any],
 ) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
-    """Return `when_matched`: updates of the configured columns, or of all but excluded columns."""
+    """Return `when_matched` for the configured merge columns.
+
+    It updates the named columns, or all columns except the excluded ones.
+    """
     names = list_texts(config.get("merge_update_columns"))
     kept = list_texts(config.get("merge_exclude_columns"))
     if names and kept:
@@ -249,14 +252,14 @@ def _merge_filter(node: Node, strategy: str, dialect: str) -> tuple[str, tuple[s
 
 
 def list_texts(value: Any) -> list[str]:
-    """Return one text, or a list of texts, as a list."""
+    """Return a list of texts, whether the value is one text or a list."""
     if not value:
         return []
     return [str(one) for one in value] if isinstance(value, list) else [str(value)]
 
 
 def quote_key_column(column: str) -> str:
-    """Write a column for a key or condition: quoted if it is not a plain word."""
+    """Quote a column's name for a key or condition, unless it is a plain word."""
     return column if re.fullmatch(r"[^\W\d]\w*", column) else quote(column)
 
 
@@ -310,7 +313,7 @@ def added_conditions(first: str, later: str, dialect: str) -> list[AddedConditio
 
 
 def _find_insertions(had: list[str], has: list[str]) -> list[tuple[int, int]] | None:
-    """Return the ranges of `has` that were inserted; None if `has` has other changes."""
+    """Return the ranges of `has` that were inserted, or None if `has` has other changes."""
     if had == has:
         return []
     before = 0
@@ -363,7 +366,10 @@ def ignore_while_empty(
 
 
 def unite_branches(first: str, later: str, this: str) -> str:
-    """Write a query with the first branch's rows if `this` is empty, otherwise the second's."""
+    """Unite two branches in one query.
+
+    The first branch returns rows while the table `this` is empty, and the second branch afterwards.
+    """
     rows = f"EXISTS (SELECT 1 FROM {this})"
     return (
         f"SELECT * FROM ({first}) AS dbt_first WHERE NOT {rows} "

@@ -30,7 +30,10 @@ def read_exposure(unit: str, reader: Reader, path: Path, names: TableNames) -> L
 
 
 def read_asset(node: Node, meta: Mapping[str, Any]) -> Asset:
-    """Return a node's asset key, group and owners, from `meta.dagster` or else from dbt's names."""
+    """Return a node's asset key, group and owners.
+
+    The values come from `meta.dagster`, or else from dbt's names.
+    """
     value = meta.get("dagster")
     given: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
     group = given.get("group") or node.group or node.config.get("group")

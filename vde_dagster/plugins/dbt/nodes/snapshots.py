@@ -25,7 +25,11 @@ _DELETES = ("ignore", "invalidate", "new_record")
 
 
 def snapshot_kind(node: Node, dialect: str) -> Kind:
-    """Convert a snapshot's configuration to the kind of its table; raise ValueError if wrong."""
+    """Convert a snapshot's configuration to the kind of its table.
+
+    Raises:
+        ValueError: The configuration is wrong.
+    """
     config = node.config
     shared: dict[str, Any] = {
         "unique_key": _read_unique_key(config, dialect),

@@ -25,7 +25,7 @@ def read_unit_tests(
     resolve_name: ResolveName,
     translate_rows: TranslateRows,
 ) -> tuple[tuple[UnitTest, ...], tuple[str, ...]]:
-    """Convert a model's unit tests; return also descriptions of ignored parts.
+    """Convert a model's unit tests, and describe the parts that are ignored.
 
     Args:
         incremental: The model as compiled when `is_incremental()` is true, if that is known.
