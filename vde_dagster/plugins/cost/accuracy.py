@@ -47,12 +47,12 @@ class Accuracy:
 
     @property
     def median_factor(self) -> float | None:
-        """The median of `ComparedFill.factor`; None without fills."""
+        """The median of `ComparedFill.factor`, or None without fills."""
         return median(one.factor for one in self.fills) if self.fills else None
 
     @property
     def share_within(self) -> float | None:
-        """The share of fills whose actual value was in the estimate's range; None without fills."""
+        """The share of fills with an actual value in the estimated range, or None without fills."""
         if not self.fills:
             return None
         return sum(one.is_within for one in self.fills) / len(self.fills)
@@ -80,7 +80,7 @@ class Accuracy:
 
 
 def measure_accuracy(workspace: Workspace, since: datetime, until: datetime) -> dict[str, Accuracy]:
-    """Compare the fills recorded in a range (UTC) with their estimates, by quantity."""
+    """Compare the fills of a time range (UTC) with their estimates, for each quantity."""
     looked: dict[str, list[ComparedFill]] = {name: [] for name in QUANTITIES}
     for snapshot, fill, estimate in workspace.plans.past_estimates(since, until):
         for quantity, found in looked.items():

@@ -180,7 +180,10 @@ def _fill_item(
 
 
 def _reuse_items(workspace: Workspace, plan: Plan, at: datetime) -> Iterator[WorkItem]:
-    """Yield existing tables that an environment began to show, with the cost of their fills."""
+    """Yield an item for each existing table that an environment began to show.
+
+    The item has the cost of the table's fills.
+    """
     shown = {
         model.table.id: model
         for model in plan.models

@@ -221,7 +221,7 @@ class _ProposalWriter:
     def _column_lineage(
         self, model: Document.Model, column: str, fields: Mapping[str, set[str]]
     ) -> Iterator[dict[str, Any]]:
-        """Yield the lineage of a column, its source fields grouped by their use."""
+        """Yield the lineage of a column, with the source fields grouped by their use."""
         groups: dict[str, tuple[list[str], set[str]]] = {}
         for field, hows in sorted(fields.items()):
             for how in hows:

@@ -70,7 +70,7 @@ def load_metrics(folder: Folder, path: Path, text: str, context: FileContext) ->
 
 
 def metrics_assets(catalog: AssetCatalog, settings: Settings) -> Iterable[Any]:
-    """Return a Dagster asset for each metric; none if the project's files have mistakes."""
+    """Return a Dagster asset for each metric, or no assets if the project's files have mistakes."""
     has_dbt = (settings.root / "dbt_project.yml").is_file() or settings.sources
     if catalog.live.errors or not ((settings.root / FOLDER).is_dir() or has_dbt):
         return ()

@@ -32,7 +32,7 @@ class DifferentValue:
 
     @property
     def difference(self) -> Any:
-        """The second value minus the first; None unless both are numbers."""
+        """The second value minus the first, or None unless both are numbers."""
         if not isinstance(self.first, _NUMBERS) or not isinstance(self.second, _NUMBERS):
             return None
         if isinstance(self.first, float) or isinstance(self.second, float):

@@ -88,7 +88,7 @@ def _define_assets(catalog: AssetCatalog, readers: Sequence[Exposure]) -> dg.Ass
 def _compute_metadata(
     workspace: Workspace, asked: Sequence[str], environment: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (name, metadata): a metric's value, or a saved query's rows."""
+    """Yield the metadata of each metric (its value) and of each saved query (its rows), by name."""
     from vde_dagster.plugins.metrics.kept import semantic_layer
     from vde_dagster.plugins.metrics.layer import Question
 

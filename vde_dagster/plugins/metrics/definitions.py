@@ -74,7 +74,7 @@ class Document:
 
     @property
     def name(self) -> str:
-        """The `name` in the document; empty without a name."""
+        """The document's `name`, or an empty text."""
         return str(self.value.get("name") or "") if isinstance(self.value, dict) else ""
 
     def place(self, *keys: str | int) -> SourceLocation:
@@ -202,7 +202,10 @@ class _DefinitionsReader:
         return Definitions(manifest, self.models, self._places(manifest))
 
     def _places(self, manifest: PydanticSemanticManifest) -> dict[str, SourceLocation]:
-        """Return the places of metrics and saved queries; a measure can be a metric, too."""
+        """Return the places of metrics and saved queries.
+
+        The places of measures count, too, because a measure can be a metric.
+        """
         found = {
             name: place
             for (what, _), document in self.documents.items()

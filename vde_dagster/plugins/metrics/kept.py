@@ -29,7 +29,7 @@ NAME = "metrics"
 
 
 def _stored_text(workspace: Handles) -> str | None:
-    """Return the texts of all metrics files as JSON; None if MetricFlow is not installed."""
+    """Return the texts of all metrics files as JSON, or None if MetricFlow is not installed."""
     if find_spec("metricflow") is None:
         return None
     texts = {path.as_posix(): text for path, text in _read_texts(workspace).items()}
@@ -104,7 +104,7 @@ def require_published_metrics(
 
 
 def _stored_exposures(workspace: Handles, environment: Environment) -> tuple[Exposure, ...] | None:
-    """Return the metrics stored with an environment; None if their texts cannot be read."""
+    """Return the metrics stored with an environment, or None if their texts cannot be read."""
     text = environment.kept.get(NAME)
     if text is None or find_spec("metricflow") is None:
         return None

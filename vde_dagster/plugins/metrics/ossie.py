@@ -29,7 +29,7 @@ VERSION = "0.2.0.dev0"
 
 @dataclass(frozen=True, slots=True)
 class OssieDocument:
-    """A project's metrics as an Apache Ossie document, over an environment's views.
+    """A project's metrics as an Apache Ossie document. Its datasets are an environment's views.
 
     Args:
         value: JSON data.
@@ -46,7 +46,7 @@ class OssieDocument:
 def make_document(
     layer: SemanticLayer, environment: Environment, catalog: str, name: str
 ) -> OssieDocument:
-    """Convert the semantic layer to an Ossie document whose datasets are an environment's views."""
+    """Convert the semantic layer to an Ossie document. Its datasets are an environment's views."""
     converter = MSIToOSIConverter(OSIDialect.DATABRICKS)
     made = converter.convert(layer.definitions.manifest, osi_model_name=name)
     found = json.loads(made.output.to_osi_json())

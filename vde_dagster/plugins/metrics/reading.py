@@ -129,7 +129,10 @@ def _columns_by_table(sql: str) -> dict[str, set[str]]:
 
 
 def _parse_cached(texts: Mapping[Path, str], names: TableNames) -> Definitions | ProjectError:
-    """Parse files of metrics, with a cache of the last result; return the error if there is one."""
+    """Parse files of metrics, or return the cached result for the same files.
+
+    A mistake in the files is returned as an error, not raised.
+    """
     key = (tuple(sorted((path.as_posix(), text) for path, text in texts.items())), repr(names))
     if key not in _cache:
         _cache.clear()

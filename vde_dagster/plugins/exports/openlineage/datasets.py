@@ -59,7 +59,7 @@ class DatasetName:
 
 @dataclass
 class DatasetFactory:
-    """Converts the models of a plan, or of an environment's version, to datasets.
+    """Converts the models of a plan or of an environment's version to datasets.
 
     Args:
         view: Returns the name of a model's view.
@@ -73,7 +73,7 @@ class DatasetFactory:
     _others: dict[str, list[tuple[str, ModelName]]] = field(default_factory=dict)
 
     def snapshot(self, name: ModelName) -> Snapshot | None:
-        """Return the snapshot of a model; None if the plan or version lacks the model."""
+        """Return the snapshot of a model, or None if the plan or version lacks the model."""
         entry = self.content.entries.get(name)
         return self.snapshots.get(entry.snapshot_id) if entry is not None else None
 
@@ -83,7 +83,7 @@ class DatasetFactory:
 
     @cached_property
     def catalog(self) -> str:
-        """The location of the warehouse, the namespace of tables and views in the catalog."""
+        """The location of the warehouse. It is the namespace of tables and views in the catalog."""
         return self.workspace.lakehouse.warehouse
 
     def name(self, model: ModelName) -> DatasetName:
@@ -237,7 +237,7 @@ class DatasetFactory:
     def lineage(
         self, snapshot: Snapshot
     ) -> column_lineage_dataset.ColumnLineageDatasetFacet | None:
-        """Return the source columns of each output column and of the rows; None if unknown."""
+        """Return the source columns of each output column and of the rows, or None if unknown."""
         by_output: dict[str | None, dict[tuple[DatasetName, str], list[str]]] = {}
         for parent, column, output, how in self._resolved_reads(snapshot):
             known = by_output.setdefault(output, {})
@@ -270,7 +270,7 @@ class DatasetFactory:
 
 
 def _combine_uses(outer: str, inner: str) -> str:
-    """Return the use of a column that an outer query reads from an inner query."""
+    """Combine two uses of a column that an outer query reads from an inner query."""
     if _TRANSFORMATIONS.get(inner, ("INDIRECT", ""))[0] == "INDIRECT":
         return inner
     return outer

@@ -150,7 +150,7 @@ class _Sender:
 
 @dataclass
 class RefusedEvents:
-    """Events that the receiver refused, written to a file of the project.
+    """Collects the events that the receiver refused, in a file of the project.
 
     Args:
         events: Title of each event, and the reason of its refusal.
@@ -179,7 +179,10 @@ class RefusedEvents:
             file.write(text + "\n")
 
     def note(self) -> str:
-        """Return text about the refused events to append to a message; empty if there are none."""
+        """Return a note on refused events for the end of a message.
+
+        Without refused events, it is empty.
+        """
         if not self.events:
             return ""
         return f"; before it, {count(len(self.events), 'event')} were refused, see {self.path}"

@@ -38,12 +38,12 @@ _Change = lifecycle_state_change_dataset.LifecycleStateChange
 
 @dataclass
 class Publications:
-    """Makes events of the published versions of environments, and of their tables."""
+    """Makes OpenLineage events for the published versions of environments and for their tables."""
 
     runs: Runs
 
     def events(self, record: OutboxRecord) -> Iterator[DatasetEvent | JobEvent | RunEvent]:
-        """Yield the events of a record about a publication, a drop, or audits."""
+        """Yield the events for an outbox record about a publication, a drop, or audits."""
         if record.kind == "published":
             yield from self._publication_events(record)
         elif record.kind == "audit":
@@ -137,7 +137,7 @@ class Publications:
     def _is_new_table(
         self, record: OutboxRecord, before: Environment | None, table_id: str
     ) -> bool:
-        """Return whether a publication shows a table for the first time; False for a rollback."""
+        """Return whether a publication shows a table for the first time. A rollback never does."""
         known = self.runs.plan(record.subject["plan"]) if record.subject.get("plan") else None
         if known is None:
             return False

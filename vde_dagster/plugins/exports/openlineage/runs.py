@@ -86,7 +86,7 @@ class Runs:
             yield self._plan_end(record, known[0])
 
     def plan(self, plan_id: str) -> tuple[Plan, DatasetFactory] | None:
-        """Return a plan and its datasets; None if the plan was cleaned up."""
+        """Return a plan and its datasets, or None if the plan was cleaned up."""
         if plan_id not in self._plans:
             try:
                 plan = self.workspace.store.plans.load(plan_id)
@@ -262,18 +262,24 @@ class Runs:
         return Job(self.namespace, f"apply.{plan.environment}", facets=facets)
 
     def plan_run(self, plan_id: str, record: OutboxRecord) -> str:
-        """Return the run id of the attempt to apply a plan that wrote a record."""
+        """Return the run id of the apply that wrote this record.
+
+        Each attempt to apply a plan has its own run id.
+        """
         own = self._plan_records(plan_id)
         failed = sum(one.kind == "failed" and one.number < record.number for one in own)
         return self.id("plan", plan_id, failed)
 
     def dagster_facets(self, record: OutboxRecord) -> dict[str, RunFacet]:
-        """Return a facet for the Dagster run that wrote a record; empty if none did."""
+        """Return a facet for the Dagster run that wrote a record.
+
+        Without such a run, the result is empty.
+        """
         found = record.dagster_run
         return {"parent": _parent_run_facet(found, self.namespace, "dagster")} if found else {}
 
     def parent_facet(self, plan: Plan, record: OutboxRecord) -> parent_run.ParentRunFacet:
-        """Return a facet for the Dagster run that wrote a record, otherwise for the plan's run."""
+        """Return a facet for the Dagster run that wrote a record, or else for the plan's run."""
         found = record.dagster_run
         if found is not None:
             return _parent_run_facet(found, self.namespace, "dagster")
@@ -371,7 +377,7 @@ class _Fill:
         yield from audit_events(job, run, self.output(None), own, self._find_start(at))
 
     def _find_start(self, at: datetime) -> datetime | None:
-        """Return the start of the fill that ended at an instant; None if it is not recorded."""
+        """Return the start of the fill that ended at an instant, or None if it is not recorded."""
         keys = ("table", "start", "end", "branch")
         wanted = [self.record.subject.get(key) for key in keys]
         found = [
