@@ -25,7 +25,7 @@ def load_syncs(folder: Folder, path: Path, text: str, context: FileContext) -> L
 
 
 def sync_assets(catalog: AssetCatalog, settings: Settings) -> Iterable[Any]:
-    """Return a Dagster asset for each sync; none if the project's files have mistakes."""
+    """Return a Dagster asset for each sync, or no assets if the project's files have mistakes."""
     if catalog.live.errors or not any(settings.root.glob("syncs.y*ml")):
         return ()
     from vde_dagster.plugins.sync.assets import make_sync_assets

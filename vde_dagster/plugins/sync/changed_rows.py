@@ -111,7 +111,7 @@ def changed_rows(
     cursor: SyncCursor,
     place: str,
 ) -> Iterator[ChangedRows]:
-    """Yield the changes from the version in the outside system to the given version.
+    """Yield the changes between the version that the outside system has and the given version.
 
     Raises:
         UsageError: The version does not contain the model, lacks a column of the key, or its data
@@ -202,7 +202,7 @@ class _RowFormat:
     names: Mapping[str, str]
 
     def read(self, batches: Batches) -> Rows:
-        """Return a function that reads rows, with the author's names of the columns."""
+        """Return a function that reads rows under the author's column names."""
         return lambda columns: (
             row
             for rows in batches([self.names[name] for name in columns])

@@ -37,7 +37,7 @@ class _SyncEntry(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class SyncDefinition:
-    """A sync: which model is copied to which outside system, and how.
+    """A sync copies the rows of a model's view to an outside system.
 
     Args:
         key: The columns that identify a row; none for `append`.

@@ -15,7 +15,7 @@ _CACHE = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class KeyStore:
-    """Temporary store of keys on disk, each with a digest of its row and the key's values."""
+    """Stores keys in a temporary file, each with its values and a digest of its row."""
 
     database: sqlite3.Connection
 
@@ -31,7 +31,7 @@ class KeyStore:
         )
 
     def take(self, key: bytes) -> bytes | None:
-        """Remove a key and return the digest of its row; None for an unknown key."""
+        """Remove a key and return the digest of its row, or None for an unknown key."""
         found = self.database.execute("SELECT row FROM held WHERE key = ?", (key,)).fetchone()
         if found is None:
             return None
@@ -55,7 +55,7 @@ class KeyStore:
         )
 
     def take_counted(self, key: bytes) -> bool:
-        """Remove one occurrence of a counted key; return whether there was one."""
+        """Remove one occurrence of a counted key, and return whether there was one."""
         take = "UPDATE counted SET n = n - 1 WHERE key = ? AND n > 0"
         return self.database.execute(take, (key,)).rowcount == 1
 

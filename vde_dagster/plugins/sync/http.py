@@ -102,10 +102,7 @@ class BatchPoster:
         return len(batch)
 
     def end(self) -> int:
-        """After a mirror of all rows, post `"batch":
-
-        "end"`: the receiver deletes all other rows.
-        """
+        """Post `"batch": "end"` after a mirror of all rows. The receiver deletes all other rows."""
         # The receiver then deletes the rows that were not sent.
         if self._step_fields["full"] and self._step_fields["mode"] == "mirror":
             self._post({**self._step_fields, "batch": "end", "changes": []})

@@ -71,7 +71,7 @@ letters = Table(
 
 @dataclass(frozen=True, slots=True)
 class SyncCursor:
-    """Position of a sync: the version whose rows the outside system has.
+    """The position of a sync, which is the version of the rows in the outside system.
 
     Args:
         version: The version of the environment; 0 before the first run.
@@ -94,7 +94,7 @@ class SyncCursor:
 
 @dataclass(frozen=True, slots=True)
 class RefusedRow:
-    """A row that the sink refused; only its key columns if the row should be deleted."""
+    """A row that the sink refused. For a row to be deleted, it has only the key columns."""
 
     number: int
     version: int
@@ -104,7 +104,7 @@ class RefusedRow:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The stored position of a sync in one environment, and the rows that its sink refused."""
+    """Stores the position of a sync in one environment, and the rows that its sink refused."""
 
     transact: Transact
     project: str
@@ -113,7 +113,7 @@ class Ledger:
     now: Callable[[], datetime]
 
     def cursor(self) -> SyncCursor:
-        """Return the stored position; a position with version 0 before the first run."""
+        """Return the stored position. Before the first run, its version is 0."""
         query = select(*(cursors.c[name] for name in SyncCursor.__dataclass_fields__))
 
         def work(conn: Connection) -> SyncCursor:
@@ -124,7 +124,7 @@ class Ledger:
         return found
 
     def record_begin(self, until: int) -> None:
-        """Record the version whose rows will be sent now, before the first row."""
+        """Record the version to send, before its first row is sent."""
         first = dict.fromkeys(("version", "sent", "unchanged", "refused"), 0)
         nothing = dict.fromkeys(("publication", "shape"), "")
         self._write({"pending": until}, {**first, **nothing}, "sync.begun")

@@ -51,7 +51,9 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @contextmanager
     def open(self, workspace: Workspace, sync: str, *, dry: bool = False) -> Iterator[TableWriter]:
-        """Yield a writer in a transaction, which commits afterwards, except in a dry run.
+        """Yield a writer in a transaction.
+
+        The transaction is committed afterwards, except in a dry run.
 
         Raises:
             ExecutionError: The server failed, and nothing was changed unless the message reports a
@@ -156,7 +158,7 @@ class TableWriter:
         return self._table
 
     def begin(self, step: Step) -> None:
-        """Create the table, or the columns that it lacks, and check that it has a unique key."""
+        """Create the table or its missing columns, and check that the table has a unique key."""
         import pyarrow as pa
 
         self._step = step
@@ -298,7 +300,7 @@ class TableWriter:
         return [self.table.c[one.column] == sa.bindparam(one.bind) for one in self._keys]
 
     def end(self) -> int:
-        """After a mirror of all rows, delete the rows that were not sent; return their number."""
+        """Delete the rows that a mirror of all rows did not send, and return their number."""
         # Rows are deleted only after all rows of the view were sent.
         if self._sent_keys is None:
             return 0
@@ -311,7 +313,7 @@ class TableWriter:
 
 
 def _match_columns(own: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    """Return the table's column for each name, by its exact spelling or else in any case."""
+    """Map each name to the table's column with the same spelling, or else with another case."""
     # Tables of earlier releases, and tables created without quotes, have lower-case names.
     found = {}
     for name in names:
@@ -327,7 +329,7 @@ _FAR = re.compile(r"([+-])(\d+)(-\d\d-\d\d)(.*)")
 
 
 def _far_time(value: Any) -> Any:
-    """Write a day or instant with a year beyond Python's range as PostgreSQL reads it."""
+    """Convert a day or instant with a year beyond Python's range to PostgreSQL's form."""
     far = _FAR.fullmatch(value) if isinstance(value, str) else None
     if far is None:
         return value

@@ -331,7 +331,7 @@ def _batches(
 
 
 def _send(outside: _OpenSink, version: Environment, batch: Batch, done: SyncResult) -> SyncResult:
-    """Send a batch; if it is refused, halve it until the refused rows are found."""
+    """Send a batch. If the sink refuses it, halve it until the refused rows are found."""
     try:
         sent = outside.delivery.send(batch)
     except Batch.Refused as error:

@@ -29,7 +29,7 @@ SEVERAL_STATES = "vde_several_states"
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """Writes the SQL that finds, in the rows of each key, those that begin a new state.
+    """Writes the SQL that finds the rows where the state of a key changes.
 
     Sessions that run the SQL must be in UTC.
 
@@ -119,7 +119,10 @@ class States:
         return f"SELECT COUNT(*) FROM {unique} WHERE {SEVERAL_STATES}"
 
     def gaps(self, unique: str) -> str:
-        """Write the query of each key with the times at which a delivery begins to lack it."""
+        """Write the query that finds where a key begins to be missing from the deliveries.
+
+        Each row has a key and the time of the first delivery without it.
+        """
         key, time = _quoted(self.key), quote(self.time)
         steps = {
             "vde_keys": f"SELECT DISTINCT {key}, {time} FROM {unique}",

@@ -22,7 +22,7 @@ class Digest(NamedTuple):
     upper: bool = False
 
     def hash_text(self, text: str) -> str:
-        """Write the SQL of a text's hash; the hash of NULL is NULL."""
+        """Write the SQL of a text's hash, which is NULL for NULL."""
         sha256 = self.algorithm == "sha256"
         digits = f"SHA2({text}, 256)" if sha256 else f"{self.algorithm.upper()}({text})"
         if self.binary:

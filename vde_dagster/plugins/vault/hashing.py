@@ -150,7 +150,7 @@ BEGINNING = {
 
 
 class HashedPart(NamedTuple):
-    """A column or expression to hash, with its alias or column name; None without a name."""
+    """A column or expression to hash, with its alias or column name, if any."""
 
     name: str | None
     value: str
@@ -173,7 +173,7 @@ def _parse_parts(
 
 
 def canonical_text(evaluator: MacroEvaluator, value: str) -> str:
-    """Write the SQL of the canonical text of a value, which is what gets hashed."""
+    """Write the SQL of a value's canonical text. Hashes are computed from this text."""
     # An explicit CAST shows the type. The written SQL then runs on other engines, too. Otherwise a
     # CASE tests TYPEOF, which is constant, so Spark chooses the branch while it plans.
     from sqlglot import exp

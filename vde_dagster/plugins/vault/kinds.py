@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def _read_loaders(value: Value) -> tuple[tuple[str, str], ...] | None:
-    """Read `loaders` as crons by source: empty for BY_SOURCE, None for TOGETHER."""
+    """Read the property `loaders` as pairs of a source and its cron.
+
+    BY_SOURCE gives no pairs, and TOGETHER gives None.
+    """
     word = value.raw.upper().strip("'\"")
     if word in ("BY_SOURCE", "TOGETHER"):
         return () if word == "BY_SOURCE" else None
@@ -43,7 +46,7 @@ _FILLED = (Kind.LOOKBACK, Kind.BATCH_SIZE, *Kind.RESTATEMENT, *Kind.IN_PLACE)
 
 @dataclass(frozen=True, slots=True)
 class FirstSeen(Kind):
-    """Table filled interval by interval, in any order; the earliest row of each key is kept.
+    """A table that keeps the earliest row of each key. Intervals can be filled in any order.
 
     Args:
         key: Output columns that identify a row; NULL in a key column is refused.
@@ -108,7 +111,10 @@ class FirstSeen(Kind):
     def expanded_models(
         self, model: Model, output_columns: Callable[[exp.Expr], list[str] | None]
     ) -> Sequence[Model]:
-        """Return the model; with `loaders`, a model per source and a model that combines them."""
+        """Return the model itself.
+
+        With `loaders`, return one model per source and a model that combines their tables.
+        """
         if self.loaders is None:
             return (model,)
         from vde_dagster.plugins.vault.loaders import split_by_source
@@ -150,7 +156,7 @@ def _read_share(value: Value) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Changes(Kind):
-    """Table filled interval by interval, in any order; rows that change a key's state are kept.
+    """A table that keeps the rows that change a key's state. Intervals can be filled in any order.
 
     Args:
         key: Output columns that identify the object with states; NULL in a key column is refused.

@@ -38,7 +38,7 @@ def split_by_source(
     source: str | None,
     crons: Mapping[str, str],
 ) -> list[Model]:
-    """Divide a model into one model per source, and a model of the same name that combines them.
+    """Divide a model into one model per source. A model of the same name combines their tables.
 
     Args:
         kind: The kind of the models for single sources.
@@ -160,7 +160,7 @@ class _Branch:
         return _mistake(message, hint, self.model, self.offset)
 
     def source(self, column: str | None, names: Sequence[str]) -> str:
-        """Return the branch's record source if it is a literal, else its first table's name."""
+        """Return the record source if it is a literal, or else the name of the first table."""
         table = next((one.name for one in self.tables), "")
         text = self._literal(column, names) or table
         found = re.sub(r"\W+", "_", text.lower()).strip("_")
@@ -212,7 +212,7 @@ class _Branch:
 def _split_branches(
     model: Model, output_columns: Callable[[exp.Expr], list[str] | None]
 ) -> Iterator[_Branch]:
-    """Split a query at UNION ALL and UNION, which are equal here: a key keeps only one row."""
+    """Split a query at each UNION ALL and UNION."""
     # Both have the same result here, because a key keeps only one row.
     assert model.query is not None
     read = read_query(model.query)
@@ -253,7 +253,7 @@ def _refuse_common_clauses(model: Model, tokens: Sequence[Token]) -> None:
 
 
 def _with_depths(tokens: Iterable[Token]) -> Iterator[tuple[Token, int]]:
-    """Yield tokens with the number of brackets that are open after each."""
+    """Yield each token with the number of open brackets after it."""
     depth = 0
     for token in tokens:
         depth += (token.token_type == T.L_PAREN) - (token.token_type == T.R_PAREN)
