@@ -103,7 +103,7 @@ class NessieCatalog:
     def pointers(
         self, refs: Iterable[TableRef], within: Connection | None = None
     ) -> dict[TableRef, Pointer]:
-        """Return the current metadata file of each given table or view; missing names are left out.
+        """Return the current metadata file of each given table or view. Missing names are left out.
 
         Raises:
             StoreError: The server cannot be reached.
@@ -119,7 +119,7 @@ class NessieCatalog:
         return list(self.all_pointers().values())
 
     def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:
-        """Replace the metadata files of tables and views in one commit, if none was changed.
+        """Replace the metadata files of tables and views in one commit, unless one has changed.
 
         Raises:
             PointerMovedError: A table or view no longer has the metadata file `before`.
@@ -170,7 +170,7 @@ class NessieCatalog:
                         raise
 
     def drop_namespace(self, name: str, within: Connection | None = None) -> bool:
-        """Remove an empty namespace without nested namespaces; return whether it was removed."""
+        """Remove a namespace if it is empty, and return whether it is gone."""
         key = _parts(name)
         read_at, present = self._server.contents([key])
         if key not in present:

@@ -10,7 +10,7 @@ from vde_dagster.api.kinds import Kind, Property
 
 @dataclass(frozen=True, slots=True)
 class IncrementalByChanges(Kind):
-    """Table whose fills compute only the rows of changed keys.
+    """A table that recomputes only the rows of changed keys.
 
     After each cron tick, the table has the same rows as after a full refresh.
 

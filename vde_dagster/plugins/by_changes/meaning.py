@@ -8,7 +8,10 @@ from vde_dagster.plugins.by_changes.kind import IncrementalByChanges
 
 
 class ByChangesMeaning(WholeMeaning):
-    """Rules of INCREMENTAL_BY_CHANGES, whose tables have exactly the rows of their queries."""
+    """Compares versions of INCREMENTAL_BY_CHANGES models.
+
+    Such a table has exactly the rows of its query.
+    """
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         for name in self.changed_by(model):
@@ -19,6 +22,6 @@ class ByChangesMeaning(WholeMeaning):
         return IncrementalByChanges.from_model(model).key
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return the key: a change of it divides work differently, but keeps the rows."""
+        """Return the key. A changed key divides the work differently, but keeps the rows."""
         # The key determines how work is divided, but not the rows.
         return ["changed by", *self.changed_by(model)]

@@ -55,7 +55,7 @@ class DeliveryResult:
 def send_notifications(
     workspace: Workspace, is_late: Callable[[], bool] = lambda: False
 ) -> list[DeliveryResult]:
-    """Send each receiver messages about new events, the receiver that waits longest first.
+    """Send each receiver messages about new events. The receiver that waits longest is first.
 
     Args:
         is_late: Returns True when the remaining events and receivers should wait for the next call.

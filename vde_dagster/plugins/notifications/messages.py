@@ -90,7 +90,7 @@ class Messages:
     _known: dict[int, Message | None] = field(default_factory=dict)
 
     def for_record(self, record: OutboxRecord) -> Message | None:
-        """Return the message about a record; None if the record needs no message."""
+        """Return the message about a record, or None if the record needs no message."""
         if record.number not in self._known:
             self._known[record.number] = self._make(record)
         return self._known[record.number]

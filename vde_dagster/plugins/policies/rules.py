@@ -41,7 +41,7 @@ class _RuleEntry(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A condition that a plan, or each selected model of a plan, must meet.
+    """A condition that a plan or each selected model in it must meet.
 
     Args:
         require: The condition, an expression over `plan`, `now` and, with `each`, `model`.
@@ -62,7 +62,7 @@ class Rule:
     place: SourceLocation
 
     def objection(self, variables: Mapping[str, Any]) -> Objection | None:
-        """Evaluate the rule on a plan; return an objection if the plan breaks the rule.
+        """Evaluate the rule on a plan, and return an objection if the plan breaks the rule.
 
         Args:
             variables: The result of `make_variables`.

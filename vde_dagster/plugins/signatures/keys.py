@@ -20,7 +20,7 @@ _KEY_BYTES = 32
 
 
 def make_key(path: Path) -> str:
-    """Write a new private key to a file that only its owner can read; return the public key.
+    """Write a new private key to a file that only its owner can read, and return the public key.
 
     Raises:
         UsageError: The file exists, or cannot be written.
@@ -84,12 +84,15 @@ def read_private_key(path: Path | None) -> Ed25519PrivateKey:
 
 
 def encode_public_key(key: Ed25519PrivateKey) -> str:
-    """Return a key's public part as text, such as `ed25519:MCow…`, the form of settings."""
+    """Return a key's public part as text for the settings, such as `ed25519:MCow…`."""
     return _PREFIX + b64encode(key.public_key().public_bytes_raw()).decode()
 
 
 def decode_public_key(public: str) -> bytes | None:
-    """Decode a public key's text; return None if the text is invalid or has another spelling."""
+    """Decode a public key's text.
+
+    The result is None for a text that `encode_public_key` would not write.
+    """
     # Base64 of 32 bytes leaves two bits of its last character unused, so four texts decode to the
     # same key. Only the text that `encode_public_key` writes counts.
     raw = _decode(public.removeprefix(_PREFIX))
@@ -98,7 +101,10 @@ def decode_public_key(public: str) -> bytes | None:
 
 
 def verify_signature(public: str, signature: str, data: bytes) -> bool:
-    """Return whether a signature (base64, in canonical spelling) of bytes is by a public key."""
+    """Return whether the signature of `data` was made with the private key of `public`.
+
+    The signature must be canonical base64.
+    """
     _require_cryptography()
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -114,7 +120,7 @@ def verify_signature(public: str, signature: str, data: bytes) -> bool:
 
 
 def _decode(text: str) -> bytes | None:
-    """Decode base64; return None unless the text is in its canonical spelling."""
+    """Decode base64, or return None if the text is not the canonical encoding of its bytes."""
     try:
         raw = b64decode(text, validate=True)
     except ValueError:

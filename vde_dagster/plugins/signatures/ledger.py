@@ -99,7 +99,10 @@ def read_settings(workspace: Workspace) -> SignaturesSettings:
 
 
 def store_signatures(workspace: Workspace, plan_id: str, found: Iterable[Signature]) -> None:
-    """Store the signatures by trusted keys; a key's earlier signature of the plan is replaced."""
+    """Store the signatures of trusted keys.
+
+    A new signature replaces an earlier signature of the plan by the same key.
+    """
     settings = read_settings(workspace)
     trusted = {one.key: one for one in found if settings.owner_name(one.key) is not None}
     database = workspace.store.database

@@ -37,5 +37,5 @@ class SignaturesSettings(PluginSettings):
                 yield "required", told, f"only {len(self.trusted)} keys are trusted"
 
     def owner_name(self, public: str) -> str | None:
-        """Return the name of a public key's owner; None for a key that is not trusted."""
+        """Return the name of a public key's owner, or None for a key that is not trusted."""
         return next((name for name, key in self.trusted.items() if key == public), None)

@@ -83,7 +83,7 @@ def invalid_signatures(
 def valid_signers(
     settings: SignaturesSettings, document: Mapping[str, Any], signatures: Iterable[Signature]
 ) -> list[str]:
-    """Return the names of trusted people whose signatures of a document are valid, each once."""
+    """Return the names of trusted people with a valid signature of a document, each name once."""
     known = [one for one in signatures if settings.owner_name(one.key) is not None]
     bad = invalid_signatures(document, known)
     names = (settings.owner_name(one.key) for one in known if one not in bad)

@@ -69,7 +69,7 @@ def _require_site_folder(folder: Path) -> None:
 
 
 def serve_site(folder: Path, port: int) -> ThreadingHTTPServer:
-    """Return an HTTP server for a folder that accepts requests only from this machine.
+    """Return an HTTP server for a folder. It accepts requests only from this machine.
 
     Args:
         port: 0 for any free port.
@@ -90,7 +90,7 @@ def serve_site(folder: Path, port: int) -> ThreadingHTTPServer:
 
 class _SiteHandler(SimpleHTTPRequestHandler):
     def send_head(self) -> io.BytesIO | BinaryIO | None:
-        """Send a file of the folder; listings, and links to files elsewhere, are not found."""
+        """Send a file of the folder. Folders and links to files elsewhere get the status 404."""
         # Folders, and links to files outside of the folder, are refused.
         if not self._is_page(self.translate_path(self.path)):
             self.send_error(HTTPStatus.NOT_FOUND, "File not found")

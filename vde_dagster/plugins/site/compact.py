@@ -42,7 +42,7 @@ class TextNumbers:
     numbers: dict[str, int] = field(default_factory=dict)
 
     def number(self, text: str | None) -> int:
-        """Return the number of a text, a new number for a new text; -1 for None."""
+        """Return the number of a text. A new text gets a new number, and None gets -1."""
         return -1 if text is None else self.numbers.setdefault(text, len(self.numbers))
 
 
@@ -355,7 +355,7 @@ def _compress(value: Any) -> str:
 def _divide_into_files(
     files: dict[str, Any], kind: str, values: Sequence[Any]
 ) -> list[tuple[int, int]]:
-    """Add values to files of limited size; return the file and position of each value."""
+    """Add values to files of limited size, and return the file and position of each value."""
     places: list[tuple[int, int]] = []
     number, size = -1, LARGEST_FILE
     for value in values:
@@ -412,7 +412,7 @@ def _trim_end(values: list[Any]) -> list[Any]:
 
 
 def _drop_empty(**values: Any) -> dict[str, Any]:
-    """Return the values that are not empty, None or false; zero is kept."""
+    """Return the values that are not empty, None or false."""
     # Zero is kept.
     return {
         name: value
