@@ -31,7 +31,7 @@ def find_definitions(symbols: Symbols, path: str, offset: int) -> list[Span]:
 
 
 def find_references(symbols: Symbols, path: str, offset: int) -> list[Span]:
-    """Return every place in the project that refers to the object at an offset, in order."""
+    """Return all places in the project that refer to the object at an offset, sorted."""
     found = symbols.mentions_at(path, offset)
     spans = {one.span for mention in found for one in symbols.mentions(mention.symbol)}
     return sorted(spans, key=lambda span: (span.path, span.start))
@@ -77,7 +77,7 @@ def find_renamable_word(symbols: Symbols, path: str, offset: int) -> Mention:
 def rename_symbol(
     session: EditorSession, symbols: Symbols, path: str, offset: int, new: str
 ) -> dict[str, list[Edit]]:
-    """Return the edits, by file, that rename a model, column, CTE or alias wherever it is used.
+    """Return the edits that rename a model, column, CTE or alias in all files, by file.
 
     If a query shows a renamed column under its old name, the old name is added as an alias.
 
@@ -121,7 +121,7 @@ def _file_and_line(reading: Reading, span: Span) -> str:
 
 
 def new_model_name(old: ModelName, new: str) -> ModelName:
-    """Return a model's new name; without a schema in `new`, the model keeps its schema.
+    """Return a model's new name. Without a schema in `new`, the model keeps its schema.
 
     Raises:
         UsageError: The name is not valid.

@@ -33,7 +33,7 @@ class Lines:
         self._ends = [*(found.start() for found in breaks), len(text)]
 
     def offset(self, line: int, column: int) -> int:
-        """Return the offset of a line and column, counted from 1, or the nearest offset."""
+        """Return the offset of a line and column (1-based), or the nearest offset."""
         index = min(max(line, 1), len(self._starts)) - 1
         return min(self._starts[index] + max(column - 1, 0), self._ends[index])
 
@@ -48,7 +48,10 @@ class Lines:
         return Range(self.position(start, codec), self.position(end, codec))
 
     def offset_at(self, position: Position, codec: PositionCodec) -> int:
-        """Return the offset of an LSP position; beyond the end of a line, the offset of its end."""
+        """Return the offset of an LSP position.
+
+        Beyond the end of a line, it is the offset of the end.
+        """
         if position.line >= len(self._starts):
             return len(self.text)
         at, units = self._starts[position.line], 0
@@ -58,7 +61,10 @@ class Lines:
         return at
 
     def token_span(self, location: SourceLocation) -> tuple[int, int]:
-        """Return the span of the word at a location; without a column, of the whole line."""
+        """Return the span of the word at a location.
+
+        Without a column, it is the span of the line.
+        """
         index = min(location.line or 1, len(self._starts)) - 1
         if location.line is None or location.column is None:
             line = self.text[self._starts[index] : self._ends[index]]

@@ -97,7 +97,10 @@ class Reading:
         return (*self.mistakes, *self.warnings)
 
     def text(self, path: str) -> str:
-        """Return a file's current text, from the editor or from disk; "" if it does not exist."""
+        """Return a file's current text, from the editor or else from disk.
+
+        The text of a missing file is empty.
+        """
         known = self.buffers.get(path)
         if known is not None:
             return known
@@ -111,7 +114,7 @@ class Reading:
 
 
 def column_names(snapshots: Mapping[ModelName, Snapshot], name: ModelName) -> list[str] | None:
-    """Return the names of a table's columns in lower case; None if the columns are unknown."""
+    """Return the names of a table's columns in lower case, or None if the columns are unknown."""
     snapshot = snapshots.get(name)
     if snapshot is None or not snapshot.columns:
         return None

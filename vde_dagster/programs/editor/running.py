@@ -27,7 +27,7 @@ MOST_ROWS = 100
 
 
 class RunnableQuery(NamedTuple):
-    """A model's query, or a CTE of it with the CTEs that it reads, which can run alone.
+    """A query that can run alone: the whole query of a model, or one CTE with its inputs.
 
     Args:
         query: None for the whole query of the model.

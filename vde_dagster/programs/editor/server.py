@@ -68,14 +68,14 @@ class VdeServer(LanguageServer):
         self._polling: asyncio.Task[None] | None = None
 
     def open_project(self, root: Path, environment: str) -> None:
-        """Open a project's folder; plans are previewed for `environment`."""
+        """Open a project's folder, and preview plans for `environment`."""
         self.session = EditorSession(root, environment)
         self.runner = QueryRunner(self.session.root)
 
     # -- files -----------------------------------------------------------------------------
 
     def project_path(self, uri: str) -> str | None:
-        """Return a document's path relative to the project's folder; None if it is outside."""
+        """Return a document's path relative to the project's folder, or None if it is outside."""
         name = to_fs_path(uri)
         return None if name is None else self.session.relative_path(Path(name))
 
@@ -98,13 +98,13 @@ class VdeServer(LanguageServer):
         return await loop.run_in_executor(self._analysis_thread, question, self.session)
 
     async def read_texts(self) -> Reading | None:
-        """Read the project with all current texts; None if its settings are invalid."""
+        """Read the project with all current texts, or return None if its settings are invalid."""
         with suppress(ProjectError):
             return await self.ask(EditorSession.read)
         return None
 
     def schedule_analysis(self) -> None:
-        """Analyze the texts once typing pauses; an analysis that is still pending is replaced."""
+        """Analyze the texts once typing pauses. This replaces a pending analysis."""
         if self._checking is not None and not self._checking.done():
             self._checking.cancel()
         self._checking = asyncio.get_running_loop().create_task(self._analyze())
@@ -261,7 +261,7 @@ class VdeServer(LanguageServer):
             waiting = (await loop.run_in_executor(None, ended)).not_done
 
     async def format_document(self, uri: str) -> list[lsp.TextEdit] | None:
-        """Return the edits that format a document; None if it cannot be formatted."""
+        """Return the edits that format a document, or None if it cannot be formatted."""
         path = self.project_path(uri)
         if path is None or not path.endswith(".sql"):
             return None
@@ -289,7 +289,7 @@ class VdeServer(LanguageServer):
 
 
 def make_server(root: Path | None = None) -> VdeServer:
-    """Create a language server; without `root`, it opens the client's folder."""
+    """Create a language server. Without `root`, it opens the client's folder."""
     server = VdeServer(root)
 
     @server.feature(lsp.INITIALIZE)

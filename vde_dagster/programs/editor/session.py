@@ -72,10 +72,10 @@ class EditorMemo(SnapshotMemo):
         self._built[key] = built
 
     def save(self, *, keep: bool = False) -> None:
-        """Do nothing: the cache on disk is only for saved files."""
+        """Do nothing, because the cache on disk is only for saved files."""
 
     def drop_oldest(self, most: int) -> None:
-        """Drop the least recently used entries until at most `most` are left."""
+        """Drop the least recently used entries if there are more than `most`."""
         while len(self._built) > most:
             self._built.popitem(last=False)
 
@@ -96,9 +96,9 @@ class PlanPreview:
 
 
 class EditorSession:
-    """The open texts of a project in an editor, and the plan for one environment.
+    """Keeps the open texts of a project in an editor, and previews the plan for one environment.
 
-    Only one thread at a time may use a desk.
+    Only one thread at a time may use a session.
     """
 
     def __init__(self, root: Path, environment: str = "prod") -> None:
@@ -122,7 +122,7 @@ class EditorSession:
         return self._generation
 
     def set_text(self, path: str, text: str | None) -> None:
-        """Set a file's text in the editor; None to use the file on disk again."""
+        """Set a file's text in the editor, or use the file on disk again if `text` is None."""
         with self._lock:
             self._generation += 1
             if text is None:
@@ -157,7 +157,7 @@ class EditorSession:
         return frozenset(state)
 
     def relative_path(self, file: Path) -> str | None:
-        """Return a file's path relative to the project's folder; None for a file outside of it."""
+        """Return a file's path relative to the project's folder, or None for a file outside."""
         with suppress(ValueError, OSError):
             return file.resolve().relative_to(self.root).as_posix()
         return None

@@ -57,7 +57,7 @@ class Notebook:
 
     @property
     def header(self) -> str | None:
-        """The `MODEL (…)` header in its first cell; None for a notebook that is not a model.
+        """The `MODEL (…)` header in its first cell, or None for a notebook that is not a model.
 
         Raises:
             ProjectError: The header is in a code cell.
@@ -104,7 +104,7 @@ class Notebook:
         return "\n\n".join(shown) + "\n"
 
     def code(self) -> list[tuple[Cell, list[ast.stmt]]]:
-        """Parse the cells that run; magics such as `%load_ext` become calls of IPython.
+        """Parse the cells that run. Magics such as `%load_ext` become calls of IPython.
 
         Raises:
             ProjectError: A cell is not valid Python.

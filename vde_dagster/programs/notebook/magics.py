@@ -117,7 +117,7 @@ def _write_model(
     *,
     replace: bool = False,
 ) -> tuple[Path, Plan]:
-    """Write `models/schema/name.sql`; return its path in the project, and its plan.
+    """Write `models/schema/name.sql`, and return the file's path and the model's plan.
 
     Args:
         kind: As in a header: `FULL`, `INCREMENTAL_BY_TIME_RANGE (time_column day)`.

@@ -40,9 +40,9 @@ PAGE = Column("page", "STRING", "The notebook as it was run, as HTML")
 
 
 def read_model(folder: Folder, path: Path, text: str, context: FileContext) -> LoadedFile:
-    """Read a notebook as a Python model; one without a `MODEL (…)` header defines no model.
+    """Read a notebook as a Python model.
 
-    A notebook without a header in its first cell defines nothing.
+    A notebook without a `MODEL (…)` header in its first cell defines no model.
 
     Raises:
         ProjectError: The file, its header or the code of a cell has a mistake.
@@ -165,8 +165,9 @@ def _read_code(
 
 
 def module_text(notebook: Notebook, *, has_rows: bool) -> str:
-    """Write the Python module of a notebook: its cells' code, and the function that runs the
-    notebook.
+    """Write the Python module of a notebook.
+
+    The module has the code of the cells, and the function that runs the notebook.
 
     Args:
         has_rows: Whether the notebook yields rows.

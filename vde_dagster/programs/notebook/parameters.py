@@ -17,8 +17,9 @@ from vde_dagster.sql.scanner import SourceText, Token
 
 
 def insert_values(sql: str, variables: Mapping[str, Any]) -> str:
-    r"""Replace `:name` in a query by the variable's value as a SQL literal, except in strings and
-    comments.
+    r"""Replace each `:name` in a query by the variable's value as a SQL literal.
+
+    Strings and comments stay as they are.
 
     >>> insert_values("SELECT ':a', x::INT WHERE b = :b AND c IN :c", {"b": "x'", "c": [1]})
     "SELECT ':a', x::INT WHERE b = 'x\\'' AND c IN (1)"

@@ -25,7 +25,9 @@ def read_parent(
     order_by: Sequence[str] = (),
     limit: int | None = None,
 ) -> pa.Table:
-    """Read rows of a model that the notebook's model reads; arguments as in `Queries.read`.
+    """Read rows of one of the notebook's input models.
+
+    The arguments are the same as for `Queries.read`.
 
     Raises:
         UsageError: The model or column does not exist, or the condition is invalid.

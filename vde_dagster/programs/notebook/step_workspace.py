@@ -86,14 +86,14 @@ class StepWorkspace:
                 print(f"{name} = {value!r}")
 
     def pin(self, environment: str) -> NoReturn:
-        """Raise an error: the plan determines the versions that a step reads."""
+        """Raise an error, because the plan determines the versions that a step reads."""
         raise UsageError(
             f"{environment} cannot be pinned in a step, which reads its plan's versions",
             hint="tag the cell `skip-execution`",
         )
 
     def pinned(self, environment: str) -> str:
-        """Return the caption of rows, `this step`; refuse a version such as `dev@9`."""
+        """Return the caption `this step`. Raise UsageError for a version such as `dev@9`."""
         if "@" in environment:
             self.pin(environment)
         return _CAPTION

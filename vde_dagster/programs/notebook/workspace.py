@@ -38,7 +38,7 @@ class NotebookWorkspace(Workspace):
         return f"{found.name}@{found.version}"
 
     def pinned(self, environment: str) -> str:
-        """Return `dev@9` for the environment `dev`; without a pin, pin its newest version first."""
+        """Return `dev@9` for the environment `dev`. Without a pin, pin its newest version first."""
         if "@" in environment:
             return environment
         name = environment_name(environment)
@@ -66,7 +66,7 @@ class NotebookWorkspace(Workspace):
         return Rows(answer.value, shown, answer.read_live)
 
     def yields(self, rows: Any) -> Rows:
-        """Show rows; when the notebook runs as a model, they become the rows of its table.
+        """Show rows. When the notebook runs as a model, they become the rows of the model's table.
 
         Raises:
             UsageError: The rows are not from Arrow, pandas, Polars or another Arrow library.

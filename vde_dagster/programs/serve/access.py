@@ -60,8 +60,9 @@ class Access:
         request.state.row_filter = token.row_filter if token is not None else None
 
     def authorize_site(self, request: Request) -> None:
-        """Check that a request may open the documentation site of an environment, also by Basic
-        login.
+        """Check that a request may open the documentation site of an environment.
+
+        A browser can send the token by Basic login.
 
         Raises:
             ServeError: The token is invalid, belongs to another environment, or has a row filter.

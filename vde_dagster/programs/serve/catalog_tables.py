@@ -37,8 +37,7 @@ class CatalogTable:
 def find_selections(
     queries: Mapping[ModelName, Snapshot], owners: Mapping[ModelName, Snapshot]
 ) -> dict[ModelName, CatalogTable]:
-    """Return the views that only select columns of one table, so that the catalog can show them as
-    tables.
+    """Return the views that only select columns of one table. The catalog can show them as tables.
 
     Args:
         owners: The models with a table, at least all that `queries` read.
@@ -88,7 +87,7 @@ class RepeatedColumnsCache:
         self._known: dict[str, bool] = {}
 
     def find_in(self, workspace: Workspace, ids: Iterable[str]) -> set[str]:
-        """Return the ids in `ids` whose snapshots have two output columns of the same version."""
+        """Return the ids of snapshots that have two output columns of the same version."""
         wanted = set(ids)
         for snapshot in workspace.store.snapshots.load(wanted - self._known.keys()).values():
             versions = {column.version for column in snapshot.columns}

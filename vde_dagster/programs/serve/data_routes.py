@@ -161,7 +161,7 @@ _Found = TypeVar("_Found")
 
 
 class WorkerSlots:
-    """Runs functions in a limited number of threads; clients take turns.
+    """Runs functions in a limited number of threads. Clients take turns.
 
     Args:
         seconds: Maximum waiting time for a place.
@@ -252,7 +252,10 @@ MEDIA: dict[Format, str] = {
 
 
 def choose_format(asked: Format | None, accept: str) -> Format:
-    """Return the requested format, or the first one in the header `Accept`; JSON by default."""
+    """Return the requested format.
+
+    By default, it is the first known format in `Accept`, or JSON.
+    """
     if asked is not None:
         return asked
     for part in accept.lower().split(","):

@@ -125,7 +125,7 @@ class ServedVersion:
         return tuple(sorted({name.namespace for name in names}))
 
     def resolver(self, names: Iterable[ModelName]) -> Resolver:
-        """Return a resolver for some models, which also covers the tables that their views read."""
+        """Return a resolver for the given models and for the tables that their views read."""
         store, entries = self.workspace.store, self.version.entries
         snapshots: dict[str, Snapshot] = {}
         waiting = set(names)
@@ -168,7 +168,7 @@ class ServedVersions:
         self._repeats = RepeatedColumnsCache()
 
     def find(self, name: WarehouseName) -> ServedVersion:
-        """Return the version that a name means: a given one, or the newest.
+        """Return the version in a warehouse's name, or the newest version of the environment.
 
         Raises:
             ServeError: No environment has that name.
@@ -213,7 +213,7 @@ class WarehouseName:
     """A parsed warehouse name such as `prod`, `prod@41` or `prod~lake`, also used as path prefix.
 
     Args:
-        meant: The version's number or a time (UTC), as written; None for the newest.
+        version_text: The version's number or a time (UTC), as written; None for the newest.
         catalog: The client's name for this catalog, if it sent one: `prod~lake`.
     """
 
@@ -224,7 +224,7 @@ class WarehouseName:
 
     @classmethod
     def parse(cls, text: str) -> WarehouseName:
-        """Parse a warehouse name; the environment need not exist.
+        """Parse a warehouse name. The environment need not exist.
 
         Raises:
             UsageError: The client's catalog name is not allowed in a path.

@@ -125,7 +125,7 @@ class Limits:
 
 
 class _StrictConnection(h11.Connection):
-    """Connection that refuses a request's head if servers could disagree where its body ends."""
+    """Refuses a request if servers could disagree about the end of the request's body."""
 
     # h11 accepts `Transfer-Encoding` together with `Content-Length`, joins equal lengths and folded
     # lines, and reads lines that end with LF alone. A proxy in front of this server may read any of

@@ -126,7 +126,7 @@ _NOWHERE = Path("query.sql")
 
 
 def header_before(before: Sequence[Token]) -> list[Token] | None:
-    """Return the tokens of the `MODEL (` header around the cursor; None outside of a header."""
+    """Return the tokens of the `MODEL (` header around the cursor, or None outside of a header."""
     start = next((i for i in range(len(before) - 1, -1, -1) if before[i].text == ";"), -1) + 1
     statement = list(before[start:])
     if len(statement) < 2 or not statement[0].is_word("MODEL") or statement[1].text != "(":

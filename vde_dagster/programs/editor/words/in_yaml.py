@@ -27,7 +27,7 @@ def is_yaml(path: str) -> bool:
 
 
 def yaml_documents(text: str) -> list[yaml.Node]:
-    """Parse a YAML text into its documents; [] if it has a syntax error."""
+    """Parse a YAML text into its documents. With a syntax error, the list is empty."""
     try:
         found = yaml.compose_all(text, Loader=yaml.SafeLoader)
         return [tree for tree in found if tree is not None]
@@ -61,7 +61,7 @@ class YamlWords:
     text: str
 
     def word(self, node: yaml.Node, symbol: Symbol, *, defines: bool = False) -> Mention:
-        """Return the mention of a symbol by a YAML value."""
+        """Return a mention of a symbol at the place of a YAML value."""
         # A value with escapes can only be changed by hand.
         start, is_written = self.start(node)
         span = Span(self.path, start, start + len(node.value))
@@ -76,7 +76,7 @@ class YamlWords:
                 yield self.word(node, owner._replace(name=node.value.lower()), defines=defines)
 
     def columns_by_hand(self, node: yaml.Node, owner: Symbol) -> Iterator[Mention]:
-        """Yield the words of a value that equal columns; only the author can rename them."""
+        """Yield the words of a value that are names of columns. Only the author can rename them."""
         # A rename cannot change these words safely.
         for word in re.compile(r"\w+").finditer(
             self.text, node.start_mark.index, node.end_mark.index
@@ -97,11 +97,11 @@ class YamlWords:
         return start, self.text[start:end] == node.value
 
     def model(self, node: yaml.Node | None) -> ModelName | None:
-        """Return the model that a YAML value names; None for any other value."""
+        """Return the model that a YAML value names, or None for any other value."""
         return self.model_named(node.value) if isinstance(node, yaml.ScalarNode) else None
 
     def model_named(self, text: str) -> ModelName | None:
-        """Parse a model's name; None if it is invalid."""
+        """Parse a model's name, or return None if it is invalid."""
         try:
             return self.reading.project.names.read(text)
         except UsageError:

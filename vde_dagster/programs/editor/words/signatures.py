@@ -38,7 +38,7 @@ class Signature(NamedTuple):
 
 
 def signature(reading: Reading, path: str, offset: int) -> Signature | None:
-    """Return the signature of the call around the cursor in a SQL file; None outside of a call."""
+    """Return the signature of the call around the cursor in a SQL file, or None without a call."""
     if not path.endswith(".sql"):
         return None
     tokens = tokens_before(path, reading.text(path), offset)

@@ -96,8 +96,9 @@ class Symbols:
         return list(dict.fromkeys(found))
 
     def root(self, symbol: Symbol) -> Symbol:
-        """Follow a column through `SELECT *` to the column that it copies; other symbols stay as
-        they are.
+        """Follow a column through `SELECT *` to the column that it copies.
+
+        Other symbols stay as they are.
         """
         seen: set[Symbol] = set()
         while symbol not in seen:
@@ -109,7 +110,10 @@ class Symbols:
         return symbol
 
     def find_definitions(self, symbol: Symbol) -> list[Mention]:
-        """Return where a symbol is defined; a column from `*` is defined in its source table."""
+        """Return the mentions that define a symbol.
+
+        A column from `*` is defined in its source table.
+        """
         # A column from `*` is defined where it is named.
         seen: set[Symbol] = set()
         while symbol not in seen:
@@ -125,7 +129,7 @@ class Symbols:
         return []
 
     def mentions(self, symbol: Symbol) -> list[Mention]:
-        """Return all mentions of a symbol in the project, also of its copies through `SELECT *`."""
+        """Return all mentions of a symbol in the project, including copies through `SELECT *`."""
         found: list[Mention] = []
         symbol = self.root(symbol)
         waiting, seen = [symbol], {symbol}
@@ -214,7 +218,10 @@ class Symbols:
 
 
 def header_tokens(source: SourceText, model: Model) -> list[Token]:
-    """Return the tokens of a SQL model's header, including brackets; empty without a header."""
+    """Return the tokens of a SQL model's header with its brackets.
+
+    Without a header, the list is empty.
+    """
     found: list[Token] = []
     depth = 0
     first = model.location.line or 1
@@ -513,7 +520,7 @@ def _first_branch(scope: Any) -> Any:
 
 
 def table_name(node: Any) -> ModelName | None:
-    """Return the model that a table in FROM names; None for functions and one-part names."""
+    """Return the model that a table in FROM names, or None for functions and one-part names."""
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         return None
     parts: Sequence[exp.Expr] = node.parts
