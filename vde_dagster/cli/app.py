@@ -34,7 +34,7 @@ _PLUGINS: Seam[Callable[..., Any]] = Seam("commands")
 
 
 class _Commands(SentenceGroup):
-    """Group of the built-in and plug-ins' commands.
+    """Finds the built-in commands and the commands of plug-ins.
 
     Names may have two words, as `vde plan reject`.
     """
@@ -145,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def prepare() -> None:
-    """Prepare a process for its commands, once."""
+    """Prepare a process for running commands: build the parser, and collect garbage rarely."""
     collect_rarely()
     _command()
 

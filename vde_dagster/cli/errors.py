@@ -15,7 +15,7 @@ CANCELLED = 130
 
 
 class Cancelled(Exception):
-    """Cancellation of the work by Ctrl-C."""
+    """Raised when Ctrl-C canceled the work."""
 
 
 def report(error: Exception, *, as_json: bool, debug: bool) -> int:
@@ -48,7 +48,7 @@ def report(error: Exception, *, as_json: bool, debug: bool) -> int:
 
 
 def report_call(message: str, command: str, *, as_json: bool) -> int:
-    """Print an error of the argument parser in a command; return exit code 2."""
+    """Print an error of the argument parser in a command, and return exit code 2."""
     what = "the commands and their options" if command == "vde" else "its arguments and options"
     hint = f"run `{command} --help` for {what}"
     lines = [f"error: {message}", f"hint: {hint}"]
@@ -56,7 +56,7 @@ def report_call(message: str, command: str, *, as_json: bool) -> int:
 
 
 def report_cancelled(*, as_json: bool) -> int:
-    """Print that the user canceled the work; return exit code 130."""
+    """Print that the user canceled the work, and return exit code 130."""
     detail = {"message": "canceled", "hint": "run the command again to continue"}
     return _print_error(["canceled"], detail, as_json, CANCELLED)
 

@@ -70,7 +70,7 @@ Concurrency = Annotated[int | None, typer.Option(min=1, help="Models and batches
 
 
 def with_plan_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that creates a command on a project with options of a plan.
+    """Return a decorator that makes a function a command with the options of a plan.
 
     The command gets the options as one argument, `options`.
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class ApplyProgress:
-    """Context manager whose `show` displays an apply's events.
+    """A context manager that displays the events of an apply.
 
     On a terminal it draws bars with the remaining time; elsewhere it prints a line per model.
     """

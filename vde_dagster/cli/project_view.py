@@ -59,7 +59,7 @@ def project_info(workspace: Workspace) -> dict[str, Any]:
 
 
 def show_info(console: Console, info: dict[str, Any], *, plugins: bool) -> None:
-    """Print what `project_info` collected: models, then the project they belong to.
+    """Print the result of `project_info`: the models, and then facts about the project.
 
     Args:
         plugins: Whether to print all plug-ins, or only those that cannot be imported.

@@ -58,7 +58,7 @@ def show_diffs(
 
 
 def _lines(diff: Difference) -> list[str]:
-    """Return a unified diff of a model's file; empty if only its parents changed."""
+    """Return a unified diff of a model's file. It is empty if only the model's parents changed."""
     texts = (definition_text(snapshot) if snapshot else "" for snapshot in (diff.old, diff.new))
     return diff_lines(*texts)
 

@@ -48,7 +48,7 @@ def environment_json(environment: Environment | EnvironmentSummary) -> dict[str,
 
 
 def mirror_json(standing: MirrorStanding | None, now: datetime) -> dict[str, Any] | None:
-    """Return the state of an environment's mirrored views as JSON; None without a mirror."""
+    """Return the state of an environment's mirrored views as JSON, or None without a mirror."""
     if standing is None:
         return None
     since = standing.since
@@ -62,7 +62,7 @@ def mirror_json(standing: MirrorStanding | None, now: datetime) -> dict[str, Any
 
 
 def mirror_text(standing: MirrorStanding | None, now: datetime) -> str:
-    """Return the state of an environment's mirrored views, and the time in it, as text."""
+    """Return the state of an environment's mirrored views as text, with the time in this state."""
     if standing is None or standing.since is None:
         return str(standing or "")
     seconds = int((now - standing.since).total_seconds())
@@ -80,7 +80,7 @@ def _held_tables(environment: Environment | EnvironmentSummary) -> int:
 def rows_json(
     columns: Sequence[tuple[str, str]], rows: Sequence[tuple[Any, ...]]
 ) -> dict[str, Any]:
-    """Return the documented JSON form of rows; columns are (name, Spark SQL type)."""
+    """Return the documented JSON form of rows. The columns are pairs of name and Spark SQL type."""
     return {
         "columns": [{"name": name, "type": kind} for name, kind in columns],
         "rows": [[json_value(value) for value in row] for row in rows],
@@ -108,7 +108,10 @@ def changes_json(found: FoundChanges[Any]) -> dict[str, Any]:
 def cursors_json(
     environment: str, model: ModelName, last: int | None, cursors: Iterable[ChangeCursor]
 ) -> dict[str, Any]:
-    """Return the documented JSON form of cursors; `last` is the current version, if any."""
+    """Return the documented JSON form of cursors.
+
+    The argument `last` is the environment's current version, if any.
+    """
     return {
         "environment": environment,
         "model": str(model),
@@ -166,7 +169,10 @@ def changes_notes(found: FoundChanges[Any], rows: int) -> Iterator[str]:
 
 
 def _ack(found: FoundChanges[Any]) -> str | None:
-    """Return the range for `--ack`; None without a cursor, or if some changes were not read."""
+    """Return the range for `--ack`.
+
+    It is None without a cursor, or if some changes were not read.
+    """
     if found.cursor is None or found.more:
         return None
     return f"{found.changes.since}-{found.changes.until}"

@@ -70,10 +70,10 @@ def stop(workspace: Workspace, output: Output) -> None:
 @engine.command("prepare")
 @on_project
 def prepare(workspace: Workspace, output: Output) -> None:
-    """Build an archive that halves Spark's start time on this machine; an idle engine builds it
-    too.
+    """Build an archive that halves Spark's start time on this machine.
 
-    It takes about two minutes and is meant for images and CI.
+    It takes about two minutes and is meant for images and CI. An idle engine builds the archive,
+    too.
 
     Example: vde engine prepare
     """

@@ -50,7 +50,7 @@ def show_help(
 
 
 def _command_help(root: Any, words: list[str]) -> str:
-    """Return the help of a command by its words.
+    """Return the help of the command that the words name.
 
     Raises:
         UsageError: No command has this name.

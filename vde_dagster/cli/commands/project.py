@@ -367,7 +367,7 @@ def new_project(folder: Path, *, dagster: bool = True, dbt: bool = False) -> New
 
 
 def _find_dbt() -> Path | None:
-    """Return dbt's executable: on the path, otherwise next to vde."""
+    """Find dbt's executable on the path, or else next to vde."""
     import shutil
     import sys
 
@@ -377,7 +377,10 @@ def _find_dbt() -> Path | None:
 
 
 def _dbt_settings() -> str:
-    """Return settings for dbt's executable: next to vde by default, otherwise on the path."""
+    """Return the settings that name dbt's executable.
+
+    They are commented out if dbt is next to vde or not found.
+    """
     import sys
 
     found = _find_dbt()
