@@ -68,7 +68,7 @@ class Fix:
 
     @classmethod
     def writing(cls, old: str, new: str, *, sure: bool = True) -> Fix:
-        """Replace the word at the place of the mistake."""
+        """Create a fix that replaces a word at the place of the mistake."""
         return cls(f"Write {new}", (Replacement(old, new),), sure)
 
 
@@ -142,7 +142,9 @@ class VdeError(Exception):
         return self.text(". Hint: ")
 
     def text(self, before_hint: str) -> str:
-        """Return the place, the message and the hint, with `before_hint` between the last two.
+        """Return the place, the message and the hint.
+
+        `before_hint` separates the message from the hint.
 
         If the message ends a sentence, the period at the start of `before_hint` is omitted.
         """
@@ -180,7 +182,7 @@ class ProjectError(VdeError):
 
     @property
     def mistakes(self) -> tuple[ProjectError, ...]:
-        """The single mistakes that the error combines; the error itself if it combines none."""
+        """The mistakes that the error combines, or the error itself if it is a single mistake."""
         return self._several or (self,)
 
     @staticmethod
@@ -204,7 +206,7 @@ class UsageError(VdeError):
 
 @contextmanager
 def placed(location: SourceLocation | None) -> Iterator[None]:
-    """Attach a place to mistakes in a text or name from that place.
+    """Attach a place to each mistake that is raised inside the context.
 
     Raises:
         ProjectError: The same mistake, with the place.
@@ -308,7 +310,7 @@ _LONG_WORD = re.compile(rf"\S{{{_MOST_OF_WORD + 1},}}")
 
 
 def shortened(text: str, most: int) -> str:
-    """Shorten a text to `most` characters by omitting its middle, and very long words likewise."""
+    """Shorten a text by omitting its middle. Very long words are shortened in the same way."""
     if len(text) > _MOST_OF_WORD:
         text = _LONG_WORD.sub(lambda word: _without_middle(word[0], _MOST_OF_WORD), text)
         text = _LONG_BLANK.sub(" … ", text)

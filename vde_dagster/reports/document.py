@@ -22,7 +22,7 @@ MOST_REASONS = 4
 
 
 class Mark(str, Enum):
-    """The meaning of a text, such as a warning; a printer chooses the color or font."""
+    """The meaning of a text, such as a warning. A printer chooses the color or font."""
 
     PLAIN = "plain"
     NAME = "name"
@@ -107,7 +107,10 @@ class Report:
 
 
 def sentences(title: str, texts: Sequence[str], mark: Mark = Mark.PLAIN) -> tuple[Section, ...]:
-    """Return a section with one sentence per row, in a tuple; an empty tuple without sentences."""
+    """Return a tuple of one section with a sentence per row.
+
+    Without sentences, the tuple is empty.
+    """
     rows = tuple(Row((Cell(text, mark),)) for text in texts)
     return (Section(title, rows=rows, mark=mark),) if rows else ()
 
@@ -126,7 +129,10 @@ def unit_name(unit: IntervalUnit) -> str:
 
 
 def count_units(snapshot: Snapshot, intervals: IntervalSet) -> int:
-    """Count the interval units in ranges of a model; 1 for a table that is not incremental."""
+    """Count the interval units in ranges of a model.
+
+    A table that is not incremental counts as 1.
+    """
     if not snapshot.is_incremental:
         return 1 if intervals else 0
     unit = snapshot.cadence.unit
@@ -140,7 +146,7 @@ def format_range(interval: Interval) -> str:
 
 
 def format_ranges(intervals: IntervalSet, most: int = 3) -> str:
-    """Write up to `most` ranges in UTC, followed by the number of ranges that were left out."""
+    """Write a limited number of ranges in UTC, and the number of ranges that are left out."""
     shown = [format_range(interval) for interval in list(intervals)[:most]]
     if len(intervals) > most:
         shown.append(f"and {len(intervals) - most} more ranges")

@@ -14,7 +14,10 @@ _WIDEST = 40
 
 
 def error_lines(error: VdeError) -> list[str]:
-    """Return an error's message, failures and hint as lines, or one line per mistake."""
+    """Return the lines of an error: message, failures and hint.
+
+    A combined error has lines for each mistake.
+    """
     several = error.mistakes if isinstance(error, ProjectError) else ()
     lines = [line for mistake in several or (error,) for line in _lines(mistake)]
     if len(several) > 1:

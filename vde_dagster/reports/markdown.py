@@ -135,7 +135,7 @@ def section_markdown(section: Section, most: int = MAX_ROWS, *, narrow: bool = F
 
 
 def row_markdown(row: Row) -> str:
-    """Write the reasons and the diff of a row; empty if it has neither."""
+    """Write the reasons and the diff of a row, or an empty text if it has neither."""
     if not row.reasons and not row.diff:
         return ""
     name, change = row.cells[0], row.cells[1]

@@ -296,7 +296,10 @@ _BLANKS = re.compile(r"\s+")
 
 
 def definition_text(snapshot: Snapshot) -> str:
-    """Return the text of a model's file, with its query if the text does not contain it."""
+    """Return the text of a model's file.
+
+    If the text lacks the query that runs, the query is added.
+    """
     # A stored definition has both, and nothing proves that the query comes from the text.
     model = snapshot.model
     written = f";{_plain(model.source)};"

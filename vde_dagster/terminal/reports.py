@@ -61,7 +61,10 @@ def show_report(console: Console, report: Report) -> None:
 
 
 def show_table(console: Console, section: Section) -> None:
-    """Print a section's rows as a table, if there are any, with its title as the last line."""
+    """Print a section's rows as a table, followed by its title.
+
+    Without rows, only the title is printed.
+    """
     rows = [[cell.text for cell in row.cells] for row in section.rows]
     if rows:
         console.print(simple_table(section.columns, rows))
