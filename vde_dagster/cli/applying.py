@@ -221,7 +221,7 @@ class _Interruptible:
 
 
 def empty_plan_message(workspace: Workspace, plan: Plan, *, selected: bool = False) -> str:
-    """Return the message for an empty plan, with missing intervals.
+    """Return the message for an empty plan, including any missing intervals.
 
     Args:
         selected: Whether the plan covers only selected models.

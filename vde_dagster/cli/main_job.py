@@ -153,7 +153,6 @@ def _run(job: Any, instance: Any, plan: Plan, location: Any) -> None:
 
 
 def _origin(job: Any, location: Any) -> Any:
-    """Return the origin of a job, for its runs."""
     from vde_dagster.orchestration.dagster_private import (
         SINGLETON_REPOSITORY_NAME,
         RemoteJobOrigin,
@@ -166,7 +165,6 @@ def _origin(job: Any, location: Any) -> Any:
 
 
 def _show_rows(workspace: Workspace, environment: Environment, plan: Plan, out: Any) -> None:
-    """Show sample rows of a published table."""
     # Of the tables that no model reads, the one with the fewest columns is shown.
     read = {parent for snapshot in plan.snapshots.values() for parent in snapshot.parents}
     leaves = sorted(

@@ -98,7 +98,6 @@ class ApplyProgress:
                 )
 
     def _task(self, name: ModelName) -> Task:
-        """Return a model's progress bar."""
         # The bar is visible from the model's start to its end.
         if name not in self._tasks:
             total = self._units.get(name, 0)

@@ -115,7 +115,7 @@ Node = TypeVar("Node", bound=Hashable)
 
 
 def dag_json(models: Models, among: Collection[ModelName]) -> dict[str, Any]:
-    """Return the documented JSON form: models in topological order, with their neighbors."""
+    """Return the dependency graph as documented JSON, with the models in topological order."""
     below = children(models)
     return {
         "models": [

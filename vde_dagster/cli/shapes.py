@@ -171,7 +171,7 @@ def changes_notes(found: FoundChanges[Any], rows: int) -> Iterator[str]:
 def _ack(found: FoundChanges[Any]) -> str | None:
     """Return the range for `--ack`.
 
-    It is None without a cursor, or if some changes were not read.
+    Without a cursor, or if some changes were not read, the result is None.
     """
     if found.cursor is None or found.more:
         return None

@@ -156,7 +156,7 @@ def describe_breaks(breaks: Sequence[ContractBreak]) -> str:
 
 
 def describe_column_change(change: ColumnChange) -> str:
-    """Describe a column's change in a table that is reused, including values in existing rows."""
+    """Describe the change of a column in a reused table, including the values in existing rows."""
     old, new = (f" {type_}" if type_ else "" for type_ in (change.was, change.becomes))
     becomes = change.becomes or (
         "a struct of other fields (declare the column's type, and its fields change in place)"

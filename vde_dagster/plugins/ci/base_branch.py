@@ -57,7 +57,13 @@ class BaseBranch:
 
 @contextmanager
 def base_branch(workspace: Workspace, commit: str) -> Iterator[BaseBranch]:
-    """Read a base commit's rules, and apply its stricter protective settings to the workspace.
+    """Yield the rules of a base commit.
+
+    The workspace also gets the base commit's `protected` environments, and the lower `max_removed`
+    of both commits.
+
+    Until the context ends, the workspace also has the base commit's `protected` environments and
+    its lower `max_removed`.
 
     Args:
         commit: Empty for the first commit of a repository.

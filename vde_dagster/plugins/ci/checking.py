@@ -125,6 +125,5 @@ def _merge_sentence(seen: Plan) -> str:
 
 
 def _is_store_unopened(workspace: Workspace) -> bool:
-    """Return whether the state store was never opened."""
     # The store is not opened if the project's files have errors.
     return "store" not in workspace.__dict__

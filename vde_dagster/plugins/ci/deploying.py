@@ -130,7 +130,7 @@ def close(workspace: Workspace, forge: Forge, number: int) -> CloseResult:
 
 
 def deploy(workspace: Workspace, forge: Forge, commit: str = "", number: int = 0) -> DeployResult:
-    """Publish the checked-out commit of the main branch as its pull request was reviewed.
+    """Deploy the checked-out commit of the main branch with the plan that its reviewers saw.
 
     If the commit was deployed before, that result is reported again and nothing is repeated.
 
@@ -291,7 +291,7 @@ def _waiting_result(
 
 
 def _load_reviewed_plans(workspace: Workspace, numbers: Sequence[int]) -> list[Plan] | None:
-    """Return the reviewed plans that are still stored; None if no plan was reviewed."""
+    """Return the reviewed plans that are still stored, or None if no plan was reviewed."""
     found = [
         one for number in numbers if (one := load_reviewed_plan(workspace, number)) is not None
     ]
@@ -305,7 +305,7 @@ def _load_reviewed_plans(workspace: Workspace, numbers: Sequence[int]) -> list[P
 def _reasons_to_wait(
     workspace: Workspace, commit: str, plan: Plan, seen: Sequence[Plan] | None
 ) -> list[str]:
-    """Return the reasons why a plan must wait; empty if it may be applied."""
+    """Return the reasons why a plan must wait. Without a reason, the plan may be applied."""
     if seen is None:
         reasons = ["it was not reviewed: no pull request with a passed check is known for it"]
     else:

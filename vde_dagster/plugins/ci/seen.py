@@ -49,7 +49,7 @@ deploys = Table(
 
 @dataclass(frozen=True, slots=True)
 class ReviewedPlan:
-    """The plan in the newest passed check of a pull request.
+    """The plan that the newest passed check of a pull request stored.
 
     Args:
         plan_id: The checked plan; empty if nothing would change.
@@ -93,7 +93,7 @@ def find_checked_pull_request(workspace: Workspace, commits: Sequence[str]) -> i
 
 
 def store_deployment(workspace: Workspace, commit: str, plan_id: str, before: str | None) -> str:
-    """Store the id of the plan that deploys a commit, unless another process stored one first.
+    """Store the id of the plan that deploys a commit, unless another process was first.
 
     Args:
         plan_id: Empty if the deployment changes nothing.

@@ -18,7 +18,7 @@ QUANTITIES = ("seconds", "task_seconds", "rows", "bytes", "bytes_read")
 
 @dataclass(frozen=True, slots=True)
 class ComparedFill:
-    """One quantity of a fill, actual and estimated, such as seconds or bytes."""
+    """The actual and the estimated value of one quantity of a fill, such as its seconds."""
 
     model: str
     at: datetime
@@ -75,7 +75,11 @@ class Accuracy:
         }
 
     def least_accurate(self, most: int = 5) -> Sequence[ComparedFill]:
-        """Return the fills that differed most from their estimates, at most `most`."""
+        """Return the fills that differed most from their estimates.
+
+        Args:
+            most: Maximum number of fills.
+        """
         return sorted(self.fills, key=lambda one: -one.factor)[:most]
 
 

@@ -57,7 +57,7 @@ class WorkItem:
 
 @dataclass(slots=True)
 class Total:
-    """Sums of the spent and the saved work of several items."""
+    """Adds up the spent work and the saved work of several items."""
 
     fills: int = 0
     work: Work = field(default_factory=Work)
@@ -95,7 +95,7 @@ class Total:
         ]
 
     def to_json(self, settings: Settings) -> dict[str, Any]:
-        """Return the total as `vde cost --json` prints it; money is null without prices."""
+        """Return the total as `vde cost --json` prints it. Money is null without prices."""
         price = settings.cost.price if settings.cost.known else None
         return {
             "fills": self.fills,

@@ -73,7 +73,11 @@ class Answers:
         return name in self._sources and self._source_columns(name) is not None
 
     def columns(self, name: ModelName) -> list[tuple[str, str]]:
-        """Return (name, type) of a table's columns; raise UsageError if the table is missing."""
+        """Return (name, type) of each column of a table.
+
+        Raises:
+            UsageError: The table is missing.
+        """
         if not self.exists(name):
             raise UsageError(f"production does not have the table {name} yet")
         if name in self._sources:
@@ -83,7 +87,7 @@ class Answers:
     def rows(
         self, sql: str, limit: int | None
     ) -> tuple[list[tuple[str, str]], Sequence[Sequence[Any]]]:
-        """Run a query over production's models and over sources; return its columns and rows.
+        """Run a query over production's models and over sources, and return its columns and rows.
 
         Raises:
             VdeError: The text is not a query, reads another table, or fails on Spark.
@@ -119,8 +123,6 @@ def encode_value(value: Any) -> Any:
     """Convert a value to JSON.
 
     A type that JSON lacks becomes an object, such as `{"date": "2026-01-31"}`.
-
-    "2026-01-31"}`.
     """
     if isinstance(value, Decimal):
         return {"decimal": str(value)}

@@ -95,7 +95,7 @@ class CompiledFiles(NamedTuple):
 
 @dataclass(frozen=True)
 class Compiler:
-    """Compiles a dbt project with its dbt, if files changed.
+    """Compiles a dbt project with the project's own dbt if files changed.
 
     Args:
         inside: The dbt project's folder relative to the root, with a trailing slash, or empty.
@@ -232,7 +232,7 @@ class Compiler:
         return True
 
     def _render_hooks(self, project: Path) -> bool:
-        """Let dbt render the hooks that contain Jinja; return whether any was rendered."""
+        """Let dbt render the hooks that contain Jinja, and return whether any hook was rendered."""
         from vde_dagster.plugins.dbt.hooks import MACRO, Hooks
         from vde_dagster.plugins.dbt.manifest import decode_manifest
 
@@ -305,7 +305,11 @@ class Compiler:
     def _run(
         self, project: Path, target: str, more: list[str], *, introspect: bool = True
     ) -> dict[str, Any]:
-        """Run dbt and return the report of `inside_dbt`; raise ProjectError with dbt's message."""
+        """Run dbt and return the report of `inside_dbt`.
+
+        Raises:
+            ProjectError: dbt fails. The error has dbt's message.
+        """
         import subprocess
 
         settings, cache = self.settings, project.parent

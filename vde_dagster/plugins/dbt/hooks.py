@@ -161,8 +161,6 @@ def _macros_by_name(manifest: Manifest) -> dict[str, list[str]]:
     """Return the Jinja of macros by the names that call them.
 
     The macro `default__f` can also be called as `f`.
-
-    `default__f` is also called as `f`.
     """
     # `default__f` can also be called as `f`.
     found: dict[str, list[str]] = {}

@@ -63,7 +63,7 @@ class ExtraCte(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TestMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The generic test that a test uses, with its arguments."""
+    """The generic test that a test calls, and the arguments of the call."""
 
     name: str
     kwargs: dict[str, Any] = {}
@@ -274,7 +274,7 @@ class Reader(msgspec.Struct, frozen=True, omit_defaults=True):
 def read_manifest(
     path: Path, content: bytes, folder: Path, without_code: Container[str] = ()
 ) -> Manifest:
-    """Parse a manifest, and check its version and that it has compiled code.
+    """Parse a manifest, and check its version and its compiled code.
 
     Args:
         folder: The dbt project's folder, relative to the root.

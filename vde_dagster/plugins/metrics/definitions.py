@@ -318,7 +318,7 @@ _WORD = re.compile(r"`([^`]+)`|['\"](\w+)['\"]|\b(\w+_\w+)\b")
 
 
 def _find_mention(document: Document, message: str, names: bool = True) -> SourceLocation | None:
-    """Return the place of the first value in a document that a message mentions.
+    """Find the first value of a document that a message mentions, and return its place.
 
     Args:
         names: Whether values of the key `name` count.

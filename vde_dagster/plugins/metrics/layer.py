@@ -207,7 +207,11 @@ class SemanticLayer:
         return f"{_TIME}__{grain}"
 
     def _resolve_dimension(self, name: str, metrics: Sequence[str]) -> str:
-        """Return a dimension's MetricFlow name; raise UsageError if it is missing or ambiguous."""
+        """Return a dimension's MetricFlow name.
+
+        Raises:
+            UsageError: The dimension is missing or ambiguous.
+        """
         stem, _, unit = name.lower().rpartition("__")
         stem, unit = (stem, f"__{unit}") if stem and unit in _UNITS else (name.lower(), "")
         known = self.group_bys(metrics)

@@ -174,7 +174,10 @@ class Messages:
         )
 
     def _was_reported(self, record: OutboxRecord, plan: Plan) -> bool:
-        """Return whether the same rules blocked a plan for the environment in the day before."""
+        """Return whether the same rules blocked a plan for the environment within the last day.
+
+        The day ends at the given record.
+        """
         rules = _rule_names(record)
         for other in self.workspace.store.outbox.with_kind("held"):
             is_before = 0 < other.number < record.number and record.at - other.at < _REPEAT_AFTER

@@ -91,7 +91,7 @@ def encode_public_key(key: Ed25519PrivateKey) -> str:
 def decode_public_key(public: str) -> bytes | None:
     """Decode a public key's text.
 
-    The result is None for a text that `encode_public_key` would not write.
+    A text that `encode_public_key` would not write gives None.
     """
     # Base64 of 32 bytes leaves two bits of its last character unused, so four texts decode to the
     # same key. Only the text that `encode_public_key` writes counts.

@@ -39,7 +39,7 @@ class Signatures:
     """Reads signatures from plan files into the database, and describes them; see `Attachment`."""
 
     def take(self, workspace: Workspace, document: Mapping[str, Any], value: Any) -> None:
-        """Verify the signatures in a plan's file, and store those by trusted keys.
+        """Verify the signatures in a plan's file, and store the signatures of trusted keys.
 
         Raises:
             UsageError: A signature belongs to other content, or no signature is by a trusted key.

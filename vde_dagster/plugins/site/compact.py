@@ -202,7 +202,7 @@ class _Compactor:
             ]
 
     def _tables_by_model(self) -> dict[str, dict[int, Document.Table]]:
-        """Return the tables that environments show, by model and by the table's number."""
+        """Map each model to its visible tables, by the numbers of the tables."""
         numbers = {table.id: at for at, table in enumerate(self.document.tables)}
         found: dict[str, dict[int, Document.Table]] = {}
         for environment in self.document.environments:

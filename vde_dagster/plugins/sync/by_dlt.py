@@ -96,7 +96,7 @@ class PackageLoader:
         self._file = pa.ipc.new_stream(str(self._rows), self._schema)
 
     def send(self, batch: Batch) -> int:
-        """Append a batch to the file; return the number of its rows."""
+        """Append a batch to the file, and return the number of its rows."""
         import pyarrow as pa
 
         gone_flag = {GONE: False} if self._has_gone_column else {}

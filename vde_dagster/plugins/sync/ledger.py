@@ -124,7 +124,7 @@ class Ledger:
         return found
 
     def record_begin(self, until: int) -> None:
-        """Record the version to send, before its first row is sent."""
+        """Record the version that is sent next, before sending its first row."""
         first = dict.fromkeys(("version", "sent", "unchanged", "refused"), 0)
         nothing = dict.fromkeys(("publication", "shape"), "")
         self._write({"pending": until}, {**first, **nothing}, "sync.begun")

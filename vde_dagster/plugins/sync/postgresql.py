@@ -234,7 +234,7 @@ class TableWriter:
         return [one for one in self._columns if one.name in self.step.key]
 
     def send(self, batch: Batch) -> int:
-        """Upsert the rows of a batch and delete its removed keys; return the number of changes."""
+        """Upsert a batch's rows, delete its removed keys, and return the number of changes."""
         try:
             with self.effects.at("sync.batch"), self.conn.begin_nested():
                 changed = self._upsert(batch) if batch.rows else 0

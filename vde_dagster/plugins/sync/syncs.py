@@ -348,7 +348,7 @@ def _send(outside: _OpenSink, version: Environment, batch: Batch, done: SyncResu
 
 
 def _refused_changes(found: ChangedRows, refused: list[dict[str, Any]]) -> Iterator[Change]:
-    """Yield the current row of each refused key, or the key as deleted if it has no row."""
+    """Yield the current row of each refused key, or a deletion of the key if it has no row."""
     key, names = found.key, {name.lower(): name for name in found.schema.names}
     # Letters of earlier releases have all names in lower case.
     known = [

@@ -67,11 +67,11 @@ class States:
 
     @property
     def data(self) -> list[str]:
-        """The columns that come from the model's query; the kind adds the others."""
+        """The columns that come from the model's query. The kind adds the other columns."""
         return [name for name in self.types if name not in (self.repeats, self.deletion_mark)]
 
     def unique_rows(self, new: str, old: str | None) -> str:
-        """Write the query of all rows that ever arrived, one per identity.
+        """Write the query that returns all rows that ever arrived, one row for each identity.
 
         Args:
             new: The relation of arriving rows.
@@ -209,7 +209,7 @@ class States:
         )
 
     def deletions(self, new: str, unique: str, gaps: str) -> str:
-        """Write the query that counts the keys that are deleted at each newly arrived time.
+        """Write the query that counts the deleted keys for each newly arrived time.
 
         Columns: the time, the number of deleted keys, and the number of keys at the previous time.
         """
@@ -224,7 +224,10 @@ class States:
         )
 
     def _runs(self, unique: str, gaps: str | None) -> dict[str, str]:
-        """Write the CTEs that number the runs of each key: successive times with the same state."""
+        """Write the CTEs that number the runs of each key.
+
+        A run is successive times with the same state.
+        """
         key, moment = _quoted(self.key), _quoted(self.moment)
         signature = ", ".join(
             Write.sortable(quote(name), self.types[name]) for name in (*self.set_key, *self.compare)

@@ -41,7 +41,7 @@ class Rules(NamedTuple):
     case_sensitive: bool | None = None
 
     def upper(self, *, hashdiff: bool) -> bool:
-        """Return whether the text of a key, or of a hashdiff, is hashed in upper case."""
+        """Return whether the text of a key or a hashdiff is hashed in upper case."""
         if self.case_sensitive is not None:
             return not self.case_sensitive
         return self.upper_hashdiffs if hashdiff else self.upper_keys

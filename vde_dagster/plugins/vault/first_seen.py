@@ -29,7 +29,10 @@ class Earliest:
     order: Sequence[str]
 
     def rows(self, source: str) -> str:
-        """Write the query of the earliest row per key of a source (a relation for FROM)."""
+        """Write the query that returns the earliest row per key.
+
+        The source is a relation for FROM.
+        """
         names, by = ", ".join(map(quote, self.types)), ", ".join(map(quote, self.key))
         return (
             f"SELECT {names} FROM (SELECT {names}, ROW_NUMBER() OVER (PARTITION BY {by} "

@@ -31,10 +31,9 @@ def end_dated(
     time: str = "ldts",
     sequence: str = "",
 ) -> str:
-    """`@END_DATED(satellite, key)`:
+    """`@END_DATED(satellite, key)`: the satellite's rows with `end_ldts`.
 
-    the satellite's rows with `end_ldts`. The column `end_ldts` is the beginning of the next state,
-    and NULL for the latest state.
+    The column `end_ldts` is the beginning of the next state, and NULL for the latest state.
 
     Args:
         set_key: Columns that distinguish the rows of one state; all these rows get the same end.

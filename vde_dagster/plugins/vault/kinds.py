@@ -105,7 +105,7 @@ class FirstSeen(Kind):
 
     @property
     def order(self) -> tuple[str, ...]:
-        """Columns that determine the earliest row: the time, then the source."""
+        """The columns that determine the earliest row: the time, then the source."""
         return (self.time, *((self.source,) if self.source else ()))
 
     def expanded_models(

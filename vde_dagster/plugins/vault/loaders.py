@@ -172,7 +172,7 @@ class _Branch:
 
     @property
     def _listed(self) -> list[exp.Expr]:
-        """The expressions of the SELECT list; empty if the list contains a star."""
+        """The expressions of the SELECT list. It is empty if the list contains a star."""
         select: exp.Expr = self.tree
         while isinstance(select, exp.Subquery | exp.Paren):
             select = select.this

@@ -118,7 +118,7 @@ def _replace_null(
 
 
 def _hashdiffs(evaluator: MacroEvaluator, text: str, columns: list[str]) -> list[tuple[str, str]]:
-    """Return (name, Spark SQL) of each hashdiff, from `ALL_EXCEPT(a, b) AS name` in a text."""
+    """Return (name, Spark SQL) of each hashdiff in a text such as `ALL_EXCEPT(a, b) AS name`."""
     from sqlglot import exp
 
     from vde_dagster.plugins.vault.hashing import hashdiff

@@ -20,7 +20,7 @@ MOST_NAMES = 3
 
 @dataclass(frozen=True, slots=True)
 class Lens:
-    """A line that the editor shows above a model, with the effects of the edited text.
+    """A line above a model in the editor, with the effects of the edited text.
 
     Args:
         line: Number of the line, from 1.

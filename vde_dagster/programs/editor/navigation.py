@@ -22,7 +22,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def find_definitions(symbols: Symbols, path: str, offset: int) -> list[Span]:
-    """Return where the model, column, CTE, alias or macro at an offset is defined."""
+    """Return the definitions of the model, column, CTE, alias or macro at an offset."""
     found = symbols.mentions_at(path, offset)
     if not found:
         return _macro_definition(symbols.reading, path, offset)
@@ -51,7 +51,7 @@ def _macro_definition(reading: Reading, path: str, offset: int) -> list[Span]:
 
 
 def find_renamable_word(symbols: Symbols, path: str, offset: int) -> Mention:
-    """Return the mention at an offset that a rename starts from.
+    """Return the mention at an offset, where a rename starts.
 
     Raises:
         UsageError: The word at the offset cannot be renamed.

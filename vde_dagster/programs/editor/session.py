@@ -122,7 +122,7 @@ class EditorSession:
         return self._generation
 
     def set_text(self, path: str, text: str | None) -> None:
-        """Set a file's text in the editor, or use the file on disk again if `text` is None."""
+        """Set a file's text in the editor. The text None means the file on disk."""
         with self._lock:
             self._generation += 1
             if text is None:

@@ -74,7 +74,10 @@ class NotebookWorkspace(Workspace):
         return Rows(as_arrow(rows), "the model, once the notebook runs as a step")
 
     def plan(self, environment: str, options: PlanOptions | None = None, **said: Any) -> Plan:
-        """Plan the current files for an environment; arguments as in `Workspace.plan`."""
+        """Plan the current files for an environment.
+
+        The arguments are the same as for `Workspace.plan`.
+        """
         self.reload()
         given = () if options is None else (options,)
         return super().plan(environment, *given, **said)

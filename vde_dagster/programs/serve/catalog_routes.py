@@ -150,7 +150,6 @@ def _find_name(
 
 
 def _require_namespace(served: ServedVersion, text: str) -> str:
-    """Return the name of an existing namespace."""
     for name in (text.lower(), text.lower().replace("+", " ")):
         if _SEPARATOR not in name and name in served.namespaces:
             return name

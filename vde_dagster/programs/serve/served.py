@@ -42,7 +42,7 @@ _VERSIONS = 32
 
 @dataclass
 class ServedVersion:
-    """One version of an environment, as the server shows it: tables, views and external tables."""
+    """The tables, views and external tables that the server shows for one environment version."""
 
     # A version never changes, so everything is read once.
     workspace: Workspace

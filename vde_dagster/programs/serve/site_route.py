@@ -57,7 +57,6 @@ def site_route(root: Path) -> APIRouter:
 
 
 def _find_site(root: Path, version: str) -> Path:
-    """Return the folder of a built site."""
     known = WarehouseName.parse(version)
     version_text = f"@{known.version_text}" if known.version_text is not None else ""
     named = f"{known.environment}{version_text}"

@@ -132,7 +132,7 @@ class PlainGit:
         return self._fetch_newest(f"refs/heads/{branch}") if branch else None
 
     def _push_commit(self, ref: str, change: Callable[[str | None], str]) -> None:
-        """Add a commit to a remote ref; retry if another process was first.
+        """Add a commit to a remote ref, and retry if another process changed the ref first.
 
         Args:
             change: Creates a commit on a parent (None for the first commit), and returns its id.
@@ -177,7 +177,11 @@ class PlainGit:
             yield str(Path(folder) / "index")
 
     def run_git(self, *arguments: str, stdin: str | None = None, index: str | None = None) -> str:
-        """Run a Git command and return its output; raise UsageError if it fails."""
+        """Run a Git command and return its output.
+
+        Raises:
+            UsageError: The command fails.
+        """
         done = self._run(arguments, stdin, index)
         if done.returncode:
             first_line = done.stderr.strip().splitlines()[:1]
@@ -212,7 +216,7 @@ class PlainGit:
 
 
 def place_in_repository(root: Path) -> str:
-    """Return a project's folder in its repository, such as `shop/`; empty for the root."""
+    """Return a project's folder in its repository, such as `shop/`. It is empty for the root."""
     return git_output(root, "rev-parse", "--show-prefix")
 
 

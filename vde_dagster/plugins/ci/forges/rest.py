@@ -45,7 +45,7 @@ class Token:
         return cls(header, f"{prefix}{value}")
 
     def __call__(self, request: PreparedRequest) -> PreparedRequest:
-        """Add the token to the headers of a request; called by `requests`."""
+        """Add the token to the headers of a request. The library `requests` calls this method."""
         # The token is the request's `auth`, so that `.netrc` is not read.
         request.headers[self.header] = self.value
         return request

@@ -94,8 +94,6 @@ def _suffix(root: Path) -> str:
     """Return the suffix of a project's job names, such as `-shop` for the folder `shop`.
 
     It is empty for the root.
-
-    `-shop` for the folder `shop`, empty for the root.
     """
     place = place_in_repository(root).rstrip("/")
     return f"-{re.sub('[^A-Za-z0-9-]', '-', place)}" if place else ""

@@ -79,7 +79,7 @@ class Session:
 
     @property
     def answers(self) -> bool:
-        """Whether `vde` can answer introspective calls: only for a Spark target."""
+        """Whether `vde` can answer introspective calls, which requires a Spark target."""
         # Queries for other adapters are not in Spark SQL.
         return bool(self._command) and self.adapter == "spark"
 

@@ -264,7 +264,11 @@ def quote_key_column(column: str) -> str:
 
 
 def read_key(parts: list[str], dialect: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Divide a key into columns and expressions; raise ValueError if a part is neither."""
+    """Divide a key into columns and expressions.
+
+    Raises:
+        ValueError: A part is neither a column nor an expression.
+    """
     columns, expressions = [], []
     for part in parts:
         tokens = Token.split(part)

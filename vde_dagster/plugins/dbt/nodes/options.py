@@ -33,7 +33,11 @@ _WITHOUT_EFFECT = frozenset({"quoting", "quote_columns", "persist_docs", "static
 
 
 def partitions(node: Node, dialect: str) -> tuple[str, ...]:
-    """Convert `partition_by` to Iceberg's transforms; raise ValueError if its form is unknown."""
+    """Convert `partition_by` to Iceberg's transforms.
+
+    Raises:
+        ValueError: The form of `partition_by` is unknown.
+    """
     given = node.config.get("partitioned_by" if dialect == "athena" else "partition_by")
     if not given:
         return ()

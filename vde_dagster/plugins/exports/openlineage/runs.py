@@ -401,7 +401,7 @@ def audit_events(
     results: Sequence[AuditRecord],
     not_before: datetime | None = None,
 ) -> Iterator[RunEvent]:
-    """Yield the start and the end event of a run of audits, with their results.
+    """Yield the start event and the end event of an audit run, with the results of the audits.
 
     Args:
         results: At least one result, in order.

@@ -111,7 +111,7 @@ class AuditFiles:
             yield AuditQuery(model, frozenset(reads), query.start, query.end)
 
     def possible_columns(self, audit: AuditQuery) -> Iterator[Mention]:
-        """Yield the words of an unparsable audit query that equal names of columns."""
+        """Yield the words that are names of columns, in an audit query that cannot be parsed."""
         # Such a query cannot be analyzed.
         path, text = audit.model.location.path.as_posix(), audit.model.source
         for name in sorted(audit.reads):
