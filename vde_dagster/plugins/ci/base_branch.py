@@ -62,9 +62,6 @@ def base_branch(workspace: Workspace, commit: str) -> Iterator[BaseBranch]:
     The workspace also gets the base commit's `protected` environments, and the lower `max_removed`
     of both commits.
 
-    Until the context ends, the workspace also has the base commit's `protected` environments and
-    its lower `max_removed`.
-
     Args:
         commit: Empty for the first commit of a repository.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def choose_forge(workspace: Workspace) -> Forge:
     """Return the forge that the settings name.
 
-    Without this setting, it is the forge that runs this job.
+    Without this setting, it is the forge that runs this job, or else plain Git.
 
     Raises:
         UsageError: A variable of the job is missing.
