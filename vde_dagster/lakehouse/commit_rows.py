@@ -36,7 +36,7 @@ _YEAR_ONE = -62_135_596_800_000_000
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Number of rows that a commit added to one interval, and their size.
+    """Row count and size of the rows that a commit added to one interval.
 
     Args:
         rows: Number of these rows.
@@ -54,7 +54,10 @@ def interval_figures(
     column: TimeColumn,
     intervals: Sequence[Interval],
 ) -> list[Figures] | None:
-    """Count the rows that a commit added to each interval; None if they cannot be counted."""
+    """Count the rows that a commit added to each interval.
+
+    Return None if the commit is gone, or if a file that must be read is not Parquet.
+    """
     table = lakehouse.load_table(ref)
     files = _added_files(table, snapshot_id)
     if files is None:
@@ -113,7 +116,10 @@ def _added_files(table: Table, snapshot_id: int) -> list[DataFile] | None:
 
 
 def _bounds(file: DataFile, field_id: int, type_: Any) -> tuple[Any, Any] | None:
-    """Return a column's least and greatest value in a file; texts may be truncated."""
+    """Return a column's least and greatest value in a file.
+
+    Return None if a bound is missing, or is a text that Iceberg may have truncated.
+    """
     from pyiceberg.conversions import from_bytes
 
     lower: Mapping[int, bytes] = file.lower_bounds or {}
@@ -190,7 +196,7 @@ def some_rows(
     intervals: Sequence[Interval],
     limit: int,
 ) -> list[dict[str, Any]]:
-    """Read some rows that a commit added, from the first interval that has any."""
+    """Read up to `limit` rows of a table at a commit, from the first interval that has rows."""
     from pyiceberg.expressions import AlwaysTrue
 
     from vde_dagster.lakehouse.rows.bind_filter import bind_filter

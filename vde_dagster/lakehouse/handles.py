@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """Metadata of an Iceberg table, with the location of its metadata file."""
+    """The metadata of an Iceberg table, with the location of the metadata file."""
 
     location: str
     metadata: dict[str, Any]
@@ -61,7 +61,10 @@ class LakeHandles:
         return table_location(self.warehouse, ref, table_id)
 
     def left_by_others(self) -> list[str]:
-        """Return the folders in the warehouse that another state store's publications created."""
+        """Return the names of folders in the warehouse that publications created.
+
+        If the state store is new, the folders belong to another state store.
+        """
         names = self.files.folders(self.warehouse)
         return [name for name in names if name.startswith(("vde__", "_vde_"))]
 
@@ -70,7 +73,7 @@ class LakeHandles:
         return self.metadata_locations([ref]).get(ref)
 
     def metadata_locations(self, refs: Iterable[TableRef]) -> dict[TableRef, str]:
-        """Look up the metadata files of tables; names of views and missing names are left out."""
+        """Look up the metadata files of tables. Names of views and missing names are left out."""
         pointers = self.catalog.pointers(refs)
         return {ref: at.location for ref, at in pointers.items() if at.kind == TABLE}
 
@@ -116,7 +119,10 @@ class LakeHandles:
         return found
 
     def relation_columns(self, ref: TableRef) -> list[tuple[str, str, str | None]] | None:
-        """Return (name, Spark SQL type, description) of a table's or view's columns, or None."""
+        """Return the name, Spark SQL type and description of each column of a table or view.
+
+        Return None if the table or view does not exist.
+        """
         pointer = self.catalog.pointers([ref]).get(ref)
         if pointer is None:
             return None
@@ -125,7 +131,8 @@ class LakeHandles:
         return (view_columns if is_view else current_columns)(metadata)
 
     def main_snapshot(self, ref: TableRef, branch: str | None = None) -> int | None:
-        """Return the id of the Iceberg snapshot that `main` or another branch points to,
-        or None.
+        """Return the id of the newest Iceberg snapshot of a branch, by default of `main`.
+
+        Return None if the branch does not exist or has no commit.
         """
         return head_of(self.table_metadata(ref), branch)

@@ -23,7 +23,7 @@ class Lakehouse(LakeHandles):
 
     @contextmanager
     def naming_damage(self, refs: Callable[[Exception], Collection[TableRef]]) -> Iterator[None]:
-        """Run the block; if a damaged file made it fail, raise an error with the file's name.
+        """Run the block, and raise an error with the file's name if a damaged file made it fail.
 
         Raises:
             DamagedFileError: A file of the tables is missing or damaged.
@@ -41,7 +41,10 @@ class Lakehouse(LakeHandles):
             raise
 
     def create_table(self, new: NewTable) -> bool:
-        """Create an unpartitioned Iceberg table, its namespace and optionally its first branch."""
+        """Create an unpartitioned Iceberg table in its namespace.
+
+        If `new` has a branch, the table begins with this branch. Return False if the table exists.
+        """
         from vde_dagster.lakehouse.publishing.new_table import create_table
 
         return create_table(self, new)
@@ -92,7 +95,7 @@ class Lakehouse(LakeHandles):
         return publish(self, publication)
 
     def recover(self) -> bool:
-        """Finish decided publications that other processes began; see `finish_publication`."""
+        """Finish publications that other processes did not complete; see `finish_publication`."""
         from vde_dagster.lakehouse.publishing.finish_publication import recover
 
         return recover(self)

@@ -18,8 +18,9 @@ _PLUGINS: Seam[Callable[[Settings, Effects], Catalog]] = Seam("catalogs")
 
 
 def outside_catalog(settings: Settings, effects: Effects) -> Catalog | None:
-    """Create the catalog that the settings name, or return None for the state database's own
-    catalog.
+    """Create the catalog that the settings name.
+
+    Return None if the settings do not name a catalog, so that the state database has the tables.
     """
     if settings.catalog_type:
         return _PLUGINS.require(settings.catalog_type)(settings, effects)

@@ -33,7 +33,7 @@ class InTransaction:
     keeps_pointers: ClassVar[bool] = True
 
     def decide(self, catalog: Catalog, swaps: Sequence[Swap], within: Connection) -> None:
-        """Change the pointers within the transaction that decides a publication."""
+        """Change the pointers as part of `within`, the transaction that records a publication."""
         catalog.swap(swaps, within)
 
 
@@ -66,7 +66,7 @@ Form = InTransaction | Following
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """The pointer of a table or view.
+    """A catalog's entry for a table or view, which names the current metadata file.
 
     Args:
         location: The current metadata file.
@@ -81,7 +81,7 @@ class Pointer:
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """The change of one pointer.
+    """A change of one pointer, which fails if the pointer has moved away from `before`.
 
     Args:
         kind: `TABLE` or `VIEW`.
@@ -144,7 +144,7 @@ class SparkCatalog:
 
 
 class ViewMirror(Protocol):
-    """Copies of environments' views in a catalog."""
+    """Reads, writes and drops copies of an environment's views in a catalog."""
 
     @property
     def wanted(self) -> bool:
@@ -178,18 +178,18 @@ class Catalog(Protocol):
 
     @property
     def form(self) -> Form:
-        """Whether the catalog changes with the state's transaction or after it."""
+        """Whether the catalog changes within the state's transaction or after that transaction."""
         ...
 
     @property
     def mirror(self) -> ViewMirror | None:
-        """Mirrored views; None if publications write the views to the catalog themselves."""
+        """The catalog's copies of views, or None if publications write the views directly."""
         ...
 
     def pointers(
         self, refs: Iterable[TableRef], within: Connection | None = None
     ) -> dict[TableRef, Pointer]:
-        """Look up the pointers of the given names; missing names are left out.
+        """Look up the pointers of the given names. Missing names are left out.
 
         Raises:
             StoreError: The catalog cannot be reached.
@@ -201,11 +201,11 @@ class Catalog(Protocol):
         ...
 
     def every_pointer(self) -> list[Pointer]:
-        """List the pointers of all tables and views in the catalog's database."""
+        """List the pointers of all tables and views in the database that holds the catalog."""
         ...
 
     def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:
-        """Compare and swap pointers: create, move or remove tables and views.
+        """Create, move or remove tables and views by comparing and swapping their pointers.
 
         Args:
             swaps: The changes; exactly one if the catalog cannot change several pointers together.
@@ -227,7 +227,10 @@ class Catalog(Protocol):
         ...
 
     def drop_namespace(self, name: str, within: Connection | None = None) -> bool:
-        """Remove an empty namespace without nested namespaces; return whether it was removed."""
+        """Remove a namespace if it is empty, and return whether it was removed.
+
+        A namespace with tables, views or nested namespaces is not empty.
+        """
         ...
 
     def for_spark(self) -> SparkCatalog:

@@ -44,7 +44,7 @@ _THREADS = 8
 
 
 class RestCatalog:
-    """A REST catalog with the physical tables and, if `mirrors` is set, mirrored views."""
+    """A REST catalog that stores the physical tables, and copies of views if `mirrors` is set."""
 
     form = Following(together=False, keeps_pointers=False)
 
@@ -67,7 +67,7 @@ class RestCatalog:
     def pointers(
         self, refs: Iterable[TableRef], within: Connection | None = None
     ) -> dict[TableRef, Pointer]:
-        """Look up the pointers of tables; missing tables and views are left out."""
+        """Look up the pointers of tables. Views and missing tables are left out."""
         by_namespace: dict[str, list[TableRef]] = {}
         for ref in dict.fromkeys(refs):
             by_namespace.setdefault(ref.namespace, []).append(ref)
@@ -139,7 +139,7 @@ class RestCatalog:
     def create_namespaces(
         self, namespaces: Mapping[str, Mapping[str, str]], within: Connection | None = None
     ) -> None:
-        """Create missing namespaces with their properties, and their missing parents."""
+        """Create missing namespaces with their properties, and all missing parent namespaces."""
         wanted: dict[str, Mapping[str, str]] = {}
         for name, properties in namespaces.items():
             above = parts(name)
@@ -216,7 +216,7 @@ _VIEWS = "views"
 
 
 class RestViews:
-    """Views in a REST catalog, which copy the views of environments."""
+    """Reads, writes and drops the copies of an environment's views in a REST catalog."""
 
     def __init__(self, server: RestServer, effects: Effects, wanted: bool) -> None:
         self.wanted = wanted

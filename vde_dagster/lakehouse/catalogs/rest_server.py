@@ -79,7 +79,7 @@ def for_pyiceberg(rest: RestSettings) -> dict[str, Any]:
 
 
 class RestClient(RestCatalog):
-    """PyIceberg's client, with a method for requests that PyIceberg does not have."""
+    """PyIceberg's REST client, extended by `ask` for requests that PyIceberg cannot send."""
 
     def _config_headers(self, session: Session) -> None:
         super()._config_headers(session)
@@ -95,7 +95,10 @@ class RestClient(RestCatalog):
         body: Json | None = None,
         parameters: Mapping[str, str] | None = None,
     ) -> Any:
-        """Send a request about a table or view; return the response's JSON, or True if empty."""
+        """Send a request about a table or view, and return the response's JSON.
+
+        The result is True if the response is empty.
+        """
         url = self.url(f"namespaces/{self._encode_namespace_path(tuple(namespace))}/{place}")
         send = partial(self._session.request, method, url, json=body, params=parameters)
         answer = send()
@@ -110,8 +113,9 @@ class RestClient(RestCatalog):
 
 
 class RestServer:
-    """Loads and changes tables and views on a REST catalog's server. Threads may share an
-    instance.
+    """Loads and changes tables and views on a REST catalog's server.
+
+    Threads may share an instance.
     """
 
     def __init__(self, access: RestSettings) -> None:
@@ -120,7 +124,9 @@ class RestServer:
         self._known: RestClient | None = None
 
     def load(self, what: str, ref: TableRef, *, whole: bool = True) -> Json | None:
-        """Load the metadata of a table or view, with its location; None if it does not exist.
+        """Load the metadata of a table or view, together with the metadata file's location.
+
+        Return None if the table or view does not exist.
 
         Args:
             what: `tables` or `views`.
@@ -156,8 +162,9 @@ class RestServer:
         return made
 
     def drop(self, what: str, ref: TableRef) -> bool:
-        """Remove a table or view (`tables` or `views`) but not its files; return whether it
-        existed.
+        """Remove a table or view from the catalog, and return whether it existed.
+
+        Its files are not deleted. `what` is `tables` or `views`.
         """
         keeping = {"purgeRequested": "false"} if what == "tables" else {}
         return self.reach(
@@ -168,8 +175,10 @@ class RestServer:
     _RAISE: Any = object()
 
     def reach(self, work: Callable[[RestClient], T], absent: Any = _RAISE) -> T:
-        """Call `work` with the client, and convert its errors; return `absent` if the object is
-        missing.
+        """Call `work` with the client, and convert the client's errors to vde's errors.
+
+        If the object does not exist, return `absent` if it is given, and raise StoreError
+        otherwise.
 
         Raises:
             RestConflict: The request conflicts with the server's current content.
@@ -205,11 +214,11 @@ class RestServer:
             raise self._refused(error) from error
 
     def make(self, **properties: Any) -> RestClient:
-        """Create a client, which reads the server's configuration."""
+        """Create a client. The new client requests the server's configuration."""
         return RestClient("rest", **properties)
 
     def client(self) -> RestClient:
-        """Return the client; the first call creates it."""
+        """Return the client. The first call creates the client."""
         with self._lock:
             if self._known is None:
                 made = self.make(**for_pyiceberg(self.access))

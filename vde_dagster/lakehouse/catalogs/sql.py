@@ -85,13 +85,13 @@ class SqlCatalog:
         return _found(self._store.database.rows(query, within))
 
     def every_pointer(self) -> list[Pointer]:
-        """List the pointers of all tables and views in the database, including other catalogs."""
+        """List the pointers of all tables and views in the database, also of other catalogs."""
         rows = self._store.database.rows(select(_ROW.metadata_location, _ROW.iceberg_type))
         # A table's row has no type if the catalog's first schema wrote it.
         return [Pointer(row[0], row[1] or TABLE) for row in rows if row[0] is not None]
 
     def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:
-        """Compare and swap the pointers, either all or none."""
+        """Compare and swap either all of the given pointers or none."""
         if within is None:
             return self._store.database.run_transaction(
                 lambda conn: self.swap(swaps, conn), name="catalog.swap", idempotent=False

@@ -41,7 +41,7 @@ _THREADS = 16
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """File in the warehouse, with its size and time of writing."""
+    """A file in the warehouse, with its size and time of writing."""
 
     location: str
     bytes: int
@@ -92,7 +92,7 @@ class MetadataFiles:
         return parsed  # type: ignore[no-any-return]
 
     def read_whole(self, location: str, what: str) -> bytes:
-        """Read a file; a missing file raises DamagedFileError."""
+        """Read a file, and raise DamagedFileError if the file is missing."""
         try:
             return self._read(location, what)
         except FileNotFoundError as error:
@@ -130,7 +130,7 @@ class MetadataFiles:
                 yield StoredFile(location, info.size, info.mtime.astimezone(timezone.utc))
 
     def folders(self, folder: str) -> list[str]:
-        """Return the sorted names of a folder's subfolders; empty if the folder does not exist."""
+        """Return the sorted names of a folder's subfolders. A missing folder has no subfolders."""
         path = local_path(folder)
         if path is not None:
             if not os.path.isdir(path):
@@ -143,7 +143,10 @@ class MetadataFiles:
         return sorted(info.base_name for info in found if info.type == FileType.Directory)
 
     def write_all(self, files: Iterable[tuple[str, bytes]], point: str) -> None:
-        """Write new files, given as (location, content); local files are flushed to the disk."""
+        """Write new files, each given as its location and content.
+
+        Local files are flushed to the disk.
+        """
         listed = [(require_inside(location), data) for location, data in files]
         local = [(path, data) for location, data in listed if (path := local_path(location))]
         try:
@@ -172,7 +175,7 @@ class MetadataFiles:
         keep_folders: bool = False,
         is_written: bool = False,
     ) -> None:
-        """Delete files and the folders that become empty; missing files are ignored.
+        """Delete files, and local folders that become empty. Missing files are ignored.
 
         Args:
             keep_folders: Whether to keep empty folders.
@@ -201,7 +204,9 @@ class MetadataFiles:
                 os.rmdir(folder)
 
     def delete_tree(self, location: str, point: str) -> None:
-        """Delete a table's base location, whose name ends with the table's id, with all content.
+        """Delete a table's folder with all its content.
+
+        The folder's name ends with the table's id, so no other table uses the folder.
 
         Raises:
             ExecutionError: The location is not in the warehouse.

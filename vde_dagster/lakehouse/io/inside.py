@@ -20,8 +20,9 @@ _SAME_SCHEME = {"s3a": "s3", "s3n": "s3"}
 
 
 def flaw_inside(location: str, warehouse: str) -> str | None:
-    """Return the reason why a location is not inside the warehouse's folder, or None if it is
-    inside.
+    """Return the reason why a location is not safely inside the warehouse's folder.
+
+    Return None if the location is inside.
     """
     if _CONTROL.search(location):
         return "has control characters"
@@ -73,7 +74,10 @@ def place_key(location: str) -> str:
 
 
 def is_below(key: str, folder_key: str) -> bool:
-    """Check whether a place is in a folder, or is the folder; both are given as keys."""
+    """Check whether a place is the given folder, or inside of the folder.
+
+    Both are keys of `place_key`.
+    """
     return key == folder_key or key.startswith(f"{folder_key}/")
 
 

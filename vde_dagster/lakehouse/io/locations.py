@@ -18,14 +18,14 @@ _PLAIN_FILE_NUMBER = re.compile(r"(\d+)-[^/]*$")
 
 
 def warehouse_uri(warehouse: str) -> str:
-    """Return the URI of a warehouse, which is the same for all spellings of a local folder."""
+    """Return the URI of a warehouse. All spellings of a local folder have the same URI."""
     if "://" in warehouse or warehouse.startswith("file:"):
         return warehouse.rstrip("/")
     return f"file://{Path(warehouse).resolve()}"
 
 
 def local_path(location: str) -> str | None:
-    """Return the path of a local location; None for a location in an object store.
+    """Return the path of a local location, or None for a location in an object store.
 
     Spark and Iceberg write `file:/a`, `file:///a` and plain paths. These paths are not
     percent-encoded, so `%` is a plain character.
@@ -36,7 +36,7 @@ def local_path(location: str) -> str | None:
 
 
 def table_location(warehouse: str, ref: TableRef, table_id: str) -> str:
-    """Build the folder for a new physical table, whose name ends with the table's id."""
+    """Build the location of a new physical table's folder, named after the table and its id."""
     # Characters that storages do not treat as part of a name are left out.
     return f"{warehouse.rstrip('/')}/{_plain(ref.namespace)}/{_plain(ref.name)}-{table_id}"
 
@@ -133,8 +133,6 @@ def for_spark(io: Mapping[str, str], warehouse: str) -> dict[str, str]:
 
 
 def for_clients(io: Mapping[str, str], warehouse: str) -> dict[str, str]:
-    """Return an object store's settings under the names of PyIceberg and of Iceberg's
-    Java library.
-    """
+    """Return an object store's settings by PyIceberg's names and by Iceberg's Java names."""
     found = {key: value for key, value in for_spark(io, warehouse).items() if key != "io-impl"}
     return {**found, **io}

@@ -85,7 +85,7 @@ def read_entries(files: MetadataFiles, manifest: ManifestFile, what: str) -> lis
     """Read all entries of a manifest, including entries of deleted files.
 
     Raises:
-        DamagedFileError: The manifest is missing, damaged or does not match the list.
+        DamagedFileError: The manifest is missing, damaged or does not match the manifest list.
     """
     from pyiceberg.manifest import ManifestEntryStatus
 
@@ -120,7 +120,7 @@ def read_entries(files: MetadataFiles, manifest: ManifestFile, what: str) -> lis
 def check_data_file(
     files: MetadataFiles, data_file: DataFile, what: str, *, whole: bool = False
 ) -> None:
-    """Check that the footer of a data file has as many rows as its manifest says.
+    """Check that a data file has as many rows as its manifest records.
 
     Args:
         whole: Whether to read every row and not only the footer.
@@ -187,7 +187,9 @@ def _unreadable(error: Exception) -> str:
 
 
 def may_name(files: MetadataFiles, location: str, names: Collection[str]) -> bool:
-    """Check whether a manifest may list one of some files; False only if it certainly lists none.
+    """Check whether a manifest may list one of the given files.
+
+    The result False is certain. The result True may be wrong.
 
     Args:
         names: File names without folders; their case does not matter.
@@ -251,7 +253,10 @@ def _read_avro(data: bytes, what: str, location: str) -> tuple[dict[str, bytes],
 def bytes_of_no_other(
     files: MetadataFiles, some: Iterable[dict[str, Any]], others: Iterable[dict[str, Any]]
 ) -> int | None:
-    """Add up the sizes of the files that only the snapshots `some` use; None if unknown."""
+    """Add up the sizes of files that the snapshots in `some` use and no snapshot in `others`.
+
+    Return None if a manifest cannot be read.
+    """
     known: dict[str, dict[str, int]] = {}
 
     def sizes(snapshots: Iterable[dict[str, Any]]) -> dict[str, int]:

@@ -38,7 +38,9 @@ def compact_tables(run: Cleaning, kept: Collection[str], compact: Compact) -> No
 
 
 def why_compacted(summary: Mapping[str, Any]) -> str | None:
-    """Return the reason to compact a table, from the summary of its last commit, or None.
+    """Return the reason to compact a table, taken from the summary of its last commit.
+
+    Return None if the table does not need a compaction.
 
     >>> why_compacted({"total-records": "80", "total-position-deletes": "12",
     ...                "total-delete-files": "3"})

@@ -76,7 +76,7 @@ _RESTORE = "restore the file from a backup, or from the storage's earlier versio
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Problem that `vde fsck` found, with advice."""
+    """A problem that `vde fsck` found, with advice for its repair."""
 
     problem: Problem
     subject: str
@@ -173,7 +173,7 @@ def fsck(
 
 
 def find_damage(lakehouse: LakeHandles, refs: Collection[TableRef]) -> DamagedFileError | None:
-    """Find the damaged file that may have made a read of some tables fail."""
+    """Find a damaged file of the given tables, which may have made a read of them fail."""
     if not refs:
         return None
     checked = _State.read(lakehouse).checked(refs)
@@ -397,7 +397,7 @@ def _moved(
 
 
 def _follows(metadata: dict[str, Any], head: int | None, pinned: int) -> bool:
-    """Return whether a head descends from a snapshot, even if snapshots in between expired."""
+    """Return whether `head` descends from `pinned`, even if snapshots in between expired."""
     line = list(history(metadata, head))
     if any(int(snapshot["snapshot-id"]) == pinned for snapshot in line):
         return True

@@ -33,7 +33,7 @@ Part = Literal["metadata_file", "manifest_list", "manifest", "data_file"]
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Table or view whose files are checked.
+    """A table or view to check for missing and damaged files.
 
     Args:
         table_id: Id of the physical table; None for a view, and for a table that only shows
@@ -50,7 +50,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Missing or damaged file of a table or view.
+    """A missing or damaged file of a table or view.
 
     Args:
         ref: One of the tables and views that use the file.

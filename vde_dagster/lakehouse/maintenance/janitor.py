@@ -70,7 +70,10 @@ class JanitorReport:
 
     @property
     def bytes(self) -> int:
-        """Bytes that were freed, or would be freed in a dry run; unknown sizes count as 0."""
+        """Number of bytes that were freed, or that would be freed without `dry_run`.
+
+        Unknown sizes count as 0.
+        """
         return sum(
             decision.bytes or 0
             for decision in self.decisions

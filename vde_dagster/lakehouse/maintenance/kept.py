@@ -41,7 +41,7 @@ _MOST_TURNS = 5
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """Decision whether a file or folder may be deleted.
+    """The decision whether a file or folder may be deleted, with the reason.
 
     Args:
         verdict: `free` if it may be deleted; `kept` if an object names it; `waiting` if this
@@ -79,9 +79,7 @@ class _TableNames:
 
 @dataclass(slots=True)
 class Kept:
-    """Decides whether files and folders may be deleted, because no table, view or publication uses
-    them.
-    """
+    """Checks that no table, view or publication uses a file or folder, before its deletion."""
 
     lakehouse: LakeHandles
     # Read on first use, and again if pointers moved.
@@ -135,8 +133,7 @@ class Kept:
     def rule_folders(
         self, folders: Mapping[str, str], own: Collection[str] = ()
     ) -> dict[str, Ruling]:
-        """Decide for each folder of an unneeded table whether it may be deleted now, with all
-        files.
+        """Decide for each unneeded table whether its folder may be deleted with all files.
 
         Args:
             folders: The tables' ids by the folders' locations.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Iceberg snapshot that a model needs, because its next fill reads the changes since then.
+    """An Iceberg snapshot that a model needs, because its next fill reads all later changes.
 
     Args:
         at: Time (UTC) of the model's last recorded fill, or of its last check without changes.
@@ -43,7 +43,9 @@ Holds = Mapping[str, Collection[Hold]]
 
 
 def find_holds(store: StateStore, reached: Collection[str], longest: timedelta) -> Holds:
-    """Find the Iceberg snapshots that the next fills need to read changes, by input table.
+    """Find the Iceberg snapshots that the next fills need in order to read later changes.
+
+    The result is grouped by the id of the table that is read.
 
     Args:
         reached: Ids of reachable tables. Fills of other tables are ignored.

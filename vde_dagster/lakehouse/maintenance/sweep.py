@@ -75,7 +75,7 @@ _FILES_AT_ONCE = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Decision of the janitor about one table, version, file or other object, with its outcome."""
+    """A decision of the janitor about one object, for example a table, and its outcome."""
 
     action: Action
     subject: str
@@ -91,7 +91,7 @@ class Decision:
 
 
 class Cleaning:
-    """One cleanup: its settings, its lakehouse and the decisions so far."""
+    """One cleanup of the janitor, with its settings and the decisions made so far."""
 
     def __init__(
         self,
@@ -114,8 +114,9 @@ class Cleaning:
         self.decisions.append(decision)
 
     def leave(self, subject: str, error: VdeError | OSError) -> None:
-        """Report that a table is kept because one of its files cannot be read. Each file is
-        reported once.
+        """Report that a table is kept because one of its files cannot be read.
+
+        Each file is reported once.
         """
         file = error.file if isinstance(error, DamagedFileError) else str(error)
         if file not in self._damaged:
@@ -124,7 +125,7 @@ class Cleaning:
             self.report(Decision("keep_table", subject, reason, "failed", error=str(error)))
 
     def act(self, decision: Decision, work: Callable[[], bool]) -> None:
-        """Carry out a decision and report its outcome; in a dry run, only report it."""
+        """Carry out a decision and report its outcome. In a dry run, only report the decision."""
         if self.dry_run:
             self.report(decision)
             return
@@ -152,7 +153,10 @@ def reporting(run: Cleaning, decision: Decision) -> Iterator[None]:
 
 
 def table_bytes(run: Cleaning, table: LedgerTable) -> int | None:
-    """Add up the sizes of the files that the commits of a table have added, or return None."""
+    """Add up the sizes of all files that a table's commits added.
+
+    Return None for a branch, and for a table that is missing or damaged.
+    """
     try:
         found = run.lakehouse.find_table(table.ref, table.id) if table.branch is None else None
     except (DamagedFileError, OSError):
@@ -245,7 +249,7 @@ _DATA = (".parquet", ".orc", ".avro", ".puffin")
 
 
 def find_orphans(lakehouse: LakeHandles, table: LedgerTable, before: datetime) -> list[StoredFile]:
-    """Find the data files in a table's folder that were never committed and no longer can be.
+    """Find data files in a table's folder that were never committed and can no longer be.
 
     Args:
         before: Instant (UTC) before which the files were written. It must be longer ago than the

@@ -49,7 +49,7 @@ def set_branch(metadata: Json, name: str, snapshot_id: int | None) -> Updates:
 
 
 def remove_branches(metadata: Json, names: Iterable[str]) -> Updates:
-    """Build the updates that remove the branches that exist."""
+    """Build the updates that remove the given branches. Missing branches are ignored."""
     refs = metadata.get("refs", {})
     return tuple(
         {"action": "remove-snapshot-ref", "ref-name": name} for name in names if name in refs
@@ -109,7 +109,10 @@ def move_back(
     into: str | None = None,
     without: Collection[str] = (),
 ) -> Updates:
-    """Build the updates that move `main`, or the branch `into`, back to an earlier snapshot.
+    """Build the updates that move a branch back to an earlier snapshot.
+
+    The branch is `into`, by default `main`. Without `snapshot_id`, the branch is removed. The
+    branches in `without` are also removed.
 
     Raises:
         ConflictError: The snapshot is gone.
@@ -129,8 +132,10 @@ def move_back(
 
 
 def superseded(metadata: Json, oldest_ms: int, pinned: Collection[int] = ()) -> frozenset[int]:
-    """Return the snapshots without branch or tag that were replaced before a time (ms
-    since 1970).
+    """Return the ids of snapshots that later commits replaced before `oldest_ms`.
+
+    `oldest_ms` is in milliseconds since 1970 (UTC). Snapshots in `pinned`, and the heads of
+    branches and tags, are left out.
     """
     heads = {int(ref["snapshot-id"]) for ref in metadata.get("refs", {}).values()}
     kept = {*heads, *pinned, head_of(metadata)}
@@ -162,11 +167,11 @@ def remove_snapshots(metadata: Json, gone: Collection[int]) -> Updates:
 
 
 def append_columns(metadata: Json, columns: Iterable[tuple[str, str]]) -> Updates:
-    """Build the updates that add columns, and fields of structs.
+    """Build the updates that add columns to a table, or fields to its struct columns.
 
     Args:
-        columns: (name, Spark SQL type) of new columns, and of columns whose structs get fields.
-            Both are NULL in existing rows.
+        columns: Name and Spark SQL type of each new column, and of each column with new struct
+            fields. New columns and fields are NULL in existing rows.
     """
     fields = current_schema(metadata)["fields"]
     types = {name.lower(): (name, type_) for name, type_ in columns}
@@ -254,7 +259,7 @@ def _new_schema(metadata: Json, fields: list[Json], last_column_id: int) -> Upda
 
 
 def requirements(metadata: Json, updates: Sequence[Json]) -> list[Json]:
-    """Build the conditions under which a REST catalog accepts updates: the table is unchanged."""
+    """Build the conditions that make a REST catalog reject updates if the table has changed."""
     needed: list[Json] = [{"type": "assert-table-uuid", "uuid": metadata["table-uuid"]}]
     actions = {one["action"] for one in updates}
     if "add-schema" in actions:

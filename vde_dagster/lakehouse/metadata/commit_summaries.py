@@ -52,7 +52,7 @@ def belongs_to_table(metadata: Mapping[str, Any], table_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CommittedFill:
-    """Fill that wrote an Iceberg commit, as its summary records it."""
+    """A fill that is recorded in the summary of its Iceberg commit."""
 
     plan_id: str
     table_id: str
@@ -83,7 +83,9 @@ _SCRATCH = re.compile(r"vde_(?P<plan>.+)_[0-9a-f]{32}_scratch")
 
 @dataclass(frozen=True, slots=True)
 class BranchName:
-    """Parsed name of the branch that one attempt of a plan writes, such as `vde_prod-1f_12s`.
+    """The parts of a branch's name, such as `vde_prod-1f_12s`.
+
+    One attempt of a plan writes the branch.
 
     Args:
         shared: Whether the attempt read only published data, so that another plan may reuse the
@@ -101,7 +103,10 @@ class BranchName:
 
 
 def parse_branch(name: str) -> BranchName | None:
-    """Parse the name of a branch; return None if no plan's attempt created the branch."""
+    """Parse the name of a branch, for example `vde_prod-1f_12s`.
+
+    Return None if no attempt of a plan created the branch.
+    """
     match = _PARTS.fullmatch(name)
     if match is None:
         return None
@@ -156,7 +161,10 @@ def growth_between(metadata: dict[str, Any], before: int | None, after: int | No
 
 
 def bytes_at(metadata: dict[str, Any], snapshot_id: int | None) -> int | None:
-    """Return the size of all files of an Iceberg snapshot, from its summary; None if unknown."""
+    """Return the total size of the files of an Iceberg snapshot, from the snapshot's summary.
+
+    Return None if the size is unknown.
+    """
     found = next(history(metadata, snapshot_id), None)
     if found is None:
         return 0 if snapshot_id is None else None
@@ -276,7 +284,7 @@ _DELETES = ("total-delete-files", "total-position-deletes", "total-equality-dele
 
 
 def field_ids(metadata: dict[str, Any], schema_id: int | None) -> dict[str, int]:
-    """Return Iceberg's field id of each column in a schema of a table."""
+    """Return the Iceberg field id of each column in one of a table's schemas."""
     wanted = metadata["current-schema-id"] if schema_id is None else schema_id
     found = (one for one in metadata["schemas"] if int(one["schema-id"]) == int(wanted))
     return {field["name"]: int(field["id"]) for one in found for field in one["fields"]}

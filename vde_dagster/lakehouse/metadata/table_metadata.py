@@ -20,7 +20,7 @@ MAIN = "main"
 
 
 def current_columns(metadata: dict[str, Any]) -> list[tuple[str, str, str | None]]:
-    """Return (name, Spark SQL type, description) of a table's columns."""
+    """Return the name, Spark SQL type and description of each column of a table."""
     return [
         (field["name"], iceberg_to_spark(field["type"]), field.get("doc"))
         for field in current_schema(metadata)["fields"]
@@ -28,14 +28,17 @@ def current_columns(metadata: dict[str, Any]) -> list[tuple[str, str, str | None
 
 
 def columns_of(metadata: dict[str, Any], schema_id: int | None) -> dict[str, str]:
-    """Return the Spark SQL type of each column in a schema; by default, in the current schema."""
+    """Return the Spark SQL type of each column in the given schema, by default the current one."""
     schemas = {int(schema["schema-id"]): schema for schema in metadata["schemas"]}
     schema = schemas.get(-1 if schema_id is None else schema_id) or current_schema(metadata)
     return {field["name"]: iceberg_to_spark(field["type"]) for field in schema["fields"]}
 
 
 def head_of(metadata: dict[str, Any], branch: str | None = None) -> int | None:
-    """Return the id of the Iceberg snapshot that a branch (or `main`) points to, or None."""
+    """Return the id of the newest Iceberg snapshot of a branch, by default of `main`.
+
+    Return None if the branch does not exist or has no commit.
+    """
     ref = metadata.get("refs", {}).get(branch or MAIN)
     if ref is not None:
         return int(ref["snapshot-id"])
@@ -51,7 +54,7 @@ def snapshot_ids(metadata: dict[str, Any]) -> set[int]:
 
 
 def history(metadata: dict[str, Any], head: int | None) -> Iterator[dict[str, Any]]:
-    """Yield an Iceberg snapshot and its ancestors, newest first, until a parent was expired."""
+    """Yield an Iceberg snapshot and its ancestors, newest first. Stop at an expired ancestor."""
     snapshots = {int(item["snapshot-id"]): item for item in metadata.get("snapshots", [])}
     while head is not None and head in snapshots:
         snapshot = snapshots[head]
@@ -60,7 +63,7 @@ def history(metadata: dict[str, Any], head: int | None) -> Iterator[dict[str, An
 
 
 def ancestors(metadata: dict[str, Any], head: int | None) -> set[int]:
-    """Return the ids of an Iceberg snapshot and of its ancestors that were not expired."""
+    """Return the ids of an Iceberg snapshot and of all its ancestors that have not expired."""
     return {int(snapshot["snapshot-id"]) for snapshot in history(metadata, head)}
 
 
@@ -76,8 +79,8 @@ def with_other_columns(
     """Build the metadata of a table that has the same files and history, but other columns.
 
     Args:
-        columns: (published name, name in the table) of each column.
-        shown_fields: By published name, the fields of nested columns that are shown.
+        columns: For each column, its published name and its name in the table.
+        shown_fields: The shown fields of nested columns, by the column's published name.
     """
     schema = current_schema(metadata)
     by_name = {field["name"].lower(): field for field in schema["fields"]}

@@ -98,7 +98,10 @@ class _Parser:
         )
 
     def _take(self, mark: str = "") -> str:
-        """Take the next token: it must be `mark` or, if `mark` is empty, not punctuation."""
+        """Take the next token, which must be `mark`.
+
+        If `mark` is empty, any token except punctuation is accepted.
+        """
         token = self.tokens.pop() if self.tokens else ""
         if not token or (token != mark if mark else token in "<>(),:"):
             self.fail()
@@ -204,7 +207,7 @@ def _spark_name(name: str) -> str:
 def build_schema(
     columns: Iterable[tuple[str, str, str | None]], ids: Iterator[int] | None = None
 ) -> dict[str, Any]:
-    """Build an Iceberg schema from (name, Spark SQL type, description) columns.
+    """Build an Iceberg schema from the name, Spark SQL type and description of each column.
 
     Columns get the first ids of `ids`, and nested fields the next ones. By default, ids start at 0.
     """

@@ -80,7 +80,10 @@ def new_view_metadata(
 
 
 def view_columns(metadata: Mapping[str, Any]) -> list[tuple[str, str, str | None]]:
-    """Return (name, Spark SQL type, description) of each column of a view of any program."""
+    """Return the name, Spark SQL type and description of each column of a view.
+
+    Any program may have written the view.
+    """
     versions = {version["version-id"]: version["schema-id"] for version in metadata["versions"]}
     current = versions[metadata["current-version-id"]]
     schema = next(one for one in metadata["schemas"] if one["schema-id"] == current)

@@ -51,7 +51,7 @@ def write_then(
     commit: Callable[[], T],
     may_be_current: Callable[[], bool],
 ) -> T:
-    """Write files and call `commit`; if it fails, remove the files again.
+    """Write files and call `commit`. If the commit fails, delete the files.
 
     Args:
         points: The names of the two side effects: writing files and removing files.
@@ -78,7 +78,7 @@ def commit_swap(
     also: TableCommit | None = None,
     shown: Sequence[Made] = (),
 ) -> None:
-    """Write files and replace one table's metadata file, in the transaction that changes the state.
+    """Write files, and replace a table's metadata file in the transaction that changes the state.
 
     Args:
         also: State changes to write in the same transaction, with their conditions.
@@ -146,7 +146,7 @@ def change_table(
     also: TableCommit | None = None,
     shown: Sequence[Made] = (),
 ) -> dict[str, Any]:
-    """Apply updates to a table, and record the change in the state, in one transaction."""
+    """Apply updates to a table and record the change in the state, both in one transaction."""
     store, said = lakehouse.store, also or TableCommit()
     if not updates:
 
@@ -201,7 +201,7 @@ def change_at_last(
 
 
 def read_table(lakehouse: LakeHandles, ref: TableRef) -> TableState:
-    """Read the metadata of a table; raise ConflictError if the catalog does not have the table."""
+    """Read the metadata of a table, or raise ConflictError if the table is not in the catalog."""
     found = lakehouse.find_table(ref)
     if found is None:
         raise ConflictError(f"the catalog no longer has {ref}", hint="plan again")

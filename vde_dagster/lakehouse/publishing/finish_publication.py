@@ -48,7 +48,10 @@ _BATCH = 20
 
 
 def recover(lakehouse: LakeHandles) -> bool:
-    """Finish the publications that the state has committed; return whether there were any."""
+    """Finish the publications that the state has committed but another process did not complete.
+
+    Return whether anything was finished.
+    """
     if not lakehouse.catalog.form.follows:
         return False
     store, settled = lakehouse.store, False
@@ -79,8 +82,9 @@ def _may_record(store: StateStore, filled: FillRecord) -> bool:
 
 
 def settle(lakehouse: LakeHandles, publication_id: str) -> None:
-    """Move the tables and views of a committed publication in the catalog, if they have not moved
-    yet.
+    """Move the catalog's pointers to the tables and views of a committed publication.
+
+    Pointers that have already moved are left alone.
     """
     store = lakehouse.store
     record = store.publications.get(publication_id)

@@ -44,7 +44,10 @@ _WAIT_SECONDS = 75.0
 
 
 def want(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> None:
-    """Record the views that a publication must write to the mirror catalog, in its transaction."""
+    """Record the views that a publication must write to the mirror catalog.
+
+    `conn` is the transaction of the publication.
+    """
     mirror, name = lakehouse.catalog.mirror, publication.environment.name
     if mirror is None:
         return
@@ -71,7 +74,10 @@ def want(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> 
 
 
 def follow(lakehouse: LakeHandles) -> None:
-    """Write the outdated views to the mirror catalog. Failures are recorded, and raise no error."""
+    """Write the outdated views to the mirror catalog.
+
+    A failure is recorded, and raises no error.
+    """
     if lakehouse.catalog.mirror is None:
         return
     store, catalog = lakehouse.store, lakehouse.catalog.name
@@ -199,7 +205,7 @@ def _is_as_wanted(found: dict[str, Any] | None, wanted: WantedView) -> bool:
 
 
 def proven_view(wanted: WantedView) -> ViewDefinition:
-    """Read the definition that a mirrored view should have, after checking its hash.
+    """Read the stored definition of a mirrored view, and check that it matches its hash.
 
     Raises:
         StoreError: The stored definition is damaged, or defines another view.

@@ -43,7 +43,7 @@ _TOTALS = (
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """Table to create. If `branch` is given, the first rows are written to this branch."""
+    """A table to create. If `branch` is given, the first rows are written to this branch."""
 
     ref: TableRef
     columns: tuple[tuple[str, str, str | None], ...]
@@ -74,10 +74,10 @@ def create_table(lakehouse: LakeHandles, new: NewTable) -> bool:
 def make_branch(
     lakehouse: LakeHandles, ref: TableRef, name: str, of: str | None = None
 ) -> dict[str, Any]:
-    """Create a branch of a table if it is missing.
+    """Create a branch of a table if the branch is missing.
 
-    It begins at the head of the branch `of` (by default `main`). If that branch has no commit, it
-    begins at an empty commit.
+    The new branch begins at the head of the branch `of` (by default `main`). If that branch has no
+    commit, the new branch begins at an empty commit.
     """
     first: EmptyCommit | None = None
 
@@ -134,7 +134,7 @@ def first_metadata(new: NewTable, now_ms: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class EmptyCommit:
-    """Commit without rows, which the branch of a new table points to."""
+    """A commit without rows, which gives the branch of a new table a commit to point to."""
 
     snapshot_id: int
     manifest_list: str
@@ -145,7 +145,7 @@ class EmptyCommit:
         return cls(snapshot_id, f"{location}/metadata/snap-{snapshot_id}-0-{uuid.uuid4()}.avro")
 
     def updates(self, metadata: dict[str, Any], branch: str, now_ms: int) -> Updates:
-        """Build the updates that add this commit to a table, and a branch that points to it."""
+        """Build the updates that add this commit to a table, and create a branch at the commit."""
         snapshot = {
             "sequence-number": int(metadata["last-sequence-number"]) + 1,
             "snapshot-id": self.snapshot_id,

@@ -40,7 +40,7 @@ Place = tuple[TableRef, "str | None"]
 
 @dataclass(frozen=True, slots=True)
 class PreparedPins:
-    """Current Iceberg snapshots (heads) of tables, read before the transaction of a publication.
+    """The newest Iceberg snapshots (heads) of tables, read before a publication's transaction.
 
     Args:
         heads: By table id, the heads of tables that the publication moves or adds, or whose columns
@@ -100,7 +100,7 @@ def read_heads(
 ) -> dict[str, Head]:
     """Read the current snapshots of tables.
 
-    A table that does not exist, or whose metadata file is missing, is left out.
+    A table is left out if the table or its metadata file does not exist.
 
     Args:
         known: Heads that were read earlier, by table id. Heads that are still current are reused.
@@ -126,7 +126,7 @@ def read_heads(
 def write_pins(
     lakehouse: LakeHandles, connection: Connection, environment: Environment, prepared: PreparedPins
 ) -> None:
-    """Store the snapshots that a publication pins, in its transaction."""
+    """Store the snapshots that a publication pins, in the publication's transaction."""
     pins, heads = lakehouse.store.pins, dict(prepared.heads)
     if prepared.places:
         refs = [ref for ref, _ in prepared.places.values()]
@@ -157,9 +157,7 @@ def write_pins(
 def pinned_tables(
     lakehouse: LakeHandles, states: Mapping[str, tuple[TableRef, HeldState]]
 ) -> dict[str, PinnedTable]:
-    """Find earlier snapshots of tables in their metadata; snapshots that were expired are
-    left out.
-    """
+    """Look up earlier snapshots of tables in the tables' metadata. Expired ones are left out."""
     with lakehouse.store.database.reading() as conn:
         pointers = lakehouse.catalog.pointers([ref for ref, _ in states.values()], conn)
 
@@ -228,6 +226,6 @@ def pinned_metadata(
 def as_pinned(
     table: PhysicalTable, metadata: dict[str, Any], schema_id: int | None
 ) -> PhysicalTable:
-    """Remove the columns from a table that a pinned schema does not have."""
+    """Return a table without the columns that are missing in a pinned schema."""
     there = columns_of(metadata, schema_id)
     return replace(table, columns=tuple(one for one in table.columns if one.name in there))

@@ -46,12 +46,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PreparedPublication:
-    """Changes and files of a publication, computed before its transaction.
+    """The changes and files of a publication, computed before its transaction begins.
 
     Args:
-        announced: The changes to store with the publication, so that another process can finish it.
-        sources: Metadata files of unchanged physical tables that a published table shows, by the
-            physical table's name.
+        announced: The changes to store with the publication, so that another process can finish
+            the publication.
+        sources: The metadata files of unchanged physical tables that a published table shows. Keys
+            are the physical tables' names.
     """
 
     swaps: tuple[Swap, ...]
@@ -67,7 +68,7 @@ class PreparedPublication:
 
 @dataclass(frozen=True, slots=True)
 class PreparedHolding:
-    """Version of another environment that keeps showing the earlier rows of rolled-back tables."""
+    """A prepared version of another environment, which keeps showing rolled-back rows."""
 
     holding: Holding
     published: tuple[PublishedView, ...]
@@ -76,14 +77,14 @@ class PreparedHolding:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Views that a publication must create, replace or drop in the catalog.
+    """Lists the views that a publication must create, replace or drop in the catalog.
 
     Args:
         changed: Definitions that the catalog does not have, each with the current pointer.
         dropped: Views to drop, each with the current pointer.
-        taken: Errors for views whose name belongs to another object, by the view's name.
-        sources: Metadata files of physical tables that a published table shows, by the physical
-            table's name.
+        taken: By view name, the error for a name that already belongs to another object.
+        sources: The metadata files of physical tables that a published table shows. Keys are the
+            physical tables' names.
     """
 
     changed: tuple[tuple[ViewDefinition, Pointer | None], ...]
@@ -111,13 +112,13 @@ def differences(
     environment: str,
     moved: Mapping[TableRef, Made] = MappingProxyType({}),
 ) -> Differences:
-    """Compare the definitions of views with the catalog, without reading files.
+    """Compare view definitions with the catalog, without reading any file.
 
     A name is taken if it belongs to a table, to a view that vde did not publish, or to a view of
     another environment.
 
     Args:
-        dropped: Views to remove; views that vde did not publish stay.
+        dropped: Views to remove. Views that vde did not publish stay.
         moved: Tables that this publication moves.
     """
     wanted = {view_place(definition): definition for definition in definitions}
@@ -185,7 +186,7 @@ def _gone(ref: TableRef) -> ConflictError:
 
 
 def _ours(pointer: Pointer | None, known: PublishedView | None) -> Pointer | None:
-    """Return the pointer if the object is still the one that vde published, else None."""
+    """Return the pointer, or None if another program has replaced the published object."""
     if pointer is None or known is None:
         return None
     ours = pointer.kind == VIEW or pointer.location == known.metadata_location

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 
 def find_contradiction(lakehouse: LakeHandles, record: PublicationRecord) -> str | None:
-    """Return the reason why the files of a committed publication contradict the state, or None."""
+    """Compare the files of a committed publication with the state.
+
+    Return the reason why they contradict each other, or None if they do not.
+    """
     store = lakehouse.store
     version = record.version or 0
     made = store.versions.at(record.environment, version)

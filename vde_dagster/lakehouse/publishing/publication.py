@@ -46,7 +46,7 @@ from vde_dagster.state.environments.publications import PublishedFile, ReturnedT
 
 @dataclass(frozen=True, slots=True)
 class FastForward:
-    """Move of a table's `main` to the rows that a plan wrote on a branch.
+    """Moves a table's `main` to the rows that a plan wrote on a branch.
 
     Args:
         expected_main: The snapshot at which `main` must be; None allows any ancestor of the branch.
@@ -63,11 +63,11 @@ class FastForward:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """Rollback of a table to an earlier Iceberg snapshot.
+    """Rolls a table back to an earlier Iceberg snapshot.
 
     Args:
         filled: The ranges that were filled in the earlier snapshot.
-        expected: The current snapshot; if the table has another one, the rollback fails.
+        expected: The snapshot at which the table must be now, or the rollback fails.
         into: The branch that moves in place of `main`, for a preview.
         as_of: Time (UTC). Ranges that became outdated later become valid again. None leaves
             outdated ranges unchanged.
@@ -91,7 +91,7 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """Table that another definition of its model fills from now on."""
+    """A table that a new definition of its model fills from now on."""
 
     table: PhysicalTable
     widened: tuple[tuple[str, str], ...] = ()
@@ -99,7 +99,7 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Version of another environment that keeps showing the earlier rows of rolled-back tables."""
+    """A version of another environment, which keeps showing the rows that a rollback removes."""
 
     environment: Environment
     base_version: int
@@ -108,15 +108,15 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Changes of views, tables and state that become visible in one transaction.
+    """All changes of views, tables and state that become visible in one transaction.
 
     Args:
-        dropped: Views to remove; views that vde did not publish stay.
+        dropped: Views to remove. Views that vde did not publish stay.
         ends_environment: Whether the environment is dropped with all its views.
         changed: Ranges that a restatement computed again.
         snapshots: Snapshots of the environment that are already in memory, by id.
         before_and_after: New statements to run before and after later runs; None for no change.
-        sources: Versions whose pins the entries use, as (environment, version).
+        sources: Each (environment, version) that has pins used by the entries.
     """
 
     environment: Environment
@@ -141,7 +141,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class TableMove:
-    """Change of one table by a publication: new rows, wider column types, or a rollback."""
+    """The change of one table by a publication: new rows, wider column types, or a rollback."""
 
     ref: TableRef
     table_id: str
@@ -151,11 +151,11 @@ class TableMove:
 
     @property
     def branch(self) -> str | None:
-        """Branch that moves; None for `main`."""
+        """The branch that moves, or None for `main`."""
         return self.forward.into if self.forward else self.back.into if self.back else None
 
     def updates(self, metadata: dict[str, Any]) -> Updates:
-        """Build the updates that make the change to the table's current metadata."""
+        """Build the updates that apply this change to the table's current metadata."""
         moved: Updates = ()
         if self.forward is not None:
             one = self.forward
@@ -167,7 +167,7 @@ class TableMove:
         return (*moved, *widen_columns(metadata, self.widened))
 
     def remaining(self, metadata: dict[str, Any], to: int | None) -> Updates:
-        """Build the updates for the part of the change that the current metadata does not have yet.
+        """Build the updates for the part of the change that is missing in the current metadata.
 
         Args:
             to: The commit that a branch moves to; None in publications of older versions of vde.
@@ -200,7 +200,7 @@ class TableMove:
 def announced_file(
     swap: Swap, move: TableMove | None = None, to: int | None = None
 ) -> PublishedFile:
-    """Build the record of a catalog change that is stored with a publication."""
+    """Build the record of a catalog change, which is stored with the publication."""
     forward, back = (move.forward, move.back) if move is not None else (None, None)
     # A table that does not move is only shown in place of a view, or was.
     is_shown = swap.kind == TABLE and move is None
@@ -219,7 +219,7 @@ def announced_file(
 
 
 def announced_change(file: PublishedFile) -> tuple[Swap, TableMove | None]:
-    """Read a catalog change and the table's change from the record of a publication."""
+    """Restore a catalog change, and the change of its table, from the record of a publication."""
     assert file.ref is not None
     kind = VIEW if file.kind == VIEW.lower() else TABLE
     swap = Swap(file.ref, kind, file.previous, file.location or None)
@@ -236,7 +236,7 @@ def announced_change(file: PublishedFile) -> tuple[Swap, TableMove | None]:
 
 
 def table_moves(publication: Publication) -> list[TableMove]:
-    """List the changes that a publication makes to tables."""
+    """List the changes of tables in a publication."""
     widened = {item.table.ref: item for item in publication.deployments if item.widened}
     forwards = {item.ref: item for item in publication.fast_forwards}
     moves = []
@@ -273,7 +273,7 @@ def _return(metadata: dict[str, Any], back: Return) -> Updates:
 
 
 def attempts(metadata: dict[str, Any], table_id: str, into: str | None) -> set[str]:
-    """Return the branches of plans whose unpublished commits all belong to one table or preview."""
+    """List the branches of plans that have no unpublished commit of another table or preview."""
     shown = ancestors(metadata, head_of(metadata, into))
     found = set()
     for name in metadata.get("refs", {}):

@@ -77,7 +77,7 @@ _PUBLISHED = (schema.environments.name,)
 def publish(lakehouse: LakeHandles, publication: Publication) -> Environment:
     """Write all changes of a publication in one transaction.
 
-    If the publication's plan is already applied, its environment is returned.
+    If the publication's plan is already applied, the result is the environment of that time.
 
     Raises:
         ConflictError: Another process published first, a name is taken, or a table moved.
@@ -107,7 +107,7 @@ def publish(lakehouse: LakeHandles, publication: Publication) -> Environment:
 
 
 class _NotCommittedError(StoreError):
-    """The response to a commit was lost, and the commit did not happen."""
+    """The response to a commit was lost, and the state shows that nothing was committed."""
 
 
 def _applied_already(lakehouse: LakeHandles, publication: Publication) -> Environment | None:
@@ -360,10 +360,10 @@ def replace_views(
     dropped: Sequence[TableRef],
     who: str,
 ) -> tuple[tuple[TableRef, ...], dict[TableRef, str]]:
-    """Replace views of an environment without a new version, all of them or none.
+    """Replace all of the given views of an environment or none, without a new version.
 
     Returns:
-        The changed views, and the reasons why other views' names are taken.
+        The changed views, and for each view with a taken name the reason.
 
     Raises:
         ConflictError: The environment was published meanwhile.

@@ -44,7 +44,7 @@ _NAMES = uuid.UUID("5f2d1c1a-6d0e-4a53-8a3c-0c4a9d1b7e11")
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """New metadata file of a table or view, with the catalog change that makes it current.
+    """A new metadata file of a table or view, with the catalog change that makes it current.
 
     Args:
         view: The new row in the ledger of views.
@@ -80,7 +80,7 @@ def metadata_in_place_of_view(
 def require_sources(
     catalog: Catalog, connection: Connection, sources: Mapping[TableRef, str]
 ) -> None:
-    """Raise PointerMovedError if the physical table of a shown table changed since it was read."""
+    """Raise PointerMovedError if a shown table's physical table changed after it was read."""
     now = catalog.pointers(sources, connection) if sources else {}
     for ref, location in sources.items():
         pointer = now.get(ref)
@@ -89,7 +89,10 @@ def require_sources(
 
 
 def showing_tables(lakehouse: LakeHandles) -> dict[str, list[TableRef]]:
-    """Return the tables that production has in place of views, by the physical table's location."""
+    """Find the tables that production has in place of views.
+
+    The result is grouped by the location of the physical table.
+    """
     found: dict[str, list[TableRef]] = {}
     for ref, (_, metadata) in _read_shown(lakehouse).items():
         found.setdefault(metadata["location"], []).append(ref)
@@ -99,7 +102,7 @@ def showing_tables(lakehouse: LakeHandles) -> dict[str, list[TableRef]]:
 def expire_in_shown_tables(
     lakehouse: LakeHandles, refs: Collection[TableRef], behind: dict[str, Any], now_ms: int
 ) -> list[Made]:
-    """Build metadata files without expired snapshots for tables in place of views."""
+    """Build new metadata files for tables in place of views, without the expired snapshots."""
     made = []
     for ref, (view, metadata) in _read_shown(lakehouse, refs).items() if refs else ():
         heads = {int(ref["snapshot-id"]) for ref in metadata.get("refs", {}).values()}
@@ -114,9 +117,9 @@ def expire_in_shown_tables(
 
 
 def behind_the_times(lakehouse: LakeHandles) -> list[tuple[TableRef, TableRef, int]]:
-    """Find tables in place of views that have snapshots which their physical tables lack.
+    """Find tables in place of views that have snapshots missing in their physical tables.
 
-    Each item is (shown table, physical table, number of these snapshots).
+    Each item is (shown table, physical table, number of missing snapshots).
     """
     tables = [table.ref for table in lakehouse.store.ledger.tables() if table.branch is None]
     shown = _read_shown(lakehouse)

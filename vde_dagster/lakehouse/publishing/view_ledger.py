@@ -22,7 +22,7 @@ _OF_NAMESPACE = _OF_CATALOG.where(views.c.namespace == bindparam("of_namespace")
 
 @dataclass(frozen=True, slots=True)
 class PublishedView:
-    """View as its last publication defined it, with its metadata file."""
+    """A view as its last publication defined it, with its metadata file."""
 
     ref: TableRef
     environment: str
@@ -38,7 +38,7 @@ def published_views(
     environment: str | None = None,
     ending: str = "",
 ) -> dict[TableRef, PublishedView]:
-    """Read the records of published views: the views in `refs`, and the views of an environment.
+    """Read the records of the views in `refs`, and of all views of an environment.
 
     Args:
         ending: Return only those views of the environment whose names end with this text.
@@ -98,7 +98,7 @@ def record_views(
     publication_id: str,
     published: Sequence[PublishedView],
 ) -> None:
-    """Store published views, in place of their earlier records."""
+    """Store the records of published views, and replace their earlier records."""
     rows = [
         row_from_value(
             view,
@@ -116,7 +116,7 @@ def record_views(
 def record_namespaces(
     database: Database, connection: Connection, catalog: str, made: Mapping[str, str]
 ) -> None:
-    """Store the namespaces that a publication created, each with its environment."""
+    """Store the namespaces that a publication created, each with the owning environment."""
     now = database.clock.now()
     rows = [
         {"catalog_name": catalog, "namespace": name, "environment": owner, "created_at": now}
@@ -126,14 +126,17 @@ def record_namespaces(
 
 
 def recorded_namespaces(connection: Connection, catalog: str) -> dict[str, str]:
-    """Return the namespaces that publications created, each with its environment."""
+    """Return the namespaces that publications created, each with the owning environment."""
     query = select(namespaces.c.namespace, namespaces.c.environment)
     rows = connection.execute(query.where(namespaces.c.catalog_name == catalog))
     return {row.namespace: row.environment for row in rows}
 
 
 def drop_namespace(connection: Connection, catalog: Catalog, name: str) -> bool:
-    """Remove an empty namespace from the catalog and its record; return whether it was removed."""
+    """Remove a namespace from the catalog and its record from the state, if it is empty.
+
+    Return whether it was removed.
+    """
     if not catalog.drop_namespace(name, connection):
         return False
     own = (namespaces.c.catalog_name == catalog.name) & (namespaces.c.namespace == name)

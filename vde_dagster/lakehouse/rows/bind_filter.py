@@ -61,7 +61,7 @@ _MOST_LISTED = 200
 
 @dataclass(frozen=True, slots=True)
 class RowTest:
-    """Filter for the rows of one table.
+    """A filter for the rows of one table.
 
     Args:
         of: Returns, for each row, true if the row fulfills the condition, otherwise false or NULL.
@@ -95,7 +95,7 @@ def bind_filter(condition: Condition, schema: Schema, whose: str) -> RowTest:
 
 
 def not_before(schema: Schema, column: str, last: pa.Scalar, descending: bool) -> BooleanExpression:
-    """Build a filter that skips files without rows after a page's last row."""
+    """Build a filter that skips files if all their rows sort before the last row of a page."""
     if not last.is_valid:
         return _is_null(column)  # type: ignore[no-any-return]
     type_ = schema.find_field(column).field_type
@@ -299,7 +299,7 @@ def _whole(type_: types.IcebergType, value: Value) -> Decimal:
 
 
 def _floating(column: _Column, sign: str, value: Value) -> RowTest:
-    """Return a test that compares a float column with a value; NaN is above all numbers."""
+    """Return a test that compares a float column with a value. NaN is above all numbers."""
     named = value.strip().lower() if isinstance(value, str) else ""
     if named == "nan":
         by_sign = {"=": pc.is_nan, ">=": pc.is_nan, "!=": _is_number, "<": _is_number}

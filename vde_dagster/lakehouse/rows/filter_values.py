@@ -50,12 +50,13 @@ def bounds(type_: types.IcebergType) -> tuple[int, int] | None:
 
 
 def whole(type_: types.IcebergType, value: Value) -> Decimal:
-    """Convert a value to a number in the unit of a column type: '2026-01-31' to days since 1970.
+    """Convert a value to a number in the unit of a column type.
 
-    The number may have a fraction.
+    For example, the date '2026-01-31' becomes a number of days since 1970. The number may have a
+    fraction.
 
     Raises:
-        ValueError: The value is not valid for the type; the message has a valid example.
+        ValueError: The value is not valid for the type. The message has a valid example.
     """
     if isinstance(type_, types.DateType):
         return Decimal(_days(_text(value, "'2026-01-31'"), "'2026-01-31'"))
@@ -86,7 +87,7 @@ def number(value: Value) -> Decimal:
 
 
 def floored(value: Decimal) -> int | Decimal:
-    """Round down to a whole number; a huge number, beyond all types, stays a Decimal."""
+    """Round down to a whole number. A number too large for every type stays a Decimal."""
     found = value.to_integral_value(ROUND_FLOOR, _EXACT)
     return int(found) if found.adjusted() < 50 else found
 
@@ -103,7 +104,10 @@ def scalar(type_: pa.DataType, units: int) -> pa.Scalar:
 
 
 def literal(type_: types.IcebergType, units: int) -> literals.Literal[Any] | None:
-    """Convert a number in the unit of `whole` to a PyIceberg literal, if the type has literals."""
+    """Convert a number in the unit of `whole` to a PyIceberg literal.
+
+    Return None for a type without literals.
+    """
     if isinstance(type_, (types.IntegerType, types.LongType)):
         return literals.LongLiteral(units)
     if isinstance(type_, types.DateType):
@@ -149,7 +153,7 @@ def _seconds(text: str, like: str) -> Decimal:
 
 
 def _instant(value: Value, zoned: bool) -> Decimal:
-    """Convert a text to seconds since 1970; without a time zone, the text is in UTC."""
+    """Convert a text to seconds since 1970. A text without a time zone is in UTC."""
     like = "'2026-01-31T06:30:00Z'" if zoned else "'2026-01-31T06:30:00'"
     text = _text(value, like)
     day, _, time = text.replace("t", "T").replace(" ", "T", 1).partition("T")

@@ -40,7 +40,7 @@ class Always:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Condition such as `price >= 7.5` or `address.city = 'Rome'`.
+    """A condition such as `price >= 7.5` or `address.city = 'Rome'`.
 
     Args:
         column: The column's name, and the names of nested fields.
@@ -54,7 +54,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """Condition such as `country IN ('DE', 'FR')`."""
+    """A condition such as `country IN ('DE', 'FR')`."""
 
     column: tuple[str, ...]
     values: tuple[Value, ...]
@@ -62,7 +62,7 @@ class Among:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    r"""The condition LIKE: % is any text, _ any character, \ escapes the next character."""
+    r"""A condition with LIKE: % is any text, _ any character, \ escapes the next character."""
 
     column: tuple[str, ...]
     pattern: str
@@ -70,7 +70,7 @@ class Like:
 
 @dataclass(frozen=True, slots=True)
 class Is:
-    """Condition `column IS NULL` or `column IS NAN`."""
+    """A condition `column IS NULL` or `column IS NAN`."""
 
     column: tuple[str, ...]
     nan: bool = False
@@ -95,7 +95,7 @@ Condition = Always | Comparison | Among | Like | Is | Not | Both
 
 
 def with_columns(condition: Condition, names: Mapping[str, str]) -> Condition:
-    """Rename the columns of a condition; `names` maps old lower-case names to new names."""
+    """Rename the columns of a condition. `names` maps old lower-case names to new names."""
     if isinstance(condition, Both):
         parts = tuple(with_columns(part, names) for part in condition.parts)
         return replace(condition, parts=parts)

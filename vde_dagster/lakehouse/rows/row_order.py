@@ -20,7 +20,7 @@ from vde_dagster.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
-    """Column to sort rows by, with the direction."""
+    """A column to sort rows by, with the direction."""
 
     column: str
     descending: bool = False
@@ -28,7 +28,7 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """Position in the sorted rows at which a page begins.
+    """The position in the sorted rows at which a page begins.
 
     Args:
         keys: The keys of the last row before the position.
@@ -46,11 +46,11 @@ def first_rows(
     most: int,
     behind: Behind | None,
 ) -> pa.Table:
-    """Return the first `most` rows after a position, in the order of the keys.
+    """Sort rows by the keys, and return up to `most` rows after a position.
 
     Args:
         batches: All rows, in the same order for every page.
-        keys: The sort keys; if empty, rows stay in reading order.
+        keys: The sort keys. Without keys, rows stay in reading order.
     """
     found = schema.empty_table()
     skip = behind.given if behind is not None else 0
@@ -126,7 +126,7 @@ def _combined(mask: Any) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Position of the next page, which clients send back as text.
+    """The position of the next page, which clients send back as text.
 
     Args:
         request: Identifies the request that the cursor belongs to.
@@ -146,7 +146,7 @@ class Cursor:
 
     @classmethod
     def read(cls, text: str) -> Cursor:
-        """Parse the text of a cursor.
+        """Parse the text of a cursor that a client sent back.
 
         Raises:
             UsageError: The text is not a cursor.
@@ -164,7 +164,7 @@ class Cursor:
 
 
 def require_sortable(keys: Sequence[SortKey], schema: pa.Schema) -> None:
-    """Raise UsageError if rows cannot be sorted by a key, because its type is nested."""
+    """Raise UsageError if a sort key has a nested type, which has no order."""
     for key in keys:
         if not _is_sortable(schema.field(key.column).type):
             raise UsageError(f"rows cannot be sorted by {key.column}, which is of a nested type")

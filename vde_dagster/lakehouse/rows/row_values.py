@@ -73,7 +73,7 @@ def _value(scalar: pa.Scalar) -> Any:
 
 
 def _day(days: int) -> str:
-    """Return a day in ISO 8601; a year outside 0 to 9999 has a sign."""
+    """Return a day in ISO 8601. A year outside of 0 to 9999 has a sign."""
     # The calendar repeats after 400 years.
     cycles, rest = divmod(days + 719_162, _CYCLE_DAYS)  # days since the year 1
     within = date.fromordinal(rest + 1)

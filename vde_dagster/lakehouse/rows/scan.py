@@ -44,12 +44,12 @@ def scan_rows(
     files: BooleanExpression,
     without: Set[FileState] = frozenset(),
 ) -> Iterator[pa.Table]:
-    """Read the rows of a table that fulfill all filters, in batches and in a stable order.
+    """Read the rows of a table that fulfill all tests, in batches and in a stable order.
 
     Args:
         wanted: The columns to return, with their types.
-        tests: Conditions; a row must fulfill all of them.
-        files: A condition for skipping files; all matching rows must fulfill it.
+        tests: The conditions that each returned row fulfills.
+        files: A condition for skipping files. All matching rows must fulfill this condition.
         without: Files to leave out, as `file_states` returns them.
     """
     names = list(dict.fromkeys([*wanted.names, *(name for test in tests for name in test.columns)]))
