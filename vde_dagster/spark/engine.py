@@ -81,7 +81,7 @@ class SparkEngine:
     Args:
         settings: The project's settings, or only those for Spark.
         lakehouse: Access to the catalog without Spark, needed only for writes.
-        join: Function that starts or returns a Spark session, in whose JVM the engine works.
+        join: Function that returns a Spark session. The engine works in the JVM of this session.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class SparkEngine:
         return self._sessions.guest
 
     def analyze(self, sql: str, before: Sequence[str] = (), after: Sequence[str] = ()) -> Columns:
-        """Return (column, Spark SQL type) of a query, without running it.
+        """Return the name and Spark SQL type of each column of a query, without running it.
 
         Args:
             before: Statements that run before the query, in a private session.
@@ -148,7 +148,7 @@ class SparkEngine:
         return columns
 
     def prepare(self, sql: str, before: Sequence[str] = ()) -> AnalysedQuery:
-        """Analyze a query once, for its columns and for the fill that follows."""
+        """Analyze a query once, and return its columns with the analyzed query for the fill."""
         # Spark analyzes the query only once.
         if before:
             return AnalysedQuery(self.analyze(sql, before))
@@ -164,10 +164,10 @@ class SparkEngine:
         *,
         branch: str | None = None,
     ) -> None:
-        """Create a physical table with the snapshot's layout; do nothing if it exists.
+        """Create a physical table with a snapshot's layout, unless the table exists.
 
         Args:
-            columns: (physical name, Spark SQL type) in order.
+            columns: Physical name and Spark SQL type of each column, in order.
             branch: The branch that is written first.
 
         Raises:
@@ -204,7 +204,7 @@ class SparkEngine:
             )
 
     def fill(self, task: FillTask) -> FillResult:
-        """Compute one range of a model's rows and commit them to the task's branch of the table.
+        """Compute a model's rows for one interval, and commit the rows to the task's branch.
 
         Raises:
             ExecutionError: The model's code or Spark failed, or the plan was canceled.
@@ -273,7 +273,7 @@ class SparkEngine:
         return replace(result, iceberg_snapshot_id=picked) if picked is not None else None
 
     def audit_all(self, tasks: Sequence[AuditTask]) -> Iterator[AuditResult]:
-        """Run the audits of one range of a model; yield their results in order."""
+        """Run all audits for one interval of a model, and yield the results in order."""
         counts, seconds = self._count(tasks)
         # One Spark job has counted the failing rows of all audits. Audits with failing rows run
         # again for their samples. If the job failed, each audit runs separately, so that the error
@@ -282,7 +282,10 @@ class SparkEngine:
             yield AuditResult(0, (), seconds) if count == 0 else self.audit(task)
 
     def _count(self, tasks: Sequence[AuditTask]) -> tuple[Sequence[int | None], float]:
-        """Return the failing rows by audit, None if unknown, and the seconds per audit."""
+        """Return the number of failing rows of each audit, and the seconds per audit.
+
+        An unknown number stays None.
+        """
         unknown: list[int | None] = [None] * len(tasks)
         if len(tasks) < 2 or self._audits_alone:
             return unknown, 0.0
@@ -326,11 +329,11 @@ class SparkEngine:
             yield session
 
     def query(self, sql: str, limit: int | None = None) -> tuple[Columns, Rows]:
-        """Run a query (never a statement) and return its columns with types, and its rows.
+        """Run a query, and return its columns and rows. Statements that write are refused.
 
         Returns:
-            (column, Spark SQL type) in order, and rows of Python values; a TIMESTAMP is a
-            datetime in UTC, a struct a dictionary.
+            Name and Spark SQL type of each column, and the rows as Python values. A TIMESTAMP is
+            a datetime in UTC, and a STRUCT is a dictionary.
 
         Raises:
             UsageError: Spark cannot parse or analyze the query.
@@ -339,7 +342,9 @@ class SparkEngine:
         return self._with_retry(lambda: _collect(self._read(sql, limit)))
 
     def query_arrow(self, sql: str, limit: int | None = None) -> pa.Table:
-        """Run a query (never a statement) and return its rows as an Arrow table, in UTC.
+        """Run a query, and return its rows as an Arrow table in UTC.
+
+        Statements that write are refused.
 
         Raises:
             UsageError: Spark cannot parse or analyze the query.
@@ -387,7 +392,9 @@ class SparkEngine:
         execution_time: datetime,
         before: Sequence[str] = (),
     ) -> tuple[Columns, Rows]:
-        """Run a Python model over given queries and return its declared columns, without writing.
+        """Run a Python model on the rows of given queries, and return its declared columns.
+
+        Nothing is written.
 
         Args:
             sources: A Spark SQL query for the rows of each parent.
@@ -427,7 +434,7 @@ class SparkEngine:
                 session.sparkContext.cancelAllJobs()
 
     def close(self) -> None:
-        """Release the engine's sessions; Spark stops when no engine uses the JVM."""
+        """Release the engine's sessions. Spark stops when no engine uses the JVM."""
         # The JVM's Spark stops when no engine uses it.
         self._sessions.close()
 
@@ -501,7 +508,7 @@ def _failing_counts(session: SparkSession, queries: Sequence[str]) -> list[int]:
 def _failing_rows(
     session: SparkSession, query: str
 ) -> tuple[int, tuple[dict[str, str | None], ...]]:
-    """Count the rows of a query, and return up to twenty rows as text by column."""
+    """Count the rows of a query, and return up to twenty rows with all values as texts."""
     frame = query_frame(session, as_subquery(query))
     columns = frame.columns
     aliases = [f"c{position}" for position in range(len(columns))]

@@ -63,7 +63,10 @@ class Sessions:
 
     @property
     def shared(self) -> SparkSession:
-        """The session for work that changes no session state; replaced if its JVM has ended."""
+        """The session for work that does not change the session.
+
+        If the session's JVM has ended, a new session replaces it.
+        """
         with self._lock:
             known = self._shared
             if known is not None and not self._join and self._is_gone(known):
@@ -83,7 +86,10 @@ class Sessions:
             return self._shared
 
     def prepare_writes(self) -> None:
-        """Write local files without a child process for each, if this process started the JVM."""
+        """Make Spark write local files without a child process for each file.
+
+        This is possible only if this process started the JVM.
+        """
         shared = self.shared
         with self._preparing:
             if self._prepared is shared:
@@ -142,13 +148,16 @@ class Sessions:
                 self._close_catalog(session)
 
     def usage(self, session: SparkSession, tag: str) -> Usage:
-        """Return the usage of the jobs with a tag; unknown on servers other than a warm engine."""
+        """Return the usage of the jobs with a tag.
+
+        On a server other than a warm engine, the usage is unknown.
+        """
         if not is_remote(session):
             return read_usage(session.sparkContext, tag)
         return UNKNOWN if self._engine is None else self._engine.usage(tag)
 
     def close(self) -> None:
-        """Release all sessions; this ends a warm engine that is still starting."""
+        """Release all sessions, and end a warm engine that is still starting."""
         self._given_up.set()
         with self._lock:
             self._given_up.clear()
@@ -169,7 +178,7 @@ class Sessions:
         """Join the warm engine if the settings allow it, and start a missing one.
 
         Args:
-            joining: The engine does not end before its exit.
+            joining: Keeps the engine running until this stack is closed.
         """
         had, self._joined, self._engine = self._engine, self._settings, None
         warm = self._settings.warm

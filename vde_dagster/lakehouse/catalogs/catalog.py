@@ -66,7 +66,7 @@ Form = InTransaction | Following
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """A catalog's entry for a table or view, which names the current metadata file.
+    """The pointer of a table or view.
 
     Args:
         location: The current metadata file.
@@ -81,7 +81,7 @@ class Pointer:
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """A change of one pointer, which fails if the pointer has moved away from `before`.
+    """The change of one pointer.
 
     Args:
         kind: `TABLE` or `VIEW`.

@@ -29,7 +29,7 @@ _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
 def archive_path(known: StartCommand) -> Path:
-    """Return the path of a command's class archive, named by a hash of its jars and options."""
+    """Return the path of a command's class archive, named by a hash of the jars and options."""
     jars = (os.stat(jar) for jar in (os.path.realpath(known.java), *known.class_path))
     name = digest(
         *(option for option in known.options if not option.startswith("-Xm")),
@@ -41,7 +41,7 @@ def archive_path(known: StartCommand) -> Path:
 
 
 def archive_options(known: StartCommand) -> tuple[str, ...]:
-    """Return the JVM's options for using the archive of a command, if it exists.
+    """Return the JVM options that use the class archive of a command, if the archive exists.
 
     The result is empty if the user's options choose an archive.
     """

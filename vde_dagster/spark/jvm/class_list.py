@@ -44,14 +44,14 @@ _REFUSALS = range(128)
 
 @dataclass(frozen=True, slots=True)
 class ClassList:
-    """File with the names of the classes that a JVM has loaded."""
+    """A file with the names of the classes that a JVM has loaded."""
 
     known: StartCommand
     path: Path
 
     @classmethod
     def begin(cls, known: StartCommand) -> ClassList | None:
-        """Create the file for a new JVM; None if the JVM's classes will not be archived."""
+        """Create the file for a new JVM. Return None if the JVM's classes will not be archived."""
         archive = archive_path(known)
         if (
             archive.exists()
@@ -68,13 +68,13 @@ class ClassList:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The JVM's options for this list."""
+        """The JVM's options for writing this list."""
         return (f"-XX:DumpLoadedClassList={self.path}",)
 
     def archive_in_background(self) -> None:
-        """Start a process that makes the archive, and removes the list.
+        """Start a process that makes the archive from the list, and then removes the list.
 
-        A JVM that has filled no table has too few classes: its list is only removed.
+        A JVM that has filled no table has too few classes, so its list is only removed.
         """
         try:
             if _OF_WRITES not in self.path.read_bytes():
@@ -103,10 +103,10 @@ class ClassList:
 
 
 def make_archive_of_list(known: StartCommand, classes: Path) -> bool:
-    """Make the archive of a command from a list of classes; return whether this call made it.
+    """Make a command's class archive from a list of classes, and return whether it was made.
 
-    Another process may be making it. If Java cannot make it, later commands with the same jars and
-    options do not try again.
+    Another process may already be making the archive. If Java cannot make the archive, later
+    commands with the same jars and options do not try again.
     """
     import fcntl
 
@@ -133,7 +133,7 @@ def make_archive_of_list(known: StartCommand, classes: Path) -> bool:
 
 
 def _dump(known: StartCommand, classes: Path, part: Path) -> int:
-    """Let a JVM write an archive to a path; return its exit code."""
+    """Let a JVM write an archive to the path `part`, and return the JVM's exit code."""
     heap = [option for option in known.options if option.startswith("-Xm")]
     done = subprocess.run(
         [
@@ -155,12 +155,12 @@ def _dump(known: StartCommand, classes: Path, part: Path) -> int:
 
 
 def _failure(archive: Path) -> Path:
-    """Return the file whose existence records that an archive could not be made."""
+    """Return the path of a file that exists if the archive could not be made."""
     return archive.with_suffix(".failed")
 
 
 def _remove_old_lists(folder: Path) -> None:
-    """Remove lists that killed processes have left."""
+    """Remove the class lists that killed processes left behind."""
     for file in folder.glob(f"*{_LISTS}"):
         with suppress(OSError):
             if time.time() - file.stat().st_mtime > _LIST_SECONDS:
@@ -168,7 +168,7 @@ def _remove_old_lists(folder: Path) -> None:
 
 
 def main() -> None:
-    """Make the archive of the request on standard input."""
+    """Make the archive that the request on standard input describes."""
     os.nice(_LOWEST_PRIORITY)
     request: dict[str, Any] = json.load(sys.stdin)
     command = request["known"]

@@ -17,7 +17,7 @@ _HINT = f"install Java {OLDEST_JAVA} or newer (a JRE is enough) and put it on PA
 
 
 def require_pyspark() -> None:
-    """Raise NoSparkError unless PySpark is installed; does not import it."""
+    """Raise NoSparkError if PySpark is not installed, without importing PySpark."""
     if find_spec("pyspark") is None:
         raise NoSparkError("PySpark is not installed", hint=how_to_install())
 
@@ -44,7 +44,7 @@ def check_java() -> int:
 
 
 def find_java() -> Path | None:
-    """Return the `java` that Spark's scripts start: from JAVA_HOME, otherwise from PATH."""
+    """Return the `java` that Spark's scripts start, from JAVA_HOME or else from PATH."""
     home = os.environ.get("JAVA_HOME")
     if home:
         java = Path(home) / "bin" / ("java.exe" if os.name == "nt" else "java")
@@ -54,7 +54,7 @@ def find_java() -> Path | None:
 
 
 def major_version(text: str) -> int | None:
-    """Read the major version of `17.0.15`, `1.8.0_412` or `openjdk version "21" …`."""
+    """Read the major version in a text like `17.0.15`, `1.8.0_412` or `openjdk version "21" …`."""
     match = re.search(r"(?<![\d.])(\d+)(?:\.(\d+))?[\d._]*", text)
     if match is None:
         return None
@@ -63,7 +63,7 @@ def major_version(text: str) -> int | None:
 
 
 def _version_from_release(java: Path) -> int | None:
-    """Read Java's version from the JDK's `release` file: far faster than starting Java."""
+    """Read Java's version from the JDK's `release` file, which is faster than starting Java."""
     # This is a hundred times faster than starting Java.
     release = java.resolve().parent.parent / "release"
     if not release.is_file():

@@ -53,7 +53,10 @@ class StartCommand:
 
     @classmethod
     def find(cls, place: Path) -> StartCommand | None:
-        """Return the command stored at a path; None if it is missing, or its files are gone."""
+        """Read the command that is stored at a path.
+
+        Return None if the command is missing, or if one of its files is gone.
+        """
         # By hand: a typed decoder takes as long to import as this saves.
         with suppress(OSError, ValueError, LookupError, TypeError):  # Missing or damaged.
             data = json.loads(place.read_text(encoding="utf-8"))
@@ -87,7 +90,7 @@ class StartCommand:
             os.replace(file.name, place)
 
     def start(self, log: IO[bytes], *options: str) -> Gateway | None:
-        """Start the JVM and wait for its gateway; return None if the JVM ends."""
+        """Start the JVM, and wait for its gateway. Return None if the JVM ends first."""
         folder = Path(tempfile.mkdtemp(prefix="vde-gateway-"))
         try:
             process = subprocess.Popen(

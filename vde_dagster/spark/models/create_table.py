@@ -43,10 +43,12 @@ def create_physical_table(
     lakehouse: Lakehouse,
     branch: str | None = None,
 ) -> None:
-    """Create a table with a snapshot's columns, partitions and properties, unless it exists.
+    """Create a table with a snapshot's columns, partitions and properties.
+
+    If the table exists, nothing happens.
 
     Args:
-        columns: (physical name, Spark SQL type) in order.
+        columns: Physical name and Spark SQL type of each column, in order.
         branch: The branch that is written first.
 
     Raises:
@@ -178,12 +180,12 @@ _PLURAL = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 def evolve_layout(
     handle: IcebergTable, table: PhysicalTable, snapshot: Snapshot, previous: Snapshot
 ) -> None:
-    """Change the partitions, order and properties of an existing table to a snapshot's.
+    """Give an existing table the partitions, order and properties of a snapshot.
 
     Repeated calls are harmless.
 
     Args:
-        previous: The snapshot whose properties the table has.
+        previous: The snapshot that gave the table its current properties.
     """
     physical, target = _physical_names(table, snapshot), handle.quoted
     types = handle.types()

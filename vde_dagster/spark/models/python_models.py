@@ -105,7 +105,7 @@ class ModelContext:
         return self.spark.sql(self._source(name))
 
     def resolve_table(self, name: str) -> str:
-        """Return the name of a view of the rows of a model in `depends_on`."""
+        """Return the name of a temporary view with the rows of a model in `depends_on`."""
         query = self._source(name)
         parsed = ModelName.parse(name)
         number = list(self._sources).index(parsed)  # `a.b_c` and `a_b.c` are two.
@@ -114,17 +114,17 @@ class ModelContext:
         return view
 
     def sql(self, query: str | exp.Expr) -> DataFrame:
-        """Run a query whose names of models refer to the tables that this model reads."""
+        """Run a query that names models, on the tables with the rows of these models."""
         from vde_dagster.planning.rendering.render import replace_tables
 
         return self.spark.sql(replace_tables(self._spark_sql(query), self._sources.get))
 
     def fetch_pyspark_df(self, query: str | exp.Expr, quote_identifiers: bool = False) -> DataFrame:
-        """Run a query over models and tables; return its rows as a Spark DataFrame."""
+        """Run a query over models and tables, and return its rows as a Spark DataFrame."""
         return self.sql(query)
 
     def fetchdf(self, query: str | exp.Expr, quote_identifiers: bool = False) -> pd.DataFrame:
-        """Run a query over models and tables; return its rows as a pandas DataFrame."""
+        """Run a query over models and tables, and return its rows as a pandas DataFrame."""
         rows: pd.DataFrame = self.sql(query).toPandas()
         return rows
 
@@ -144,7 +144,7 @@ class ModelContext:
             self.spark.sql(self._spark_sql(one))
 
     def table_exists(self, table_name: Any) -> bool:
-        """Return whether Spark has a table, or the model reads a model of this name."""
+        """Return whether the code may read a table or a model of this name."""
         name = table_name if isinstance(table_name, str) else table_name.sql("spark")
         known = ModelName.parse(name) in self._sources
         return known or bool(self.spark.catalog.tableExists(name))
@@ -269,9 +269,9 @@ def _match_arguments(
 ) -> tuple[list[Any], dict[str, Any]]:
     """Return the arguments that a model's function takes, by position and by name.
 
-    The full form is `(context, start, end, execution_time, **kwargs)`, as in SQLMesh; a function
-    may take fewer, in any order, and variables by name. A function with other parameter names gets
-    the arguments by position.
+    The full form is `(context, start, end, execution_time, **kwargs)`, as in SQLMesh. A function
+    may take fewer arguments, in any order, and variables by name. A function with other parameter
+    names gets the arguments by position.
     """
     known = context.keywords
     parameters = list(inspect.signature(function).parameters.values())
@@ -342,7 +342,10 @@ def _to_spark(
 
 
 def _to_arrow(part: Any) -> Any:
-    """Convert results of Polars, DuckDB and other libraries to Arrow; keep pandas and Spark."""
+    """Convert a result of Polars, DuckDB or another library to Arrow.
+
+    A result of pandas or Spark is returned unchanged.
+    """
     import pandas as pd
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -359,7 +362,7 @@ def source_frame(
     project_root: Path | None,
     is_cancelled: Callable[[], bool],
 ) -> DataFrame:
-    """Return a DataFrame of the rows that a task computes, in the columns and types of its table.
+    """Build a DataFrame of a task's rows, with the columns and types of the task's table.
 
     Columns that the query lacks (retired columns, and columns that the kind adds) become NULL.
     """

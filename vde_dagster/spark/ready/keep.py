@@ -28,7 +28,7 @@ COMMON_MODULES = (
 
 
 def start_ready_process(settings: Settings, modules: Callable[[], Sequence[str]]) -> None:
-    """Start the project's ready process if the warm engine runs and the process does not exist.
+    """Start the project's ready process if the process is missing and the warm engine runs.
 
     Args:
         modules: Function that returns the modules to import. In `module:function`, the function is

@@ -56,7 +56,7 @@ def main(folder: Path) -> None:
 
 
 def _import_modules(modules: list[str]) -> dict[str, int]:
-    """Import modules and call the named functions; return `_modification_times()`."""
+    """Import modules, call the named functions, and return `_modification_times()`."""
     for named in modules:
         name, _, function = named.partition(":")
         with suppress(Exception):  # A module may be gone, or lack a dependency.
@@ -69,7 +69,7 @@ def _import_modules(modules: list[str]) -> dict[str, int]:
 
 
 def _modification_times() -> dict[str, int]:
-    """Return the modification time (ns) of the file of each imported module."""
+    """Return the modification time (ns) of each imported module's file."""
     files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     return {file: _modification_time(file) for file in files if file}
 

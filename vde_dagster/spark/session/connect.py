@@ -36,7 +36,7 @@ def is_remote(session: Any) -> bool:
 
 
 def tag_on_server(session: SparkSession, tag: str) -> str:
-    """Return the name that a Spark Connect server gives to a session's tag on its jobs."""
+    """Return the tag that a Spark Connect server sets on the jobs of a session's tag."""
     client: Any = session.client
     user = client._user_id or ""
     return f"SparkConnect_SessionTag_User_{user}_Session_{client._session_id}_Tag_{tag}"
@@ -142,7 +142,7 @@ def _channel_builder(settings: SessionSettings) -> Any:
 
 
 def use_catalog(session: SparkSession, settings: SessionSettings) -> None:
-    """Load the catalog in a session; raise StoreError if the server cannot load it."""
+    """Load the catalog in a session, or raise StoreError if the server cannot load it."""
     from pyspark.errors import PySparkException
 
     where = without_parameters(settings.master)
@@ -203,7 +203,7 @@ def check_master(master: str, seconds: float = PROBE_SECONDS) -> None:
 
 
 def without_parameters(master: str) -> str:
-    """Return a master's URL for messages: without its parameters, which may contain a token.
+    """Return a master's URL without its parameters, which may contain a token.
 
     >>> without_parameters("sc://spark.example:15002/;token=abc")
     'sc://spark.example:15002'
@@ -212,7 +212,7 @@ def without_parameters(master: str) -> str:
 
 
 def master_addresses(master: str) -> Iterator[tuple[str, int]]:
-    """Yield (host, port) of each address in a master's URL.
+    """Yield the host and port of each address in a master's URL.
 
     >>> list(master_addresses("spark://one:7077,two:7078"))
     [('one', 7077), ('two', 7078)]

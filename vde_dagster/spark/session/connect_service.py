@@ -28,7 +28,7 @@ class ConnectService:
         self.port = int(self._object.localPort())
 
     def idle_seconds(self) -> float:
-        """Return the seconds since the last statement ended; 0 while a statement runs."""
+        """Return the seconds since the last statement ended, or 0 while a statement runs."""
         running = self._object.listActiveExecutions()
         if not running.isLeft():
             return 0.0
@@ -36,7 +36,7 @@ class ConnectService:
         return since / 1e9
 
     def users_idle_seconds(self) -> float:
-        """Return the seconds since a user's last statement; 0 while a user's statement runs."""
+        """Return the seconds since a user's last statement, or 0 while such a statement runs."""
         now, running = time.time(), self._object.listActiveExecutions()
         executions = [] if running.isLeft() else _to_list(running.toOption().get())
         if any(one.userId() != EXERCISE_USER for one in executions):

@@ -60,7 +60,7 @@ def _is_not_from_py4j(record: logging.LogRecord) -> bool:
 
 
 def as_subquery(sql: str) -> str:
-    """Wrap a query as a subquery, where Spark accepts no statement that writes."""
+    """Wrap a query as a subquery, so that Spark refuses a statement that writes."""
     return _WRAPPED.format(sql.rstrip().rstrip(";"))
 
 
@@ -69,7 +69,7 @@ def execution_error(error: Exception, what: str, query: str | None = None) -> Vd
 
     Args:
         what: The failed work, for example `marts.sales 2024-01-01T00:00:00Z/2024-01-02T00:00:00Z`.
-        query: The query that was run, also as a subquery.
+        query: The query that was run, directly or as a subquery.
     """
     if isinstance(error, VdeError):
         return error
@@ -91,7 +91,10 @@ def execution_error(error: Exception, what: str, query: str | None = None) -> Vd
 
 
 def is_missing_table(error: VdeError, table: str) -> bool:
-    """Return whether a query failed because a table (as `schema.name`, quoted) is missing."""
+    """Return whether a query failed because a table is missing.
+
+    `table` is the quoted name, `schema.name`.
+    """
     return f"[{_NO_TABLE}]" in error.message and table in error.message
 
 
@@ -208,7 +211,7 @@ def cause_line(error: BaseException) -> str:
 
 
 def java_causes(error: BaseException) -> list[tuple[str, str]]:
-    """Return (class, message) of each Java exception in the chain of causes, outermost first."""
+    """Return class and message of each Java exception in the chain of causes, outermost first."""
     stack = getattr(error, "getStackTrace", None)
     if callable(stack):  # From Spark Connect, where Java's exceptions arrive as text.
         return _parse_causes(str(error), stack() or "")
@@ -230,7 +233,7 @@ def _parse_causes(text: str, stack: str) -> list[tuple[str, str]]:
 
 
 def has_java_cause(error: BaseException, *classes: str) -> bool:
-    """Return whether a Java exception of one of the given simple class names is a cause."""
+    """Return whether an error has a Java cause of one of the classes, given by simple names."""
     return any(name.rpartition(".")[2] in classes for name, _ in java_causes(error))
 
 

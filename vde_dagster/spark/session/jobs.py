@@ -23,7 +23,7 @@ _PLAN_TAG = "vde-plan-{}"
 
 
 class PlanJobs:
-    """Tags the Spark jobs of each plan, in all threads, so that a plan's jobs can be canceled."""
+    """Tags all Spark jobs with the id of their plan, so that the jobs of a plan can be canceled."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -103,7 +103,10 @@ class PlanJobs:
         return plan_id in self._cancelled_error
 
     def cancel(self, session: SparkSession | None, plan_id: str, wait_seconds: float) -> bool:
-        """Refuse new work of a plan and cancel its Spark jobs; return whether all ended in time."""
+        """Refuse new work of a plan, and cancel its Spark jobs.
+
+        Return whether all jobs ended within the given time.
+        """
         with self._lock:
             self._cancelled_error.add(plan_id)
         until = time.monotonic() + wait_seconds

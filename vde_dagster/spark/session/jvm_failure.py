@@ -112,7 +112,10 @@ def forget_ended() -> None:
 
 
 def ended_error(error: BaseException) -> StoreError | None:
-    """Return the error that explains the JVM's end, if this caused an exception; otherwise None."""
+    """Return the error that explains why the JVM ended.
+
+    Return None if the exception has another cause.
+    """
     if has_ended(error):
         return _end_error(_current_jvm[0])
     return copy(_last_end[0]) if _last_end and _is_broken_connection(error) else None

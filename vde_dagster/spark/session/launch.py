@@ -32,7 +32,7 @@ def launch(
         archives: Whether a process makes a missing archive of classes after this process's end.
 
     Returns:
-        The stored command that was used; None if Spark's scripts started the JVM.
+        The stored command that was used, or None if Spark's scripts started the JVM.
 
     Raises:
         StoreError: The JVM does not start.
@@ -60,7 +60,10 @@ def launch(
 def _launch_gateway(
     config: dict[str, str], log_file: Path, archives: bool
 ) -> tuple[Any, StartCommand | None]:
-    """Start a JVM by its stored command, otherwise by Spark's scripts; return PySpark's gateway."""
+    """Start a JVM by its stored command, or else by Spark's scripts.
+
+    Return PySpark's gateway, and the stored command if it was used.
+    """
     visible = command_line_config(config)
     place = start_path(visible)
     log_file.parent.mkdir(parents=True, exist_ok=True)
@@ -80,7 +83,10 @@ def _launch_gateway(
 
 
 def _run_stored_command(known: StartCommand, log_file: Path, archives: bool) -> Any:
-    """Start a JVM by a stored command; return PySpark's gateway, or None if the command fails."""
+    """Start a JVM by a stored command, and return PySpark's gateway.
+
+    Return None if the command fails.
+    """
     sharing = archive_options(known)
     listed = ClassList.begin(known) if archives else None
     with log_file.open("wb") as log:
@@ -119,7 +125,7 @@ def _run_scripts(visible: dict[str, str], place: Path | None, log_file: Path) ->
 
 @contextmanager
 def package_lock(config: Mapping[str, str]) -> Iterator[None]:
-    """Hold a lock under which only one process at a time downloads Spark's packages.
+    """Hold a lock, so that only one process at a time downloads Spark's packages.
 
     Args:
         config: Spark's configuration, which may name Ivy's folder.

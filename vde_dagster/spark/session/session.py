@@ -50,13 +50,13 @@ T = TypeVar("T")
 def start_session(
     settings: SessionSettings, join: Callable[[], SparkSession] | None = None
 ) -> SparkSession:
-    """Create a session for a project in the process's one JVM; the first call starts the JVM.
+    """Create a session for a project. The first call starts the process's only JVM.
 
     The JVM's output goes to `settings.log_file`. Later sessions share the JVM, each with its own
     catalog, configuration and views.
 
     Args:
-        join: Function that starts or returns a session, in whose JVM the new one is created.
+        join: Function that returns a session. The new session is created in the same JVM.
     """
     with _lock:
         session = _call_in_thread(lambda: _start(settings, join))
@@ -65,7 +65,7 @@ def start_session(
 
 
 def require_spark(settings: SessionSettings) -> None:
-    """Raise NoSparkError if Spark cannot be started or reached for a project; starts nothing."""
+    """Raise NoSparkError if Spark cannot be started or reached. Nothing is started."""
     require_pyspark()
     if is_connect_url(settings.master):
         require_client(settings.master)
@@ -110,7 +110,7 @@ def _configure(session: SparkSession, settings: SessionSettings) -> None:
 
 
 def stop_session(session: SparkSession) -> None:
-    """Release a session; the last session of a JVM that was started here stops Spark."""
+    """Release a session. The last session of a JVM that was started here stops Spark."""
     global _started_here
     with _lock:
         _open_sessions.discard(id(session))
@@ -167,7 +167,7 @@ def _launch(settings: SessionSettings) -> None:
 
 
 def _call_in_thread(function: Callable[[], T]) -> T:
-    """Call a function in a new thread: in the main thread, PySpark replaces SIGINT's handler."""
+    """Call a function in a new thread, because PySpark changes the main thread's SIGINT handler."""
     future: Future[T] = Future()
 
     def run() -> None:

@@ -66,7 +66,10 @@ class WarmSettings:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> WarmSettings | None:
-        """Read a project's settings; None on a cluster, or if the system lacks `flock`."""
+        """Read the settings of a project's warm engine.
+
+        Return None on a cluster, and on a system without `flock`.
+        """
         spark = settings.spark
         if not is_local(spark.master) or os.name != "posix":
             return None
@@ -84,7 +87,7 @@ class SessionSettings:
         packages: Further Maven coordinates, replacing defaults with the same group and artifact.
         log_file: File for the JVM's output, or None for a temporary file.
         io: PyIceberg's settings for object stores.
-        catalog_override: Spark's configuration for the catalog; None for the one in `state_url`.
+        catalog_override: Spark's configuration for a catalog outside of `state_url`, or None.
         warm: Settings of the warm engine, if the project may have one.
     """
 
@@ -187,7 +190,7 @@ def is_local(master: str) -> bool:
 
 
 def local_memory() -> int:
-    """Return the memory for a JVM that runs tasks: half the machine's, at least 2 GiB (bytes)."""
+    """Return the bytes of memory for a JVM that runs tasks: half the machine's, at least 2 GiB."""
     return max(usable_memory() // 2, _LEAST_MEMORY)
 
 
@@ -197,7 +200,7 @@ def describe_memory(config: dict[str, str]) -> str:
 
 
 def command_line_config(config: dict[str, str]) -> dict[str, str]:
-    """Return the part of a JVM's configuration that may be on a command line: no secrets."""
+    """Return the part of a JVM's configuration without secrets, for a command line."""
     # Every user of the machine can read command lines. Storage keys, passwords and tokens are
     # therefore passed after the JVM has started.
     return {

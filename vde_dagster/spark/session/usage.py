@@ -46,7 +46,7 @@ _CHANGES = ".changes"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Resources that the tasks of some jobs used; None for an unknown figure.
+    """Resources that the tasks of some Spark jobs used. An unknown figure stays None.
 
     Args:
         task_seconds: The total run time of the tasks.
@@ -62,7 +62,10 @@ UNKNOWN = Usage()
 
 
 def read_usage(context: SparkContext, tag: str) -> Usage:
-    """Return the usage of the ended jobs with a tag; unknown if Spark's answer is unexpected."""
+    """Return the usage of the ended jobs with a tag.
+
+    The usage is unknown if Spark's answer is unexpected.
+    """
     from py4j.protocol import Py4JError
 
     try:
@@ -74,7 +77,7 @@ def read_usage(context: SparkContext, tag: str) -> Usage:
 
 
 def serve_usage(context: SparkContext, token: str) -> int:
-    """Serve `read_usage` on a loopback port, for Connect clients; return the port.
+    """Serve `read_usage` to Connect clients on a loopback port, and return the port.
 
     Clients must send the token.
     """
@@ -139,12 +142,12 @@ class _StatusStores:
         return Usage(task_seconds, self._bytes_read(map(int, queries)))
 
     def _may_lack_stages(self, job: int) -> bool:
-        """Return whether the store may have dropped a part of a job: it has no older job."""
+        """Return whether a part of a job may be missing, because the store has no older job."""
         # This is possible if the store has no older job.
         return job > 0 and int(self._jobs.jobsList(None).last().jobId()) == job
 
     def _millis(self, stage: int) -> Iterator[int | None]:
-        """Yield the run time of the tasks of each attempt at a stage; None if some are missing."""
+        """Yield the run time (ms) of each attempt at a stage, or None for an incomplete attempt."""
         attempts = self._jobs.stageData(stage, False, self._no_statuses, False, self._no_quantiles)
         for number in range(attempts.size()):
             attempt = attempts.apply(number)

@@ -102,7 +102,7 @@ class WarmEngine:
         return False
 
     def refuse_users(self, folder: Path) -> None:
-        """Accept no further clients, by removing the engine's record."""
+        """Remove the engine's record, so that no more clients can join."""
         if self.accepts_users(folder):
             (folder / _RECORD).unlink(missing_ok=True)
 
@@ -124,7 +124,7 @@ class WarmEngine:
 
 
 def find_engine(folder: Path) -> WarmEngine | None:
-    """Return the running engine of a folder that accepts clients, or None."""
+    """Return the running engine of a folder if it accepts clients, otherwise None."""
     return _read_engine(folder / _RECORD)
 
 
@@ -143,7 +143,9 @@ def join_engine(
     start: bool,
     given_up: threading.Event | None = None,
 ) -> WarmEngine | None:
-    """Return the running engine with a project's configuration, starting it if asked; or None.
+    """Return the running engine with a project's configuration, or start it if `start` is set.
+
+    Return None if such an engine does not run and `start` is not set.
 
     Args:
         start: Whether to start a missing engine. An engine with another configuration then accepts
@@ -170,12 +172,12 @@ def join_engine(
 
 
 def find_engines(folder: Path) -> list[WarmEngine]:
-    """Return all running engines of a folder, including those that accept no new clients."""
+    """Return all running engines of a folder, also engines that accept no new clients."""
     return [found for record in folder.glob("engine.*.json") if (found := _read_engine(record))]
 
 
 def stop_engines(folder: Path) -> list[WarmEngine]:
-    """Stop all engines of a folder and cancel their work; return the stopped engines."""
+    """Stop all engines of a folder, cancel their work, and return the stopped engines."""
     if not folder.is_dir():
         return []
     with _start_lock(folder):
@@ -198,10 +200,7 @@ def _send_signal(pids: list[int], number: int) -> None:
 
 
 def configuration_digest(settings: SessionSettings) -> str:
-    """Hash everything that affects a JVM's start:
-
-    Spark's configuration, variables, Java and packages.
-    """
+    """Hash the Spark configuration, variables, Java and packages that affect a JVM's start."""
     import pyspark
 
     config = json.dumps(context_config(settings), sort_keys=True)
@@ -297,13 +296,13 @@ def _start_engine(
 
 
 def environment_without_client() -> dict[str, str]:
-    """Return the environment variables without those that PySpark sets when it joins an engine."""
+    """Return the environment without the variables that PySpark sets when it joins an engine."""
     return {key: value for key, value in os.environ.items() if key not in _CLIENT_VARIABLES}
 
 
 @contextmanager
 def _start_lock(folder: Path) -> Iterator[None]:
-    """Hold the lock under which only one process at a time starts or stops an engine."""
+    """Hold a lock, so that only one process at a time starts or stops an engine."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (folder / "starting").open("wb") as file:
         _lock(file, wait=True)
@@ -344,7 +343,7 @@ class EngineProcess:
         return request_usage(self._engine.usage_port, self._engine.token, tag)
 
     def poll(self) -> int | None:
-        """Return the exit code of the JVM; None while it runs."""
+        """Return the exit code of the JVM, or None while the JVM runs."""
         if self.returncode is None and not self._engine.is_alive(self._folder):
             self.returncode = _exit_code(exit_code_path(self._folder, self._engine.pid))
         return self.returncode

@@ -35,18 +35,18 @@ _END_SECONDS = 5.0
 
 
 def exercise_environment() -> dict[str, str]:
-    """Return the environment variables for the warm-up's own project: without `VDE_…`."""
+    """Return the environment for the warm-up's own project, without `VDE_…` variables."""
     # A warm-up has its own project.
     before = environment_without_client()
     return {key: value for key, value in before.items() if not key.startswith("VDE_")}
 
 
 class WarmUp(threading.Thread):
-    """Thread that warms up this process's JVM, and archives its classes unless an archive exists.
+    """A thread that warms up this process's JVM, and archives its classes if needed.
 
     Args:
         folder: Place for the project that the warm-up builds.
-        known: Command that started the JVM; None if Spark's scripts started the JVM.
+        known: Command that started the JVM, or None if Spark's scripts started the JVM.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class WarmUp(threading.Thread):
         self._ending = threading.Event()
 
     def run(self) -> None:
-        """Build the small project, then write the archive, whenever no user's statement runs."""
+        """Build the small project and then write the archive, while no user's statement runs."""
         try:
             use_plain_files(self._context)
             for _ in range(_TRIES):
@@ -81,7 +81,7 @@ class WarmUp(threading.Thread):
                 logger.warning("warming up ended early", exc_info=True)
 
     def _exercise(self) -> bool:
-        """Build a project in another process; return False if a user needed the engine."""
+        """Build a project in another process. Return False if a user needed the engine."""
         request = {
             "folder": str(self._folder),
             "master": f"{self._master};user_id={EXERCISE_USER}",

@@ -119,7 +119,7 @@ class Write:
     def writer(
         self, frame: DataFrame, branch: str | None, digester: Digester | None = None
     ) -> DataFrameWriterV2:
-        """Return a Spark writer of a frame whose commit carries the summary."""
+        """Return a Spark writer for a frame, which stores the summary in the commit."""
         digester = digester or self.digester
         if digester is not None:
             frame = digester.watch(frame)
@@ -151,7 +151,10 @@ class Write:
 
     @contextmanager
     def committing(self) -> Iterator[None]:
-        """Let MERGE and DELETE commit with the summary, while no other write uses the session."""
+        """Store the summary in each commit that MERGE and DELETE make in the block.
+
+        No other write may use the session meanwhile.
+        """
         # MERGE and DELETE take no options, so the session's configuration has the summary. Until
         # the block ends, no other write may use the session.
         conf = self.session.conf
@@ -166,7 +169,10 @@ class Write:
 
     @contextmanager
     def in_utc(self) -> Iterator[None]:
-        """Set the session's time zone to UTC, while no other write uses the session."""
+        """Set the session's time zone to UTC in the block.
+
+        No other write may use the session meanwhile.
+        """
         # Until the block ends, no other write may use the session.
         zone = self.session.conf.get(_ZONE)
         self.session.conf.set(_ZONE, "UTC")
@@ -179,7 +185,7 @@ class Write:
         """Run a MERGE, and retry it after each conflict with another commit.
 
         Raises:
-            ConflictError: Other commits were faster each time; nothing was written.
+            ConflictError: Other commits were faster each time. Nothing was written.
             ExecutionError: The commit would not detect conflicts, see `require_row_level`.
         """
         require_row_level(self, statement)
@@ -225,12 +231,13 @@ class Write:
 
     @staticmethod
     def sortable(value: str, data_type: str) -> str:
-        """Write a value so that Spark can sort it: maps and variants are cast to text."""
+        """Write a SQL value that Spark can sort. Maps and variants are cast to text."""
         unordered = any(word in data_type.lower() for word in ("map<", "variant", "geo"))
         return f"CAST({value} AS STRING)" if unordered else value
 
     def physical_name(self, column: str) -> str:
-        """Return the physical column of an output column; raise ExecutionError if it is missing."""
+        """Return the physical column of an output column, or raise ExecutionError if none exists.
+        """
         name = self.physical.get(column.lower())
         if name is None:
             raise ExecutionError(
@@ -242,7 +249,7 @@ class Write:
 
     @property
     def lock(self) -> threading.Lock:
-        """The lock of the physical table in this process: waiting costs less than conflicts."""
+        """The physical table's lock in this process, because waiting costs less than conflicts."""
         # Steps that conflict are cheaper one after the other than with retries.
         return _locks.setdefault(self.task.table.id, threading.Lock())
 
@@ -257,7 +264,7 @@ class Strategy(ABC):
     own_session: bool = False
 
     def digest_condition(self, write: Write, interval: Interval) -> str | None:
-        """Return the SQL condition for the rows of an interval; None if all rows belong to it.
+        """Return the SQL condition for the rows of an interval, or None if all rows belong to it.
 
         Raises:
             NotImplementedError: The kind has no digests, because the rows of a range are not
@@ -290,7 +297,7 @@ class Strategy(ABC):
         )
 
     def digester(self, write: Write) -> Digester | None:
-        """Return the digester of a task's rows; None for kinds without digests."""
+        """Return the digester of a task's rows, or None for a kind without digests."""
         task = write.task
         if task.changed is not None:
             return None  # The written rows are those of some keys.
@@ -305,7 +312,7 @@ class Strategy(ABC):
         return Digester(task.digest_sets, tiles, whole, write.frame_types)
 
     def output(self, write: Write, commit: Commit) -> Output | None:
-        """Return the digests of a fill; None if no digests are needed, or they are unknown."""
+        """Return the digests of a fill, or None if they are unknown or not needed."""
         task, digester = write.task, write.digester
         if digester is not None:
             # The write may have evaluated rows twice, so that their digests are unknown.
@@ -365,7 +372,7 @@ def strategy_for(*kinds: type) -> Callable[[StrategyClass], StrategyClass]:
 
 
 def find_strategy(snapshot: Snapshot) -> Strategy:
-    """Return the strategy of a snapshot's kind; raise ExecutionError if the kind has no table."""
+    """Return the strategy of a snapshot's kind, or raise ExecutionError if it has no table."""
     kind = snapshot.model.kind
     strategy = _strategies.get(type(kind))
     if strategy is None and (plugin := _PLUGINS.find(kind.name)) is not None:
@@ -379,7 +386,7 @@ def find_strategy(snapshot: Snapshot) -> Strategy:
 
 
 def latest_first(types: Mapping[str, str], columns: Sequence[str], first: str = "") -> str:
-    """Write an ORDER BY that chooses one of several rows, always the same row.
+    """Write the terms of an ORDER BY that always puts the same row first.
 
     The latest row by `first` and by the columns with times comes first, then the row with the
     greatest values.
@@ -400,7 +407,7 @@ _checked_merges: set[tuple[str, str]] = set()
 
 
 def require_row_level(write: Write, merge: str) -> None:
-    """Raise ExecutionError unless Spark plans a MERGE by rows."""
+    """Raise ExecutionError if Spark would run a MERGE without checking rows for conflicts."""
     own = merge.replace(write.target(write.task.branch), "")
     known = write.task.table.id, re.sub(r"vde_source_[0-9a-f]{32}", "", own)
     if known in _checked_merges:

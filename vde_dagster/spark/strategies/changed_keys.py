@@ -26,7 +26,7 @@ _LISTED_TYPES = ("tinyint", "smallint", "int", "bigint", "decimal", "date", "str
 
 @dataclass(frozen=True, slots=True)
 class KeysView:
-    """A temporary view of the keys to compute, in columns as in the table.
+    """A temporary view of the keys to compute, with the table's column names.
 
     Args:
         values: The values as Spark SQL by column, None for NULL. Columns of types outside
@@ -41,7 +41,7 @@ class KeysView:
 
     @property
     def is_listed(self) -> bool:
-        """Whether the key is one column whose values are listed, so that `may_be_in` is exact."""
+        """Whether the key is one column with listed values, so that `may_be_in` is exact."""
         # If it is, `may_be_in` is exact.
         return len(self.columns) == len(self.values) == 1
 
@@ -60,7 +60,7 @@ class KeysView:
         return " AND ".join(parts) or "true"
 
     def is_in(self, side: str) -> str:
-        """Write the condition that a row of `side` has one of the keys; NULL equals NULL."""
+        """Write the condition that a row of `side` has one of the keys. NULL equals NULL."""
         if self.is_listed:
             return self.may_be_in(side)
         same = write_equal("vde_keys", side, self.columns)
@@ -69,7 +69,7 @@ class KeysView:
 
 
 def write_equal(left: str, right: str, names: Sequence[str]) -> str:
-    """Write the condition that columns of two relations are equal; NULL equals NULL."""
+    """Write the condition that columns of two relations are equal. NULL equals NULL."""
     return " AND ".join(f"{left}.{quote(name)} <=> {right}.{quote(name)}" for name in names)
 
 
@@ -98,14 +98,14 @@ def changed_keys(write: Write) -> Iterator[KeysView | None]:
 
 @contextmanager
 def keys_view(write: Write, rows: ComputedRows) -> Iterator[KeysView]:
-    """Yield a view of distinct rows whose columns are columns of the table."""
+    """Yield a temporary view of distinct keys, with the table's column names."""
     with write.source(rows.frame) as name:
         values = _list_values(write, rows)
         yield KeysView(name, tuple(rows.frame.columns), values, is_empty=rows.count == 0)
 
 
 def select_rows(write: Write, keys: KeysView | None) -> DataFrame:
-    """Return the model's rows with the given keys; by default all rows."""
+    """Return the model's rows with the given keys, by default all rows."""
     if keys is None:
         return write.frame
     from pyspark.sql import functions

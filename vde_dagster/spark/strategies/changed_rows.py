@@ -29,7 +29,7 @@ _LACKS_ROWS = "the table lacks rows that its last fill wrote"
 
 
 class NotWrittenError(Exception):
-    """The changes cannot be written, and nothing was written; all rows must be computed instead."""
+    """The changes cannot be written, so all rows must be computed. Nothing was written."""
 
 
 def write_changes(write: Write, changed: ChangedRows | ChangedGroups) -> None:
@@ -111,7 +111,7 @@ def _change_rows(write: Write, changed: ChangedRows) -> None:
 
 
 def _repeat_copies(write: Write, rows: DataFrame) -> DataFrame:
-    """Return rows with all columns of the table, each as often as it has copies."""
+    """Repeat each row by its number of copies, and add the table's missing columns as NULL."""
     listed = [
         quote(name) if name in write.types else f"CAST(NULL AS {type_}) AS {quote(name)}"
         for name, type_ in write.frame_types.items()
@@ -168,7 +168,7 @@ def _describe_contradiction(changed: ChangedGroups) -> str:
 
 
 def _replace(write: Write, condition: str, rows: DataFrame, why_failed: str) -> None:
-    """Replace rows that were read from the table by derived rows.
+    """Replace the rows that meet a condition by rows that were derived from the table.
 
     Args:
         why_failed: Message that the rows' query raises if changes contradict the table's rows.

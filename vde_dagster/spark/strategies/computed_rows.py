@@ -22,7 +22,7 @@ _EXACT_IN_ARROW = (
 
 @dataclass(frozen=True, slots=True)
 class ComputedRows:
-    """Rows that are already computed, so that each reading returns the same rows.
+    """Rows that were computed once, so that each read returns the same rows.
 
     Args:
         frame: The rows, without the query that computed them.
@@ -48,7 +48,7 @@ class ComputedRows:
 
 @contextmanager
 def compute_once(frame: DataFrame) -> Iterator[ComputedRows]:
-    """Compute the rows of a frame, and yield them in a form that is not computed again."""
+    """Compute the rows of a frame once, and yield rows that Spark does not compute again."""
     frame.persist()
     try:
         few = _collect_few(frame)
@@ -73,5 +73,5 @@ def _collect_few(frame: DataFrame) -> ComputedRows | None:
 
 
 def _is_exact_in_arrow(data_type: DataType) -> bool:
-    """Return whether values are the same after a conversion to Arrow and back."""
+    """Return whether a type's values are the same after a conversion to Arrow and back."""
     return data_type.simpleString().partition("(")[0] in _EXACT_IN_ARROW

@@ -62,16 +62,19 @@ class CustomTarget:
 
 @strategy_for(Custom)
 class CustomTable(Strategy):
-    """Calls the function on a scratch branch, checks for exactly one commit, and publishes it."""
+    """Calls the model's function on a scratch branch, and publishes the function's only commit."""
 
     own_session = True
 
     def digests_table(self, write: Write) -> bool:
-        """Return True: the function may write unchanged rows."""
+        """Return True, because the function may write unchanged rows."""
         return True
 
     def write(self, write: Write) -> None:
-        """Call the function on a scratch branch, check its commit, and fast-forward to it."""
+        """Call the model's function on a scratch branch, and move the task's branch to its commit.
+
+        The function must make exactly one commit, on the scratch branch.
+        """
 
         def put_together(staging: str) -> None:
             table = write.table

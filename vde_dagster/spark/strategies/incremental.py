@@ -75,10 +75,10 @@ def _partition_transform(column: str, type_: str, unit: IntervalUnit) -> str:
 
 @strategy_for(IncrementalByPartition)
 class Partitions(Strategy):
-    """Replaces the partitions of the new rows, in one commit."""
+    """Replaces each partition that has new rows, all in one commit."""
 
     def digests_table(self, write: Write) -> bool:
-        """Return True: partitions may be replaced by the same rows."""
+        """Return True, because the new rows of a partition may equal the old rows."""
         return True
 
     def write(self, write: Write) -> None:
@@ -99,7 +99,7 @@ class Unmanaged(Partitions):
     """Appends the rows, or replaces partitions if the model sets `insert_overwrite`."""
 
     def digests_table(self, write: Write) -> bool:
-        """Return whether the fill replaces partitions; a fill that appends always changes rows."""
+        """Return whether the fill replaces partitions. A fill that appends always changes rows."""
         # A fill that appends always changes rows.
         kind = IncrementalUnmanaged.from_model(write.task.snapshot.model)
         return kind.insert_overwrite

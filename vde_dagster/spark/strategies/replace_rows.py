@@ -47,7 +47,9 @@ class Deletion:
 
 
 def replace_rows(write: Write, condition: str, rows: DataFrame, *, head: int | None = None) -> None:
-    """Delete the rows that meet a condition on `target`, and add rows, both visible at once.
+    """Delete the rows that meet a condition, and add rows, in one visible change.
+
+    In the condition, the table has the name `target`.
 
     Args:
         head: The branch's head that the rows were derived from, or None to allow any head.
@@ -69,7 +71,7 @@ def replace_rows(write: Write, condition: str, rows: DataFrame, *, head: int | N
 
 
 def _rewrite(write: Write, condition: str, rows: DataFrame) -> bool:
-    """Overwrite the table with its other rows and the new rows; return False after a conflict."""
+    """Overwrite the table with its other rows and the new rows. Return False after a conflict."""
     from pyspark.sql import functions
 
     head = write.table.head(write.task.branch)
@@ -117,7 +119,7 @@ def _is_mode_free(write: Write) -> bool:
 
 
 def _measure(write: Write, branch: str, condition: str) -> Deletion | None:
-    """Measure a deletion by reading the condition's columns; None if the table is small."""
+    """Measure a deletion by reading the condition's columns. Return None for a small table."""
     totals = _totals(write, branch)
     if totals.size <= _SMALL_BYTES:
         return None

@@ -32,7 +32,7 @@ class Scd(Strategy):
     own_session = True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
-        """Merge on read: an unchanged row is neither written nor deleted."""
+        """Return a layout that merges on read, so that unchanged rows are not written again."""
         # An unchanged row is neither written nor deleted.
         return Layout(properties={"write.merge.mode": "merge-on-read"})
 
@@ -76,7 +76,9 @@ UNKNOWN_START = datetime(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Writes the SQL of a fill that compares new rows with stored versions, for a session in UTC.
+    """Writes the SQL of a fill that compares new rows with stored versions.
+
+    The SQL is for a session in UTC.
 
     Args:
         types: Spark SQL type by physical column.
@@ -118,7 +120,7 @@ class Versions:
         return self._select(given, self._newest_rows(source))
 
     def _select(self, given: Mapping[str, str], source: str) -> str:
-        """Write a query of all columns: values given as SQL, or else the source's columns."""
+        """Write a query of all columns, with given SQL values in place of the source's columns."""
         columns = (
             f"{given.get(name) or f'r.{quote(name)}'} AS {quote(name)}" for name in self.types
         )
@@ -168,7 +170,10 @@ class Versions:
         )
 
     def _difference(self) -> str:
-        """Write how a key differs from its latest version: 'new', 'changed', 'gone' or NULL."""
+        """Write the SQL for a key's difference from its latest version.
+
+        The value is 'new', 'changed', 'gone' or NULL.
+        """
         ended = f"l.{quote(self.valid_to)} IS NOT NULL"
         gone = "'gone'" if self.kind.invalidate_hard_deletes else "NULL"
         return (
@@ -178,14 +183,14 @@ class Versions:
         )
 
     def _next_start(self) -> str:
-        """Write the start of a key's next version, never before the latest version's end."""
+        """Write the start of a key's next version, which is not before the latest version's end."""
         earlier = f"l.{quote(self.valid_to)}, l.{quote(self.valid_from)}"
         # GREATEST ignores NULLs.
         # A version never starts before the latest version's end.
         return f"GREATEST({self._row_start()}, COALESCE({earlier}))"
 
     def _row_start(self) -> str:
-        """Write the start of a row's validity: its `updated_at`, or else the current instant."""
+        """Write the start of a row's validity, from `updated_at` or else the current instant."""
         if self.kind.updated_at_name is None:
             return self._now
         unknown = self._literal(UNKNOWN_START) if self.kind.compared is None else self._now
@@ -209,14 +214,14 @@ class Versions:
         return f"NOT ({same}) AND NOT {_is_later(self._updated_at('l'), self._updated_at('r'))}"
 
     def _compared_value(self, side: str, name: str) -> str:
-        """Write a column's value to compare, without struct fields that the definition lacks."""
+        """Write the SQL of a value to compare, without struct fields that the definition lacks."""
         value = f"{side}.{quote(name)}"
         if name in self.fields:
             value = self.fields[name].value(value)
         return Write.sortable(value, self.types[name])
 
     def _compared_columns(self, names: tuple[str, ...]) -> list[str]:
-        """Return the physical columns to compare; ALL means all columns except `updated_at`."""
+        """Return the physical columns to compare. ALL means all columns except `updated_at`."""
         if names != ALL:
             return [self._physical(name) for name in names]
         updated = self.kind.updated_at_name
@@ -234,7 +239,10 @@ class Versions:
         return self._latest_by_key(f"SELECT * FROM {target} AS target WHERE {which}", order)
 
     def _newest_rows(self, source: str) -> str:
-        """Write the query of one row per key: the newest, then the one with the greatest values."""
+        """Write the query of the newest row of each key.
+
+        Of several newest rows, the row with the greatest values is chosen.
+        """
         first = self._physical(self.kind.updated_at_name) if self.kind.updated_at_name else ""
         # Of several newest rows, the row with the greatest values is chosen.
         return self._latest_by_key(source, latest_first(self.types, self.data, first))
@@ -248,7 +256,7 @@ class Versions:
         return f"SELECT * FROM ({numbered}) WHERE vde_number = 1"
 
     def _with_keys(self, rows: str) -> str:
-        """Write a query with a column for each part of the key; a part may be an expression."""
+        """Write a query with a column for each part of the key. A part may be an expression."""
         key = [f"{quote(self._physical(name))} AS {quote(name)}" for name in self.kind.key_columns]
         hidden = [f"{quote(name)} AS vde_column_{n}" for n, name in enumerate(self.types)]
         shown = [f"vde_column_{n} AS {quote(name)}" for n, name in enumerate(self.types)]
@@ -287,7 +295,7 @@ class DbtVersions(Versions):
     """Writes versions in the same way as dbt's snapshots.
 
     A row that is new or changed begins a version at its `updated_at`, or now, and ends the current
-    versions of its key at the same instant; versions of a missing key end now. Rows with a NULL in
+    versions of its key at the same instant. Versions of a missing key end now. Rows with a NULL in
     their key begin a version each time.
 
     Source: macros/materializations/snapshots of dbt-adapters, dbt-duckdb's `snapshot_merge_sql`.
@@ -351,7 +359,7 @@ class DbtVersions(Versions):
         )
 
     def _is_deletion(self, side: str) -> str:
-        """Write the condition that a row is the record of a deletion instead of a version."""
+        """Write the condition that a row records a deletion and is not a version."""
         if not self.kind.deleted_name:
             return "false"
         return f"COALESCE({side}.{quote(self._physical(self.kind.deleted_name))} = 'True', false)"
@@ -381,5 +389,5 @@ class DbtVersions(Versions):
 
 
 def _is_later(left: str, right: str) -> str:
-    """Write the condition that `left` is later than `right`; NULL counts as the earliest value."""
+    """Write the condition that `left` is later than `right`. NULL counts as the earliest value."""
     return f"({left} IS NOT NULL AND ({right} IS NULL OR {left} > {right}))"

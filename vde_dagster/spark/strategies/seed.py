@@ -25,7 +25,7 @@ class SeedFile(WholeTable):
     """Replaces all rows by the rows of the file."""
 
     def rows(self, session: SparkSession, task: FillTask, project_root: Path | None) -> DataFrame:
-        """Read the file's values as text, which is later cast to the table's types."""
+        """Read the file's rows with all values as text, to be cast to the table's types later."""
         from vde_dagster.project.reading.seeds import read_seed
 
         if project_root is None:

@@ -16,16 +16,16 @@ class WholeTable(Strategy):
     """Replaces all rows, or changes the rows that differ, in one Iceberg commit."""
 
     def digest_condition(self, write: Write, interval: Interval) -> str | None:
-        """Return None: all rows belong to the interval."""
+        """Return None, because all rows belong to the interval."""
         return None
 
     def digests_table(self, write: Write) -> bool:
-        """Return whether the fill writes only some rows, which may equal the rows before."""
+        """Return whether the fill writes only some rows, because these may equal the old rows."""
         # These rows may equal the rows before.
         return write.task.changed is not None
 
     def write(self, write: Write) -> None:
-        """Change only the rows that differ if that is possible; otherwise overwrite all rows."""
+        """Change only the rows that differ, or overwrite all rows if that is not possible."""
         changed = write.task.changed
         if isinstance(changed, ChangedRows | ChangedGroups):
             try:

@@ -37,7 +37,8 @@ class UniqueKey(Strategy):
         return True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
-        """Merge on read under serializable isolation: Iceberg then refuses a MERGE that raced."""
+        """Return a layout with serializable isolation, so Iceberg refuses a MERGE that raced.
+        """
         # With this isolation, Iceberg refuses a MERGE that raced with another commit.
         return Layout(
             properties={
@@ -50,7 +51,7 @@ class UniqueKey(Strategy):
         """Merge the rows, and retry if the commit conflicted with another commit.
 
         Raises:
-            ExecutionError: Several new rows match one row of the table by dbt's strategy `merge`.
+            ExecutionError: Several new rows match one row of the table, with dbt's strategy `merge`.
         """
         kind = IncrementalByUniqueKey.from_model(write.task.snapshot.model)
         with (
@@ -112,7 +113,7 @@ def _match_conditions(write: Write, kind: IncrementalByUniqueKey) -> list[str]:
 
 
 def _replace_keys(write: Write, kind: IncrementalByUniqueKey, source: str) -> str:
-    """Write the MERGE that replaces all rows with the new rows' keys by the new rows."""
+    """Write the MERGE that deletes all rows with a key of the new rows, and adds the new rows."""
     parts = _key_parts(write, kind)
     names = ", ".join(map(quote, write.types))
     numbered = (
@@ -159,7 +160,7 @@ def _merge_statement(write: Write, kind: IncrementalByUniqueKey, rows: str) -> s
 
 
 def _distinct_keys(write: Write, kind: IncrementalByUniqueKey, source: str) -> str:
-    """Write the query of the rows to merge: one row of the source for each key."""
+    """Write the query of the rows to merge, with one row of the source for each key."""
     types, keys = write.types, [write.physical_name(name) for name in kind.unique_key]
     by = ", ".join(_key_parts(write, kind))
     order = latest_first(types, [name for name in types if name not in keys] or keys)

@@ -62,7 +62,7 @@ def cast_column(snapshot: Snapshot, column: str, has: str, wanted: str, added: F
 
 
 def used_fields(snapshot: Snapshot, column: str, type_: str, added: Fields) -> ShownFields | None:
-    """Return the struct fields that a model uses of a table's column; None if it uses all of them.
+    """Return the struct fields of a table's column that a model uses, or None for all fields.
 
     Args:
         type_: Spark SQL type of the table's column.
@@ -75,7 +75,7 @@ def used_fields(snapshot: Snapshot, column: str, type_: str, added: Fields) -> S
 
 
 def is_storable(data_type: str) -> bool:
-    """Return whether a table can have a column of a type: not NULL alone, no interval."""
+    """Return whether a table can store a type. It cannot store an interval or an untyped NULL."""
     return "void" not in data_type.lower() and not data_type.lower().startswith("interval")
 
 

@@ -59,7 +59,7 @@ class Digester:
     _observation: Any = field(default=None, init=False)
 
     def watch(self, frame: DataFrame) -> DataFrame:
-        """Return a frame with the same rows that also computes digests when Spark evaluates it."""
+        """Return a frame of the same rows, which computes digests when Spark evaluates it."""
         from pyspark.errors import AnalysisException
         from pyspark.sql import Observation, functions
 
@@ -78,14 +78,20 @@ class Digester:
         return watched
 
     def result(self, rows: int | None) -> Output | None:
-        """Return the digests of the written rows; None if their number differs from `rows`."""
+        """Return the digests of the written rows.
+
+        Return None if the number of rows differs from `rows`, or if the digests are unknown.
+        """
         if self._observation is None:
             return None
         values = _observed_values(self._observation)
         return self._output(values, rows) if values is not None else None
 
     def read(self, frame: DataFrame, rows: int | None) -> Output | None:
-        """Read rows again and return their digests; None if their number differs from `rows`."""
+        """Read rows again, and return their digests.
+
+        Return None if the number of rows differs from `rows`, or if a type cannot be hashed.
+        """
         from pyspark.sql import functions
 
         expressions = self._expressions(_column_types(frame))
@@ -133,7 +139,10 @@ def _column_types(frame: DataFrame) -> dict[str, DataType]:
 
 
 def _row_hashes(types: Mapping[str, DataType | str]) -> tuple[str, str] | None:
-    """Write two hashes of a row, with different seeds, as Spark SQL; None for unknown types."""
+    """Write two hashes of a row with different seeds, as Spark SQL.
+
+    Return None if a type cannot be hashed.
+    """
     parts = [_hash_arguments(quote(name), type_, 0) for name, type_ in types.items()]
     if None in parts:
         return None
@@ -142,10 +151,10 @@ def _row_hashes(types: Mapping[str, DataType | str]) -> tuple[str, str] | None:
 
 
 def _hash_arguments(value: str, type_: DataType | str, depth: int) -> str | None:
-    """Write the hash function's arguments for a value; None for unknown types.
+    """Write the hash function's arguments for a value, or None if its type cannot be hashed.
 
     Args:
-        type_: The data type; for types without nested types the name is enough.
+        type_: The data type, or its name if no type is nested in it.
     """
     from pyspark.sql.types import ArrayType, MapType, StructType
 

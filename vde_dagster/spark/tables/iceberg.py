@@ -45,7 +45,7 @@ _CATALOGS: WeakKeyDictionary[SparkSession, dict[str, Any]] = WeakKeyDictionary()
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """An Iceberg commit of a fill: its snapshot and how much it added."""
+    """An Iceberg commit of a fill, with the numbers of rows and bytes that it added."""
 
     snapshot_id: int
     added_records: int
@@ -86,7 +86,7 @@ class IcebergTable:
         return dict(self._metadata.get("properties", {}))
 
     def partition_fields(self) -> list[tuple[str, str, str]]:
-        """Return (name, transform, column) of each partition field, in Iceberg's terms."""
+        """Return the name, transform and column of each partition field, in Iceberg's terms."""
         specs = {one["spec-id"]: one["fields"] for one in self._metadata["partition-specs"]}
         columns = {one["id"]: str(one["name"]) for one in current_schema(self._metadata)["fields"]}
         return [
@@ -96,26 +96,26 @@ class IcebergTable:
         ]
 
     def head(self, branch: str | None) -> int | None:
-        """Return the id of a branch's newest snapshot; None for a missing or empty branch."""
+        """Return the id of a branch's newest snapshot, or None for a missing or empty branch."""
         return head_of(self._metadata, branch)
 
     def has_branch(self, branch: str) -> bool:
         return branch in self._metadata.get("refs", {})
 
     def ensure_branch(self, branch: str, of: str | None = None) -> None:
-        """Create a branch at the head of `main` or of the branch `of`, unless it exists."""
+        """Create a branch if it is missing, at the head of the branch `of` or of `main`."""
         if not self.has_branch(branch):
             self.branch_at(branch, of)
 
     def branch_at(self, name: str, branch: str | None) -> None:
-        """Create a branch at the head of another branch, unless the branch exists."""
+        """Create the branch `name` at the head of another branch, unless `name` exists."""
         self._metadata = make_branch(self._lakehouse, self.ref, name, branch)
 
     def drop_branch(self, branch: str) -> None:
         self._change(lambda now: remove_branches(now, [branch]))
 
     def parent(self, snapshot_id: int | None) -> int | None:
-        """Return the parent snapshot id of a snapshot; None for the first snapshot."""
+        """Return the id of a snapshot's parent, or None for the first snapshot."""
         found = next(history(self._metadata, snapshot_id), {})
         parent = found.get("parent-snapshot-id")
         return int(parent) if parent is not None else None
@@ -132,7 +132,7 @@ class IcebergTable:
         self._change(take_back)
 
     def fast_forward(self, branch: str | None, to: str) -> bool:
-        """Move a branch forward to another branch's head; return False if the two have diverged."""
+        """Move a branch to the head of the branch `to`. Return False if they have diverged."""
         try:
             self._change(lambda now: fast_forward(now, to, str(self.ref), into=branch, ends=False))
         except PointerMovedError:
@@ -149,7 +149,7 @@ class IcebergTable:
             onto: The branch to change. No other writer may change it meanwhile.
 
         Returns:
-            The commit; None if it cannot be separated from later commits.
+            The id of the new commit, or None if files cannot be picked from the commit.
 
         Raises:
             UnknownOutcomeError: The commit succeeded but cannot be found.
@@ -179,7 +179,10 @@ class IcebergTable:
         return commit.snapshot_id
 
     def was_filled(self, branch: str | None) -> bool:
-        """Return whether a branch (or `main`) has rows, or a fill's commit, even without rows."""
+        """Return whether a branch has rows, or has a commit of a fill that wrote no rows.
+
+        By default, the branch is `main`.
+        """
         line = history(self._metadata, self.head(branch))
         summaries = (snapshot.get("summary", {}) for snapshot in line)
         return any(
@@ -189,7 +192,7 @@ class IcebergTable:
     def find_commit(
         self, branch: str | None, summary: Mapping[str, str], limit: int = 1000
     ) -> Commit | None:
-        """Return the newest commit of a branch whose summary has all given properties."""
+        """Return the newest commit of a branch that has all given properties in its summary."""
         line = history(self._metadata, self.head(branch))
         for _, snapshot in zip(range(limit), line, strict=False):
             found = snapshot.get("summary", {})
@@ -210,7 +213,7 @@ class IcebergTable:
 
 
 def _pick_files(table: Any, picked: Any, onto: str, properties: Mapping[str, str]) -> bool:
-    """Commit the files of the commit `picked` to a branch; return False if impossible."""
+    """Commit the files of the commit `picked` to a branch. Return False if this is impossible."""
     from py4j.protocol import Py4JJavaError
 
     io = table.io()

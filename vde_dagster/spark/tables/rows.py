@@ -21,9 +21,9 @@ _TEXTS = ("YearMonthIntervalType", "CalendarIntervalType")
 
 
 def collect_rows(frame: DataFrame) -> tuple[tuple[Any, ...], ...]:
-    """Run a query and return its rows; structs and maps are dictionaries.
+    """Run a query, and return its rows with structs and maps as dictionaries.
 
-    A map whose keys are nested values is a list of pairs.
+    A map whose keys are nested values becomes a list of pairs.
 
     Raises:
         UsageError: A DATE or TIMESTAMP is outside of the years 1 to 9999.
@@ -77,7 +77,7 @@ def _contains(data_type: DataType, *names: str) -> bool:
 
 
 def _python_value(value: Any, data_type: DataType) -> Any:
-    """Convert a value from `collect` or Arrow, where Spark's maps are pairs."""
+    """Convert a value from `collect`, or from Arrow with maps as lists of pairs."""
     from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType
 
     if value is None:
