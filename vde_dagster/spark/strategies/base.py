@@ -236,8 +236,7 @@ class Write:
         return f"CAST({value} AS STRING)" if unordered else value
 
     def physical_name(self, column: str) -> str:
-        """Return the physical column of an output column, or raise ExecutionError if none exists.
-        """
+        """Return the physical column of an output column, or raise ExecutionError without one."""
         name = self.physical.get(column.lower())
         if name is None:
             raise ExecutionError(

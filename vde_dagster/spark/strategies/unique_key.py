@@ -37,8 +37,7 @@ class UniqueKey(Strategy):
         return True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
-        """Return a layout with serializable isolation, so Iceberg refuses a MERGE that raced.
-        """
+        """Return a layout with serializable isolation. Iceberg then refuses a MERGE that raced."""
         # With this isolation, Iceberg refuses a MERGE that raced with another commit.
         return Layout(
             properties={
@@ -51,7 +50,7 @@ class UniqueKey(Strategy):
         """Merge the rows, and retry if the commit conflicted with another commit.
 
         Raises:
-            ExecutionError: Several new rows match one row of the table, with dbt's strategy `merge`.
+            ExecutionError: Several new rows match one table row, with dbt's strategy `merge`.
         """
         kind = IncrementalByUniqueKey.from_model(write.task.snapshot.model)
         with (
