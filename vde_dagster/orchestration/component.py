@@ -49,14 +49,14 @@ class ScaffoldParams(BaseModel):
 
 
 class VdeProjectScaffolder(dg.Scaffolder[ScaffoldParams]):
-    """Scaffolder that writes the file of a component for one project."""
+    """Writes the file of a component for one project."""
 
     @classmethod
     def get_scaffold_params(cls) -> type[ScaffoldParams]:
         return ScaffoldParams
 
     def scaffold(self, request: dg.ScaffoldRequest[ScaffoldParams]) -> None:
-        """Write `defs.yaml` or `component.py`, with the project's folder relative to it."""
+        """Write `defs.yaml` or `component.py`, with a relative path to the project's folder."""
         folder = request.target_path.parent if request.append else request.target_path
         relative = os.path.relpath(Path(request.params.project).resolve(), folder.resolve())
         project = Path(relative).as_posix()
@@ -105,7 +105,7 @@ class VdeProjectComponent(dg.Component, dg.Resolvable):
     ] = True
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Build everything from the project's files and its state."""
+        """Build Dagster's definitions from the project's files and state."""
         here = Path(context.path)  # a folder for defs.yaml, a file for component.py
         root = ((here.parent if here.is_file() else here) / self.project).resolve()
         if not root.is_dir():

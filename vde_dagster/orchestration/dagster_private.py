@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 
 class ModelAssets(AssetsDefinition):
-    """An asset definition that shares the merged resources of equal assets."""
+    """An asset definition that shares merged resources with assets that need the same ones."""
 
     def with_resources(self, resource_defs: Mapping[str, dg.ResourceDefinition]) -> ModelAssets:
         """Return a copy with the resources that the asset requires."""
@@ -122,7 +122,7 @@ def location_origins(workspace_file: str) -> list[CodeLocationOrigin]:
 
 
 def run_arguments(run: dg.DagsterRun, instance: dg.DagsterInstance) -> list[str]:
-    """Return the command line that starts the process of a run in Dagster.
+    """Return the arguments that Dagster passes to the process of a run.
 
     Raises:
         ValueError: The run has no code location.
@@ -136,7 +136,7 @@ def run_arguments(run: dg.DagsterRun, instance: dg.DagsterInstance) -> list[str]
 
 
 def run_command(arguments: Sequence[str]) -> int:
-    """Run the command `dagster` in this process; return its exit code."""
+    """Run the command `dagster` in this process, and return its exit code."""
     from dagster._cli import cli
 
     return int(cli(list(arguments), prog_name="dagster", standalone_mode=False) or 0)
@@ -211,7 +211,7 @@ def _log_entry(
 
 
 def store_in_sqlite(storage: Any, entries: Sequence[EventLogEntry]) -> None:
-    """Store records of one run in the database of the run, then in the index of all assets."""
+    """Store records of one run in the run's database, and then in the index of all assets."""
     from dagster._core.storage.event_log import SqlEventLogStorageTable
 
     # Dagster's own method opens both databases for each record.

@@ -76,7 +76,10 @@ def workspace_file(root: Path) -> Path | None:
 
 
 def workspace_text(root: Path) -> str | None:
-    """Return a workspace file for one project; None if `pyproject.toml` lists code locations."""
+    """Return the text of a workspace file for one project.
+
+    Return None if the project's `pyproject.toml` lists code locations.
+    """
     _, tools = read_tools(root)
     if "dagster" in tools or "dg" in tools:
         return None
@@ -92,7 +95,7 @@ def workspace_text(root: Path) -> str | None:
 
 
 def only_location(root: Path) -> CodeLocationOrigin | None:
-    """Return the code location that Dagster loads a project from; None if there are several."""
+    """Return the code location that Dagster loads a project from, or None if there are several."""
     from vde_dagster.orchestration.dagster_private import location_origins
 
     file = workspace_file(root)
@@ -148,7 +151,10 @@ def query_webserver(url: str, query: str, seconds: float, **variables: str) -> d
 
 
 def reload_location(location: str) -> str | None:
-    """Ask the webserver to reload a code location; return the problem with its remedy, or None."""
+    """Reload a code location through the webserver.
+
+    Return the problem and its remedy, or None if the location was reloaded.
+    """
     url = os.environ.get(URL_VARIABLE, DEFAULT_URL).rstrip("/")
     try:
         answer = query_webserver(url, _MUTATION, SECONDS, name=location)

@@ -71,7 +71,7 @@ MODULES = (
 
 
 class WarmRunLauncher(DefaultRunLauncher):
-    """Launches runs as copies of a project's ready process, if there is one.
+    """Launches runs as copies of a project's ready process, if that process runs.
 
     Args:
         project: Folder of the project; defaults to `VDE_PROJECT`, or to the working directory.
@@ -169,7 +169,7 @@ _CLAIMED_SECONDS = 3600.0
 
 
 def _claim(home: Path, run_id: str) -> Path | None:
-    """Create the file of a launched run; return None if another daemon has created it."""
+    """Create the file of a launched run, or return None if another daemon has created it."""
     folder = home / "launched"
     folder.mkdir(exist_ok=True)
     for file in folder.iterdir():
@@ -185,7 +185,10 @@ def _claim(home: Path, run_id: str) -> Path | None:
 
 
 def _process(run: dg.DagsterRun) -> int | None:
-    """Return a run's process; None if it ended or another launcher started it."""
+    """Return the id of a run's process.
+
+    Return None if the process has ended, or if another launcher started the run.
+    """
     owner, pid, began = [*run.tags.get(PROCESS_TAG, "").split(" "), "", ""][:3]
     # A re-execution copies the run's tags.
     return int(pid) if owner == run.run_id and began and _began(int(pid)) == began else None
@@ -199,5 +202,5 @@ def _began(pid: int) -> str:
 
 
 def call(arguments: Sequence[str]) -> int:
-    """Run the `dagster` command with arguments; return its exit code."""
+    """Run the `dagster` command with arguments, and return its exit code."""
     return run_command(arguments)

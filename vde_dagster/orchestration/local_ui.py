@@ -42,7 +42,7 @@ _LOCATIONS = """
 
 @dataclass(frozen=True)
 class LocalUi:
-    """Running Dagster, as a process group."""
+    """A running Dagster, with all its processes in one process group."""
 
     url: str
     home: Path
@@ -50,7 +50,7 @@ class LocalUi:
     process: subprocess.Popen[bytes]
 
     def wait(self) -> None:
-        """Wait until Dagster ends on its own, and raise ExecutionError then."""
+        """Wait until Dagster ends without being stopped, and then raise ExecutionError."""
         self.process.wait()
         lines = self.log.read_text("utf-8", "replace").strip().splitlines()
         last = lines[-1] if lines else "no output"

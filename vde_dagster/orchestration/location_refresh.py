@@ -28,7 +28,7 @@ Log = logging.Logger | dg.DagsterLogManager
 
 
 def refresh_after(context: Any, workspace: Workspace) -> None:
-    """Reload the location of a step's run if it shows an old state."""
+    """Reload the code location of a step's run if the location shows an old state."""
     origin = context.run.remote_job_origin
     # A run without a location, for instance of `make run`, has no page to reload.
     if origin is None:
@@ -57,7 +57,7 @@ def _refresh_alone(reference: Any, location: str, root: Path) -> None:
 def refresh(
     instance: dg.DagsterInstance, log: Log, location: str, workspace: Workspace
 ) -> str | None:
-    """Reload a code location whose models or plans changed; return the logged warning."""
+    """Reload a code location if its models or plans changed, and return the logged warning."""
     key = f"vde/shown/{location}/{Names.from_settings(workspace.settings).prefix}"
     kept = instance.daemon_cursor_storage.get_cursor_values({key}).get(key, "")
     known, _, failures = kept.partition(" ")

@@ -53,7 +53,7 @@ def safe_name(text: str) -> str:
 
 
 def dagster_name(*parts: str) -> str:
-    """Return a name that Dagster accepts; two different paths never share a name.
+    """Return a name that Dagster accepts. Two different paths never share a name.
 
     The parts are joined by `__`. A short hash of them follows if a character was replaced, if
     another path would be joined to the same name (`a__b.c` and `a.b__c`), or if the name already
@@ -127,7 +127,7 @@ class Names:
         return dg.AssetKey([self.prefix, *path] if self.prefix else [*path])
 
     def named(self, name: str) -> str:
-        """Return a name of a job, op, sensor, group or resource with the project's prefix."""
+        """Add the project's prefix to the name of a job, op, sensor, group or resource."""
         return f"{self.prefix}_{name}" if self.prefix else name
 
     @staticmethod

@@ -43,7 +43,7 @@ class BatchedPostgresEventLogStorage(PostgresEventLogStorage):  # type: ignore[m
 
 
 class BatchedPostgresStorage(DagsterPostgresStorage):  # type: ignore[misc]
-    """Dagster's PostgreSQL storage, whose event log stores batches.
+    """Dagster's PostgreSQL storage, with an event log that stores batches.
 
     It has the same `config` as the storage of dagster-postgres.
     """

@@ -41,7 +41,7 @@ class WorkspaceResource(dg.ConfigurableResource[Any]):
     _origin: str = PrivateAttr(default="")
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Record the run as the origin of its work."""
+        """Record the run as the origin of the work that it will do."""
         if context.run_id is not None and context.instance is not None:
             # The run itself writes the events of its work.
             self._origin = run_origin(context.instance, context.run_id)

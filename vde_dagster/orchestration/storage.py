@@ -47,7 +47,7 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
 
 
 class BatchedSqliteStorage(DagsterSqliteStorage):
-    """Dagster's SQLite storage, whose event log stores batches."""
+    """Dagster's SQLite storage, with an event log that stores batches."""
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
         super().__init__(base_dir, inst_data)

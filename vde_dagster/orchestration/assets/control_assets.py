@@ -118,7 +118,7 @@ def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.Asset
 
 
 def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
-    """Return the asset `vde/apply`: materializing a partition applies the plan."""
+    """Return the asset `vde/apply`, which applies a plan when its partition is materialized."""
     names = catalog.names
 
     @dg.asset(
@@ -155,7 +155,7 @@ def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
 
 
 def reject_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
-    """Return the asset `vde/reject`: materializing a partition rejects the plan."""
+    """Return the asset `vde/reject`, which rejects a plan when its partition is materialized."""
     names = catalog.names
 
     @dg.asset(
@@ -227,7 +227,7 @@ def environment_asset(catalog: AssetCatalog) -> dg.AssetSpec:
 
 
 def janitor_asset(catalog: AssetCatalog) -> dg.AssetSpec:
-    """Return the external asset whose events report cleanups."""
+    """Return the external asset that shows an event for each cleanup."""
     names = catalog.names
     return dg.AssetSpec(
         key=names.janitor_key, group_name=names.group, description=_JANITOR_TEXT, kinds={"iceberg"}
@@ -247,7 +247,7 @@ def check_result(evaluation: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
 
 
 def decides_about_plan(context: dg.AssetExecutionContext, plan_id: str | None) -> bool:
-    """Return whether a run applies or rejects the plan of its partition."""
+    """Return whether a run of `vde/apply` or `vde/reject` decides about its partition's plan."""
     chosen = list(context.partition_keys)
     if plan_id is not None:
         if chosen != [plan_id]:

@@ -90,7 +90,7 @@ def model_specs(
 
 
 def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> Any:
-    """Return a model's asset, whose materialization fills the model's partitions."""
+    """Return the asset of a model. Materializing the asset fills the model's partitions."""
     if spec.partitions_def is None:
         return spec
     model = catalog.live.models[name].snapshot.model
@@ -159,7 +159,7 @@ _CONFIG = FillConfig.to_config_schema()
 def fill_model(
     context: dg.AssetExecutionContext, config: FillConfig, work: Work, name: ModelName
 ) -> Iterator[Any]:
-    """Fill the partitions of a model that a run selects, and yield an event for each."""
+    """Fill the selected partitions of a model, and yield an event for each partition."""
     projection, catalog = work.projection, work.projection.catalog
     model, partitions = catalog.live.models[name], catalog.partitions[name]
     assert partitions is not None
@@ -267,7 +267,10 @@ def audit_checks(
 def checks_of_unmaterialized(
     catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName
 ) -> dg.AssetChecksDefinition | None:
-    """Return the checks of a model whose asset is never materialized, or None."""
+    """Return the checks of a model with an asset that is never materialized.
+
+    Return None if the model has no such checks.
+    """
     model = catalog.live.models[name].snapshot.model
     specs = list(unit_test_checks(model, catalog.live.tests.get(name, ()), spec.key))
     # Audits are included only for models without a table.

@@ -113,7 +113,7 @@ class Launcher:
 
 @dataclass
 class Work:
-    """Runs an apply, a fill or a rollback in a Dagster step, and yields its events.
+    """Runs an apply, a fill or a rollback in a Dagster step, and yields the step's events.
 
     Attributes:
         filled: Partitions with an event of this step, by asset.
@@ -306,9 +306,10 @@ STOP_SECONDS = 120.0
 def stream_events(
     work: Callable[[Callable[[Event], None]], T], cancel: Callable[[], None], result: Future[T]
 ) -> Iterator[tuple[float, Event]]:
-    """Run work in a thread; yield its events in the calling thread, and raise its error there.
+    """Run work in a thread, and yield the work's events in the calling thread.
 
-    Each event comes with its time, in seconds since 1970.
+    An error of the work is raised in the calling thread. Each event comes with its time, in seconds
+    since 1970.
 
     Args:
         work: Called in a thread with a function that takes events.

@@ -140,7 +140,7 @@ class AuditEvents:
             yield self._observation(audited)
 
     def rejected(self, plan: Plan) -> Iterator[tuple[dg.AssetKey, list[str]]]:
-        """Yield, by asset, the partitions whose rows failed a blocking audit of a plan."""
+        """Yield each asset with its partitions that failed a blocking audit of a plan."""
         for audited in self._failed(plan):
             model = audited.snapshot.model
             blocking = {audit.label for audit in model.audits if audit.blocking}
@@ -218,7 +218,10 @@ class AuditEvents:
         return same and bool(audited.records)
 
     def _evaluation(self, audited: AuditedVersion, audit: Audit) -> dg.AssetCheckEvaluation | None:
-        """Return an audit's result over all rows of a version; None if the audit never ran."""
+        """Return an audit's result over all rows of a version.
+
+        Return None if the audit never ran, or if another environment audited the table later.
+        """
         own = [record for record in audited.records if record.audit == audit.label]
         failed, plan_id = [record for record in own if record.result.failed_rows], audited.plan_id
         if audited.table is not None:
@@ -324,7 +327,7 @@ def _ranges(records: Sequence[AuditRecord]) -> str:
 
 
 def _failing(failed: Sequence[AuditRecord]) -> dict[str, Any]:
-    """Return the failing rows, with the range of each group if there are several ranges."""
+    """Build metadata with the failing rows, and with a table of ranges if there are several."""
     if not failed:
         return {}
     facts: dict[str, Any] = {}
@@ -364,7 +367,7 @@ def unit_test_checks(
 
 
 def unit_test_names(model: Model, tests: Sequence[UnitTest]) -> dict[tuple[str, str], str]:
-    """Return the check names of a model's unit tests, distinct from its audits' check names."""
+    """Return a check name for each unit test of a model, different from the audits' check names."""
     taken = set(check_names(model.audits).values())
     names: dict[tuple[str, str], str] = {}
     for test in tests:
@@ -442,7 +445,11 @@ def unit_test_evaluation(
 
 
 def last_unit_tests(context: ProjectionContext, busy: Set[str]) -> Iterator[TestRecord]:
-    """Yield the latest result of each unit test that sets its check's status, and of the others."""
+    """Yield the latest results of each unit test.
+
+    One result sets the status of the test's check. Another result may be of a version that does not
+    set the status.
+    """
     tests = context.catalog.live.tests
     declared = {(name, *_place(test)) for name, own in tests.items() for test in own}
     latest: dict[tuple[ModelName, str, str, bool], TestRecord] = {}

@@ -82,7 +82,7 @@ class OutboxCursor:
 
     @classmethod
     def parse(cls, text: str | None) -> OutboxCursor | None:
-        """Read the text of a cursor; None for any other text."""
+        """Read the text of a cursor, or return None for any other text."""
         try:
             values = json.loads(text or "")
             place = str(values["store"]), int(values["number"]), dict(values["runs"])
@@ -125,7 +125,7 @@ class OutboxForwarder:
         return Projector(ProjectionContext(self.workspace, self.instance, catalog, self.log))
 
     def forward_since(self, cursor: OutboxCursor) -> OutboxCursor:
-        """Forward the records after a cursor; return the new cursor."""
+        """Forward the records after a cursor, and return the new cursor."""
         runs = dict(cursor.runs)
         for run_id, after in cursor.runs.items():
             if not self.origins.is_working(run_id):
@@ -170,7 +170,7 @@ class OutboxForwarder:
     def _forward(
         self, records: Sequence[OutboxRecord], cursor: OutboxCursor | None = None
     ) -> OutboxRecord | None:
-        """Forward records in order; return the first record left over when the time is up.
+        """Forward records in order until the time is up, and return the first remaining record.
 
         Args:
             cursor: Cursor that contains the last finished part of the next record, if any.
@@ -200,10 +200,10 @@ def forward_outbox(
     *,
     budget_seconds: float = BUDGET_SECONDS,
 ) -> str | dg.SkipReason:
-    """Forward new records of a project's state to a Dagster instance; return the new cursor.
+    """Forward new records of a project's state to a Dagster instance, and return the new cursor.
 
-    Returns a skip reason if there is nothing new or another process forwards. Without a usable
-    cursor, everything is compared, as `vde sync` does, but nothing is deleted from Dagster.
+    Return a skip reason if there is nothing new, or if another process forwards records. Without a
+    usable cursor, everything is compared, as `vde sync` does, but nothing is deleted from Dagster.
     """
     try:
         with Workspace.open(root) as workspace:

@@ -29,7 +29,7 @@ _ENDED = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 
 @dataclass
 class EndedRuns:
-    """Failed and canceled runs of the last hour, whose checks must be restored."""
+    """Finds failed and canceled runs of the last hour, and restores the status of their checks."""
 
     # The ids of examined runs are a cursor in Dagster's database. Times would miss a run that
     # another process marks as failed late.
@@ -82,7 +82,7 @@ def abandoned_checks(instance: dg.DagsterInstance, run_ids: Sequence[str]) -> se
 
 
 def restore_checks(context: ProjectionContext, keys: Set[dg.AssetCheckKey]) -> None:
-    """Report the status of some checks of published models again."""
+    """Report the status of the given checks of published models to Dagster again."""
     reporter = Reporter(context.workspace, context.instance)
     assets = {key.asset_key for key in keys}
     for name in context.catalog.live.models:

@@ -67,7 +67,7 @@ class ServedModel:
 
 @dataclass
 class HeldRanges:
-    """The time ranges with data in a table after each fill of a plan.
+    """Computes the time ranges with data in a table after each fill of a plan.
 
     Args:
         read_log: Function that returns the plan's fills, newest first.
@@ -206,7 +206,7 @@ def recorded_events(
     newest: str | None = None,
     **facts: Any,
 ) -> Iterator[dg.AssetMaterialization]:
-    """Yield the materialization events of filled partitions, with figures of their fills.
+    """Yield the materialization events of filled partitions, with the figures of the fills.
 
     Args:
         newest: Partition whose event shows rows.

@@ -43,7 +43,7 @@ from vde_dagster.state.store import StateStore
 
 
 def stored_plan(store: StateStore, plan_id: str) -> Plan | None:
-    """Read a plan from the state, or None if it or one of its snapshots was deleted."""
+    """Read a plan from the state. Return None if the plan or one of its snapshots was deleted."""
     try:
         return store.plans.load(plan_id)
     except VdeError:
@@ -58,7 +58,7 @@ def plan_tags(plan: Plan | PlanRecord) -> dict[str, str]:
 def page_events(
     context: ProjectionContext, plan: Plan, readers: Readers = MappingProxyType({})
 ) -> tuple[dg.AssetCheckEvaluation, dg.AssetMaterialization]:
-    """Return the events that show a plan in `vde/plan`: the check of breaks, then the page."""
+    """Return the two events that show a plan in `vde/plan`: the check for breaks, and the page."""
     names = context.names
     estimate = context.workspace.plans.estimate(plan)
     page = dg.AssetMaterialization(

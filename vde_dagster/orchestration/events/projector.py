@@ -55,7 +55,7 @@ _NOT_PROJECTED = frozenset({"begun", "computed", "broken", "waiting"})
 
 
 def projection_groups(records: Sequence[OutboxRecord]) -> Iterator[list[OutboxRecord]]:
-    """Group outbox records: consecutive fills by plan and table, other records alone."""
+    """Group consecutive fill records by plan and table. Each other record is one group."""
     seen = (record for record in records if record.kind not in _NOT_PROJECTED)
     for kind, found in groupby(seen, key=lambda record: record.kind):
         if kind != "fill":

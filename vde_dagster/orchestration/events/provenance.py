@@ -39,7 +39,7 @@ Log = logging.Logger | dg.DagsterLogManager
 
 @dataclass(frozen=True)
 class ProjectionContext:
-    """The Dagster instance to write to, and the workspace whose state is written."""
+    """The Dagster instance that receives events, and the workspace that has the state."""
 
     workspace: Workspace
     instance: dg.DagsterInstance
@@ -141,7 +141,7 @@ def reads_other_inputs(
     inputs: Mapping[str, str],
     latest: Mapping[str, str],
 ) -> bool:
-    """Return whether a version reads other inputs than its latest event in Dagster lists."""
+    """Return whether a model's inputs differ from the inputs in its latest event in Dagster."""
     inputs_now, inputs_then = (
         {tag for tag in tags if tag.startswith(f"{INPUT_DATA_VERSION_TAG_PREFIX}/")}
         for tags in (inputs, latest)
@@ -165,5 +165,5 @@ def provenance_tags(
 
 
 def data_version(key: str, iceberg_snapshot_id: int | None) -> str:
-    """Return the data version of a filled partition, such as `3f2a…@7391` with its commit."""
+    """Return the data version of a filled partition, such as `3f2a…@7391` for commit 7391."""
     return key if iceberg_snapshot_id is None else f"{key}@{iceberg_snapshot_id}"

@@ -85,7 +85,7 @@ def confirmed_events(
     tags: Mapping[str, str],
     preview: Preview | None = None,
 ) -> Iterator[FilledPartitions]:
-    """Yield events that list a model's new inputs, if it reads other tables than before."""
+    """Yield events with a model's new inputs if the model reads other tables than before."""
     table, key = combination.table(snapshot.name), snapshot.table_version
     served = ServedModel(snapshot, table, combination, ()) if table is not None else None
     filled = filled_partitions(context, served) if served is not None else []

@@ -35,7 +35,7 @@ E = TypeVar("E")
 
 
 def passing_events(effects: Effects, events: Iterable[E]) -> Iterator[E]:
-    """Yield events to a step; each passes the port for side effects."""
+    """Yield events to a step, each through the port for side effects."""
     for event in events:
         with effects.at("dagster.event"):
             # Dagster stores each event before the next one begins.
@@ -80,7 +80,7 @@ class WipedAsset:
 
 @dataclass(frozen=True, slots=True)
 class FailedWork:
-    """The partitions that Dagster shows as failed after failed work.
+    """Partitions to mark as failed in Dagster, because their work failed.
 
     Args:
         message: Error for the run's log.
@@ -112,7 +112,7 @@ _LATEST = 50
 
 @dataclass
 class Reporter:
-    """Writes events to Dagster without a run, unless Dagster has them."""
+    """Writes events to Dagster without a run, unless Dagster already has the events."""
 
     workspace: Workspace
     instance: dg.DagsterInstance
@@ -129,7 +129,7 @@ class Reporter:
         return self.workspace.store.database.effects
 
     def report(self, projected: Projected) -> bool:
-        """Write missing events; return whether any was written."""
+        """Write missing events, and return whether any event was written."""
         if isinstance(projected, FinishedPart):
             return False
         if isinstance(projected, NewPartition):
@@ -160,7 +160,7 @@ class Reporter:
             self.instance.report_runless_asset_event(without_secrets(event))
 
     def write(self, filled: FilledPartitions, step: StepContext | None = None) -> None:
-        """Write materializations that Dagster lacks, as part of a step or without a run."""
+        """Write materializations as events of a step, or without a run."""
         self.written["materializations"] += len(filled.events)
         events = [without_secrets(event) for event in filled.events]
         with self.effects.at("dagster.event"):
@@ -169,7 +169,7 @@ class Reporter:
     def mark_failed(
         self, run: dg.DagsterRun, partitions: Mapping[dg.AssetKey, Sequence[str]]
     ) -> None:
-        """Show partitions as failed that a failed run should have materialized."""
+        """Mark the partitions as failed that a failed run should have materialized."""
         # Dagster does this itself only for the assets of asset jobs.
         for key, partition in ((key, name) for key, names in partitions.items() for name in names):
             event = DagsterEvent(
@@ -205,7 +205,11 @@ class Reporter:
             self.instance.delete_dynamic_partition(str(definition.name), key)
 
     def missing_events(self, event: AssetEvent) -> list[AssetEvent]:
-        """Return an event if Dagster does not have it, otherwise an empty list."""
+        """Return the event if Dagster does not have it, otherwise an empty list.
+
+        An environment's latest event follows the event of an older version, so that Dagster shows
+        it.
+        """
         kind, newest = self._kind(event), list[AssetEvent]()
         for known in self._recorded_events(event):
             if kind == "checks":
@@ -269,7 +273,7 @@ class Reporter:
 def all_materializations(
     instance: dg.DagsterInstance, wanted: dg.AssetRecordsFilter | dg.AssetKey, limit: int = 1000
 ) -> Iterator[dg.EventLogRecord]:
-    """Yield records of materializations, newest first, `limit` per read."""
+    """Yield records of materializations, newest first, and read `limit` records at a time."""
     cursor: str | None = None
     while True:
         page = instance.fetch_materializations(wanted, limit=limit, cursor=cursor)
@@ -285,7 +289,7 @@ def _version(event: AssetEvent) -> int:
 
 
 def run_origin(instance: dg.DagsterInstance, run_id: str) -> str:
-    """Return the origin in outbox records of a run of this Dagster instance."""
+    """Return the origin that identifies a run of this Dagster instance in outbox records."""
     named = getattr(instance.run_storage, "get_run_storage_id", None)
     return f"{named() if named is not None else 'dagster'}/{run_id}"
 
@@ -298,7 +302,10 @@ class Origins:
     _statuses: dict[str, dg.DagsterRunStatus | None] = field(default_factory=dict)
 
     def find_run(self, origin: str) -> str | None:
-        """Return the run of this instance (or `SENSOR`) that an origin names; else None."""
+        """Return the run of this instance that an origin names, or None for another origin.
+
+        For an origin of sensors, the result is `SENSOR`.
+        """
         prefix = run_origin(self.instance, "")
         return origin.removeprefix(prefix) if origin.startswith(prefix) else None
 

@@ -60,7 +60,7 @@ def _delete_empty_pages(context: ProjectionContext, reporter: Reporter) -> None:
 def old_runs(
     instance: dg.DagsterInstance, catalog: AssetCatalog, before: datetime
 ) -> Iterator[str]:
-    """Yield the project's finished runs that ended before a time, newest first.
+    """Yield the ids of the project's runs that ended before a time, newest first.
 
     Runs of other code locations and runs that select a user's other assets are left out.
     """

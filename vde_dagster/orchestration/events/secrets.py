@@ -15,7 +15,7 @@ Event = TypeVar("Event", bound=object)
 
 
 def without_secrets(event: Event) -> Event:
-    """Return an event with masked secrets, or the same event if it has none.
+    """Return an event with masked secrets, or the same event if it contains no secret.
 
     The keys of assets and partitions and the names of checks stay unchanged.
     """

@@ -74,13 +74,16 @@ class Comparison:
         self.busy = self.context.busy_plans()
 
     def tables(self, table_ids: Collection[str]) -> Iterator[Projected]:
-        """Yield missing events for models of some tables; wipe partitions without data."""
+        """Yield missing events for the models of some tables, and wipe partitions without data."""
         for name, model in self.context.catalog.live.models.items():
             if any(v.table is not None and v.table.id in table_ids for v in model.versions):
                 yield from self.model(name, wipe=True)
 
     def model(self, name: ModelName, *, wipe: bool) -> Iterator[Projected]:
-        """Yield a model's missing events; if `wipe`, wipe partitions that no table holds."""
+        """Yield a model's missing events.
+
+        If `wipe` is set, an asset with partitions that no table holds is wiped first.
+        """
         context, catalog = self.context, self.context.catalog
         shown = [version for version in catalog.live.models[name].versions if version.environments]
         served, held = dict[str, ServedModel](), dict[str, list[FilledPartition]]()
@@ -162,7 +165,7 @@ _PLANS = 100
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """How many events `vde sync` wrote, and how many partitions it wiped.
+    """Counts the events that `vde sync` wrote, and the partitions that it wiped.
 
     Args:
         compared: Last finished step of the comparison.

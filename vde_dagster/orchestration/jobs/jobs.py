@@ -136,7 +136,7 @@ AUTO_APPLY = "vde_auto_apply"
 
 
 def scheduled_job(environment: str) -> str:
-    """Return the name of the schedule of an environment, and of its job."""
+    """Return the name of an environment's schedule, which is also the name of its job."""
     return dagster_name(f"vde_run_{environment}")
 
 

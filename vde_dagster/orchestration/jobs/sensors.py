@@ -97,7 +97,7 @@ def _with_warning(
 def evaluate(
     root: Path, cursor: str | None, instance: dg.DagsterInstance, quiet_seconds: float = 0.0
 ) -> dg.SensorResult | dg.SkipReason:
-    """Check the project's files once; plan changes, and request runs that show the new plans."""
+    """Check the project's files once, plan their changes, and request runs that show the plans."""
     try:
         found = project_hash(root)
         # The cursor is the hash of all files, followed by the plans of these files that await
@@ -213,7 +213,7 @@ def _plans(workspace: Workspace, again: Set[str]) -> list[tuple[Plan, AutoApply]
 
 
 def _author(root: Path) -> str:
-    """Return the author of the files: git's author of committed files, else the user."""
+    """Return git's author of the files if all changes are committed, otherwise the current user."""
     git = ["git", "-C", str(root)]
     with suppress(OSError, subprocess.SubprocessError):
         asked = partial(subprocess.run, capture_output=True, text=True, check=True, timeout=10)
@@ -230,7 +230,7 @@ _AGAIN = timedelta(minutes=1)
 def find_name_conflict(
     instance: dg.DagsterInstance, location: str, workspace: Workspace, now: datetime
 ) -> str | None:
-    """Record a location's project; return a warning if another location uses the same names."""
+    """Record a location's project, and return a warning if another location has the same names."""
     names = Names.from_settings(workspace.settings)
     key = f"vde/named/{names.prefix}"
     storage = instance.daemon_cursor_storage

@@ -105,7 +105,7 @@ def build_catalog(live: LiveProject, translator: VdeTranslator, now: datetime) -
 
 
 def check_names(audits: Iterable[Audit]) -> dict[str, str]:
-    """Return the check name of each of a model's audits, by the audit's label.
+    """Return a check name for each audit of a model, by the audit's label.
 
     Names have only letters, digits and `_`, and two labels never share a name.
     """
@@ -136,7 +136,11 @@ _UNITS = {cron: unit for unit, (cron, _) in _FORMATS.items()}
 
 
 def display_unit(snapshot: Snapshot, start: datetime, now: datetime) -> IntervalUnit:
-    """Return a model's interval unit, or a coarser one if `start` to `now` (UTC) is long."""
+    """Return the unit of a model's time partitions.
+
+    This is the model's interval unit, or a coarser unit if the time from `start` to `now` (UTC) is
+    long.
+    """
     units = list(IntervalUnit)
     index = units.index(snapshot.cadence.unit)
     while index < len(units) - 1:
@@ -151,7 +155,7 @@ def display_unit(snapshot: Snapshot, start: datetime, now: datetime) -> Interval
 def time_partitions(
     unit: IntervalUnit, start: datetime, end: datetime | None
 ) -> dg.TimeWindowPartitionsDefinition:
-    """Return the time dimension: units from a start (UTC) to an end, or to the present."""
+    """Return the time dimension of partitions, from a start (UTC) to an end or to the present."""
     cron, fmt = _FORMATS[unit]
     return dg.TimeWindowPartitionsDefinition(
         start=unit.floor(start),
@@ -165,9 +169,9 @@ def time_partitions(
 def model_partitions(
     model: LiveModel, start: datetime | None, now: datetime
 ) -> dg.PartitionsDefinition | None:
-    """Return a model's partitions, by version and, for models with intervals, by time.
+    """Return a model's partitions by version, and also by time if the model has intervals.
 
-    Returns None for models that are never filled (external, embedded).
+    Return None for a model that is never filled (external, embedded).
 
     Args:
         start: First instant of the data (UTC); by default, the start of the latest interval.
@@ -187,7 +191,7 @@ def model_partitions(
 def partition_keys(
     partitions: dg.PartitionsDefinition | None, version: str, intervals: Iterable[Interval]
 ) -> Iterator[tuple[str, Interval]]:
-    """List the partitions of a version that lie completely within ranges, each with its range.
+    """Yield the partitions of a version that lie completely within the given ranges.
 
     Yields:
         (partition key, its range). Without a time dimension, one pair with the last range.
@@ -220,7 +224,7 @@ def count_partitions(
 
 
 def time_unit(partitions: dg.PartitionsDefinition | None) -> IntervalUnit | None:
-    """Return the unit of a model's time partitions; None without a time dimension."""
+    """Return the unit of a model's time partitions, or None without a time dimension."""
     if not isinstance(partitions, dg.MultiPartitionsDefinition):
         return None
     times = partitions.get_partitions_def_for_dimension(TIME)
@@ -279,7 +283,7 @@ def partition_mapping(
     parent: LiveModel,
     partitions: Mapping[ModelName, dg.PartitionsDefinition | None],
 ) -> dg.PartitionMapping | None:
-    """Return which partitions of a parent each partition of a child reads."""
+    """Return Dagster's mapping from a child's partitions to the parent partitions they read."""
     upstream, downstream = partitions.get(parent.name), partitions.get(child.name)
     if upstream is None or downstream is None:
         return None

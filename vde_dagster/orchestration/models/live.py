@@ -40,7 +40,7 @@ WORKING_COPY = ""
 
 
 def version_key(snapshot: Snapshot, table: PhysicalTable | None) -> str:
-    """Return the partition key of a snapshot and its table, if there is a table."""
+    """Return the partition key of a model version, from its table or else from its snapshot."""
     return table.version if table is not None else snapshot.table_version
 
 
@@ -68,7 +68,7 @@ class LiveVersion:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Labels of the readers: environments, environments that build it, the working copy."""
+        """Labels of the environments that have or build the version, and of the working copy."""
         found = [*self.environments, *(f"{name} (being built)" for name in self.building)]
         return (*found, *(["working copy"] if WORKING_COPY in self.readers else []))
 
@@ -86,7 +86,7 @@ def _without_files(readers: tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class LiveModel:
-    """Model with its live versions.
+    """A model with its live versions.
 
     Args:
         snapshot: Definition in the working copy, or else in the first environment.
@@ -126,7 +126,7 @@ class LiveModel:
         return tuple(found) or self.versions[:1]
 
     def version(self, key: str) -> LiveVersion | None:
-        """Return the live version with a partition key."""
+        """Return the live version with the given partition key, or None."""
         return next((version for version in self.versions if version.key == key), None)
 
 
@@ -297,7 +297,7 @@ def live_models(
 def without_circles(
     direct: Mapping[ModelName, Sequence[ModelName]], behind: Mapping[ModelName, Sequence[ModelName]]
 ) -> dict[ModelName, tuple[ModelName, ...]]:
-    """Remove the tables behind views through which a model would depend on itself.
+    """Remove tables behind views if a model would depend on itself through them.
 
     >>> a, b = ModelName("db", "a"), ModelName("db", "b")
     >>> without_circles({a: [b], b: []}, {b: [a]})[b]

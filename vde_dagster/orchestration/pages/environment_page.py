@@ -39,7 +39,9 @@ def environment_metadata(
     changes: Sequence[VersionChange] = (),
     mirror: MirrorStanding | None = None,
 ) -> dict[str, Any]:
-    """Return the page: changes, then each view with its version and the time of its publication.
+    """Return the metadata of an environment's page.
+
+    The page has the changes, and then each view with its version and the time of its publication.
 
     Args:
         before: Content of the previous version; None for a first version, or if unknown.

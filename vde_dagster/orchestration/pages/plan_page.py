@@ -208,7 +208,7 @@ _SCHEMA = dg.TableSchema([dg.TableColumn(name) for name in ("model", "from", "ve
 
 
 def wait_for_applies(workspace: Workspace, most_seconds: float = 600.0) -> bool:
-    """Wait until no plan is being applied; return False if the time is up."""
+    """Wait until no plan is being applied. Return False if the time is up."""
     # The JVM of an apply needs the machine's memory.
     store, until = workspace.store, time.monotonic() + most_seconds
     while True:
@@ -302,7 +302,7 @@ def waiting_plans(catalog: AssetCatalog) -> str:
 
 
 def _title(plan: Plan, most: int = 3) -> str:
-    """Return a plan's title: `orders changed, total added and 2 more models`."""
+    """Return a plan's title, such as `orders changed, total added and 2 more models`."""
     if plan.kind is PlanKind.RESTATEMENT:
         names = [f"`{short_name(name)}`" for name in list(plan.restates)[:most]]
         return f"recomputes {', '.join(names)}"

@@ -28,7 +28,7 @@ _section = partial(section_markdown, narrow=True)
 
 
 def report_markdown(report: Report, names: Names, *, is_open: bool = True) -> str:
-    """Format a report: breaking changes, warnings, work, then reasons and effects."""
+    """Format a report as Markdown: breaking changes, warnings, work, reasons and effects."""
     parts = [_title(report, names, is_open)]
     if report.breaks:
         parts.append(_section(report.breaks))
@@ -42,7 +42,7 @@ def report_markdown(report: Report, names: Names, *, is_open: bool = True) -> st
 
 
 def short_markdown(report: Report, names: Names, *, is_open: bool = True) -> str:
-    """Format a report within the length that Dagster shows inline, with the work that fits."""
+    """Format a report as Markdown that is short enough for Dagster to show inline."""
     parts = [_title(report, names, is_open)]
     if report.breaks:
         parts.append(_section(report.breaks, MOST_BREAKS))
