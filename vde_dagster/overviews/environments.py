@@ -37,7 +37,7 @@ MOST_KEPT = 10
 
 
 def history_section(changes: Sequence[VersionChange]) -> Section:
-    """Return a section with an environment's versions and what each changed."""
+    """Return a section with an environment's versions and the changes of each version."""
     columns = ("version", "published (UTC)", "changes", "models", "data", "note", "plan", "by")
     return Section("", columns=columns, rows=tuple(map(_version, changes)))
 
@@ -76,7 +76,7 @@ def data_summary(tables: Sequence[DataChange]) -> str:
 
 
 def data_section(tables: Sequence[DataChange]) -> Section:
-    """Return a section with the tables whose rows a version changed, with row counts."""
+    """Return a section with each table that a version changed, and with its row counts."""
     columns = ("table of", "intervals (UTC)", "rows", "added", "removed")
     return Section("", columns=columns, rows=tuple(map(_data, tables)))
 
@@ -184,7 +184,7 @@ def _missing_notes(result: RollbackResult) -> Iterator[str]:
 
 
 def freeze_sentence(result: FreezeResult) -> str:
-    """Describe a frozen environment and how long it is kept, in a sentence."""
+    """Describe a frozen environment, and how long it is kept, in one sentence."""
     made, until = result.environment, short_time(result.environment.expires_at)
     kept = f"until {until} UTC" if until else f"until it is dropped: vde drop {made.name}"
     return (

@@ -111,7 +111,7 @@ def document_models(
     tests: Iterable[UnitTest] = (),
     published: Callable[[Snapshot], Mapping[str, str]] | None = None,
 ) -> list[DocumentedModel]:
-    """Describe the models of snapshots for a document, in the same order.
+    """Describe each snapshot's model for a document, in the order of the snapshots.
 
     Args:
         snapshots: Parents before children.
