@@ -57,7 +57,7 @@ class LakeHandles:
         return f"{self.warehouse}/_vde_views/{publication_id}"
 
     def table_location(self, ref: TableRef, table_id: str) -> str:
-        """Return the base location of a physical table, which ends with the table's id."""
+        """Build the base location of a physical table. The location ends with the table's id."""
         return table_location(self.warehouse, ref, table_id)
 
     def left_by_others(self) -> list[str]:

@@ -23,7 +23,7 @@ class Lakehouse(LakeHandles):
 
     @contextmanager
     def naming_damage(self, refs: Callable[[Exception], Collection[TableRef]]) -> Iterator[None]:
-        """Run the block, and raise an error with the file's name if a damaged file made it fail.
+        """Run the block. If a damaged file makes it fail, raise an error that names this file.
 
         Raises:
             DamagedFileError: A file of the tables is missing or damaged.

@@ -18,9 +18,9 @@ _PLUGINS: Seam[Callable[[Settings, Effects], Catalog]] = Seam("catalogs")
 
 
 def outside_catalog(settings: Settings, effects: Effects) -> Catalog | None:
-    """Create the catalog that the settings name.
+    """Create the catalog that a project's settings name.
 
-    Return None if the settings do not name a catalog, so that the state database has the tables.
+    Return None for a project that has its catalog in the state database.
     """
     if settings.catalog_type:
         return _PLUGINS.require(settings.catalog_type)(settings, effects)

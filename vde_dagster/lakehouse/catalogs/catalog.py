@@ -111,7 +111,7 @@ class Swap:
             raise self.moved()
 
     def moved(self) -> PointerMovedError:
-        """Return the error for the case that the pointer is not at `before`."""
+        """Build the error for a pointer that has moved away from `before`."""
         return PointerMovedError(self.ref, self.kind)
 
     def is_done(self, pointer: Pointer | None) -> bool:

@@ -82,7 +82,7 @@ def is_below(key: str, folder_key: str) -> bool:
 
 
 def folders_above(key: str) -> list[str]:
-    """Return the keys of all folders that contain a place, the longest first."""
+    """Return the keys of all folders that contain a place, beginning with the innermost one."""
     found = []
     while "/" in key.rpartition("/")[0].rstrip("/"):
         key = key.rpartition("/")[0]

@@ -159,7 +159,10 @@ def check_data_file(
 
 
 def whole_avro(io: FileIO) -> FileIO:
-    """Make a PyIceberg reader raise an error for truncated manifests, and return the reader."""
+    """Change a PyIceberg reader so that it raises an error for a truncated manifest.
+
+    Return the same reader.
+    """
     open_file = io.new_input
 
     def new_input(location: str) -> Any:
@@ -275,7 +278,7 @@ def bytes_of_no_other(
 def unused_files(
     files: MetadataFiles, before: dict[str, Any], after: dict[str, Any], what: str
 ) -> list[str]:
-    """Return the files that a table's old metadata uses and its new metadata does not.
+    """Return the files that a table's old metadata uses but the new metadata does not use.
 
     If the manifests of an expired snapshot are damaged, its files are left out.
 

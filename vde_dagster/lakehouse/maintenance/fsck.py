@@ -173,7 +173,7 @@ def fsck(
 
 
 def find_damage(lakehouse: LakeHandles, refs: Collection[TableRef]) -> DamagedFileError | None:
-    """Find a damaged file of the given tables, which may have made a read of them fail."""
+    """Find a damaged file of the given tables, to explain why reading them failed."""
     if not refs:
         return None
     checked = _State.read(lakehouse).checked(refs)

@@ -79,7 +79,7 @@ class _TableNames:
 
 @dataclass(slots=True)
 class Kept:
-    """Checks that no table, view or publication uses a file or folder, before its deletion."""
+    """Checks before a deletion that no table, view or publication uses the file or folder."""
 
     lakehouse: LakeHandles
     # Read on first use, and again if pointers moved.

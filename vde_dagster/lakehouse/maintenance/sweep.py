@@ -249,7 +249,7 @@ _DATA = (".parquet", ".orc", ".avro", ".puffin")
 
 
 def find_orphans(lakehouse: LakeHandles, table: LedgerTable, before: datetime) -> list[StoredFile]:
-    """Find data files in a table's folder that were never committed and can no longer be.
+    """Find data files in a table's folder that were never committed and never will be.
 
     Args:
         before: Instant (UTC) before which the files were written. It must be longer ago than the

@@ -43,7 +43,7 @@ _STATISTICS = ("statistics", "partition-statistics")
 
 
 def set_branch(metadata: Json, name: str, snapshot_id: int | None) -> Updates:
-    """Build the updates that create a branch, or move it to an Iceberg snapshot."""
+    """Build the updates that create a branch at an Iceberg snapshot, or move the branch there."""
     ref = metadata.get("refs", {}).get(name, {"type": "branch"})
     return ({"action": "set-snapshot-ref", "ref-name": name, **ref, "snapshot-id": snapshot_id},)
 

@@ -240,7 +240,7 @@ _COUNTS = (
 def commit_line(
     metadata: dict[str, Any], head: int | None, table_id: str = ""
 ) -> tuple[KeptCommit, ...]:
-    """Return the commits of a table from `head` backward, and mark the fills of `table_id`."""
+    """Return a table's commits from `head` back to the oldest one, and mark fills of `table_id`."""
     return tuple(_commit(snapshot, table_id) for snapshot in history(metadata, head))
 
 
@@ -263,7 +263,7 @@ def _commit(snapshot: Mapping[str, Any], table_id: str) -> KeptCommit:
 
 
 def is_quiet(summary: dict[str, str]) -> bool:
-    """Check whether a commit added and removed no rows, according to its summary.
+    """Check whether a commit left all rows unchanged, according to its summary.
 
     The operation `replace` means that files were rewritten with the same rows
     (https://iceberg.apache.org/spec/#snapshots). A summary without totals is not quiet.

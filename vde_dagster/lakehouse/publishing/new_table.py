@@ -134,7 +134,7 @@ def first_metadata(new: NewTable, now_ms: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class EmptyCommit:
-    """A commit without rows, which gives the branch of a new table a commit to point to."""
+    """A commit without rows, so that the first branch of a new table has a commit."""
 
     snapshot_id: int
     manifest_list: str

@@ -102,7 +102,7 @@ def showing_tables(lakehouse: LakeHandles) -> dict[str, list[TableRef]]:
 def expire_in_shown_tables(
     lakehouse: LakeHandles, refs: Collection[TableRef], behind: dict[str, Any], now_ms: int
 ) -> list[Made]:
-    """Build new metadata files for tables in place of views, without the expired snapshots."""
+    """Build metadata files without the expired snapshots, for tables that replace views."""
     made = []
     for ref, (view, metadata) in _read_shown(lakehouse, refs).items() if refs else ():
         heads = {int(ref["snapshot-id"]) for ref in metadata.get("refs", {}).values()}
@@ -117,9 +117,10 @@ def expire_in_shown_tables(
 
 
 def behind_the_times(lakehouse: LakeHandles) -> list[tuple[TableRef, TableRef, int]]:
-    """Find tables in place of views that have snapshots missing in their physical tables.
+    """Find shown tables with snapshots that are missing in their physical tables.
 
-    Each item is (shown table, physical table, number of missing snapshots).
+    A shown table is a table that production has in place of a view. Each item is (shown table,
+    physical table, number of missing snapshots).
     """
     tables = [table.ref for table in lakehouse.store.ledger.tables() if table.branch is None]
     shown = _read_shown(lakehouse)

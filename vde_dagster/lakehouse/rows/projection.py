@@ -17,7 +17,7 @@ from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructT
 
 
 def file_columns(file: Schema, wanted: Schema) -> list[str]:
-    """Return the columns of a data file that belong to the wanted columns of the table."""
+    """Return the columns of a data file that hold the wanted columns of the table."""
     ids = {field.field_id for field in wanted.fields}
     return [field.name for field in file.fields if field.field_id in ids]
 
