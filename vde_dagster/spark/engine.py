@@ -256,7 +256,7 @@ class SparkEngine:
         )
 
     def cherry_pick(self, task: FillTask, result: FillResult) -> FillResult | None:
-        """Apply the commit on a fill's own branch to the branch `task.base`.
+        """Copy the commit of a fill from the fill's own branch to the branch `task.base`.
 
         Returns:
             None if a file that the fill replaced is gone, or if the fill wrote or removed delete

@@ -113,7 +113,7 @@ class Sessions:
 
     @property
     def guest(self) -> SparkSession:
-        """The session for user code, which may change its session in any way."""
+        """The session for user code, which may change the session in any way."""
         shared = self.shared
         with self._lock:
             if self._guest is None:

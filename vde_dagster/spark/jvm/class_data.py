@@ -52,7 +52,7 @@ def archive_options(known: StartCommand) -> tuple[str, ...]:
 
 
 def chooses_archive(known: StartCommand) -> bool:
-    """Return whether the options of a command choose an archive, or switch archives off."""
+    """Return whether a command's options choose an archive or switch archives off."""
     return any(option.startswith(_SHARING) for option in known.options)
 
 

@@ -130,7 +130,7 @@ class Gateway:
 
     @contextmanager
     def offer_to_pyspark(self) -> Iterator[None]:
-        """Make PySpark's `launch_gateway` use this JVM instead of starting one."""
+        """Make PySpark's `launch_gateway` use this JVM instead of starting another JVM."""
         os.environ |= {
             "PYSPARK_GATEWAY_PORT": str(self.port),
             "PYSPARK_GATEWAY_SECRET": self.secret,

@@ -18,7 +18,7 @@ _CLASS = "vde.LocalFiles"
 
 
 def use_plain_files(context: SparkContext) -> None:
-    """Make a JVM's Hadoop set file modes without `chmod`, and write no checksum files."""
+    """Stop Hadoop from running `chmod` and writing a checksum for each local file."""
     jvm: Any = context._jvm
     conf = context._jsc.hadoopConfiguration()
     # A configured file system stays.

@@ -45,7 +45,7 @@ def create_physical_table(
 ) -> None:
     """Create a table with a snapshot's columns, partitions and properties.
 
-    If the table exists, nothing happens.
+    If the table exists, it is not created again.
 
     Args:
         columns: Physical name and Spark SQL type of each column, in order.

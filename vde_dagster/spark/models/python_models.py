@@ -114,7 +114,7 @@ class ModelContext:
         return view
 
     def sql(self, query: str | exp.Expr) -> DataFrame:
-        """Run a query that names models, on the tables with the rows of these models."""
+        """Run a query, after replacing each model's name by a query of the model's rows."""
         from vde_dagster.planning.rendering.render import replace_tables
 
         return self.spark.sql(replace_tables(self._spark_sql(query), self._sources.get))
@@ -144,7 +144,7 @@ class ModelContext:
             self.spark.sql(self._spark_sql(one))
 
     def table_exists(self, table_name: Any) -> bool:
-        """Return whether the code may read a table or a model of this name."""
+        """Return whether the name is a table in Spark, or a model that this model reads."""
         name = table_name if isinstance(table_name, str) else table_name.sql("spark")
         known = ModelName.parse(name) in self._sources
         return known or bool(self.spark.catalog.tableExists(name))
@@ -188,7 +188,7 @@ class SqlmeshModelContext(ModelContext):
 
     @property
     def default_catalog(self) -> None:
-        """None: names of the project's own tables have no catalog."""
+        """None, because names of the project's own tables have no catalog."""
         return None
 
     def table(self, name: str) -> str:

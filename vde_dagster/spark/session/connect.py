@@ -36,7 +36,7 @@ def is_remote(session: Any) -> bool:
 
 
 def tag_on_server(session: SparkSession, tag: str) -> str:
-    """Return the tag that a Spark Connect server sets on the jobs of a session's tag."""
+    """Return the job tag that a Spark Connect server makes from a session's tag."""
     client: Any = session.client
     user = client._user_id or ""
     return f"SparkConnect_SessionTag_User_{user}_Session_{client._session_id}_Tag_{tag}"

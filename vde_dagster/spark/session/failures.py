@@ -99,7 +99,7 @@ def is_missing_table(error: VdeError, table: str) -> bool:
 
 
 def query_place(text: str, query: str, words: str = "") -> QueryPlace | None:
-    """Find the place in a query that a message of Spark names.
+    """Find the place in a query that Spark's error message points to.
 
     If the message is about a cast around the query, the place is the column of the cast.
 
@@ -139,7 +139,7 @@ def column_of_cast(words: str) -> str | None:
 
 
 def _find_quoted_expression(text: str, query: str) -> QueryPlace | None:
-    """Find an expression that a message without a position quotes."""
+    """Find the expression that an error message quotes, if the message has no position."""
     named = _EXPRESSION.search(text)
     words = named[1] if named else ""
     found = re.search(rf"(?<!\w){re.escape(words)}(?!\w)", query, re.IGNORECASE)

@@ -35,7 +35,7 @@ class PlanJobs:
     def running(
         self, session: SparkSession, plan_id: str, what: str, query: str | None = None
     ) -> Iterator[str]:
-        """Tag the Spark jobs that the calling thread starts, and convert their exceptions.
+        """Tag the Spark jobs that the calling thread starts, and convert the errors of these jobs.
 
         Yields the unique tag of this work.
 

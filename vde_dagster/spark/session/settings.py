@@ -133,7 +133,7 @@ class SessionSettings:
 
 
 def catalog_config(settings: SessionSettings) -> dict[str, str]:
-    """Return the Spark properties of the Iceberg catalog, which a running session accepts."""
+    """Return the Spark properties of the Iceberg catalog. A running session accepts them."""
     # These properties can be set on a running session.
     prefix = f"spark.sql.catalog.{settings.catalog}"
     return {
@@ -200,7 +200,7 @@ def describe_memory(config: dict[str, str]) -> str:
 
 
 def command_line_config(config: dict[str, str]) -> dict[str, str]:
-    """Return the part of a JVM's configuration without secrets, for a command line."""
+    """Return the part of a JVM's configuration that has no secrets, for a command line."""
     # Every user of the machine can read command lines. Storage keys, passwords and tokens are
     # therefore passed after the JVM has started.
     return {

@@ -100,7 +100,7 @@ def serve_usage(context: SparkContext, token: str) -> int:
 
 
 def request_usage(port: int, token: str, tag: str) -> Usage:
-    """Request the usage of the jobs with a tag from a process that called `serve_usage`."""
+    """Request the usage of a tag's jobs from a process that called `serve_usage`."""
     request = json.dumps({"token": token, "tag": tag}).encode() + b"\n"
     try:
         with (
@@ -115,7 +115,7 @@ def request_usage(port: int, token: str, tag: str) -> Usage:
 
 
 class _StatusStores:
-    """A Spark context's stores of jobs, stages and queries, in this process's JVM."""
+    """Reads a Spark context's stores of jobs, stages and queries."""
 
     def __init__(self, context: SparkContext) -> None:
         gateway: Any = context._gateway

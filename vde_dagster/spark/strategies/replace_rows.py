@@ -39,7 +39,7 @@ class Deletion:
 
     @property
     def mode(self) -> str:
-        """The cheaper of Iceberg's delete modes, including reads until the next compaction."""
+        """The cheaper one of Iceberg's delete modes, counting reads until the next compaction."""
         # The costs include the reads until the next compaction.
         if self.touched_bytes <= _SMALL_BYTES:
             return COPY_ON_WRITE
