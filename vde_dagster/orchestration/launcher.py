@@ -125,7 +125,7 @@ class WarmRunLauncher(DefaultRunLauncher):
         return True
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """Check whether a run's process lives."""
+        """Check whether a run's process still runs."""
         is_ours = run.tags.get(PROCESS_TAG, "").startswith(run.run_id)
         if is_ours and _process(run) is None:
             return CheckRunHealthResult(WorkerStatus.FAILED, _ENDED)

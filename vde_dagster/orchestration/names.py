@@ -179,7 +179,7 @@ class Names:
 
     @property
     def group(self) -> str:
-        """The name of the group of plans, approvals and environments."""
+        """The name of the asset group for plans, approvals and environments."""
         return self.named("vde")
 
     @property

@@ -87,7 +87,7 @@ class AuditEvents:
     context: ProjectionContext
 
     def published(self, environment: Environment, only: Collection[ModelName]) -> Events:
-        """Yield the audit results of models in `only` that a publication changed or audited."""
+        """Yield the audit results of each model in `only` that a publication changed or audited."""
         moved = self.context.store.versions.changed(environment.name, environment.version)
         for audited in self._audited_models(environment, only=set(only)):
             if audited.records or audited.snapshot.name in moved:
@@ -96,7 +96,7 @@ class AuditEvents:
     def outdated_checks(
         self, environment: Environment, only: Collection[ModelName] | None = None
     ) -> Events:
-        """Yield the current results of checks for which Dagster shows another result.
+        """Yield the current results of checks that have another result in Dagster.
 
         Without `only`, all models are included.
         """
@@ -447,8 +447,7 @@ def unit_test_evaluation(
 def last_unit_tests(context: ProjectionContext, busy: Set[str]) -> Iterator[TestRecord]:
     """Yield the latest results of each unit test.
 
-    One result sets the status of the test's check. Another result may be of a version that does not
-    set the status.
+    They are the last result that sets the status of the test's check, and the last other result.
     """
     tests = context.catalog.live.tests
     declared = {(name, *_place(test)) for name, own in tests.items() for test in own}

@@ -315,7 +315,7 @@ _CLOCKS_DIFFER = timedelta(days=1)
 def missing_fill_events(
     context: ProjectionContext, fill: FillRecord, events: Sequence[dg.AssetMaterialization]
 ) -> Iterator[dg.AssetMaterialization]:
-    """Yield the events of a fill that Dagster does not have yet."""
+    """Yield a fill's events that are missing in Dagster."""
     since = (fill.recorded_at - _CLOCKS_DIFFER).timestamp()
     known: dict[str, list[Mapping[str, str]]] = {}
     for start in range(0, len(events), 100):

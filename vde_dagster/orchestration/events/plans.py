@@ -88,7 +88,7 @@ def applied_event(
     published: Environment | None,
     skipped: Mapping[ModelName, Skipped] = MappingProxyType({}),
 ) -> dg.AssetMaterialization:
-    """Return the event that marks a plan as approved: its partition of `vde/apply`."""
+    """Return the event that materializes a plan's partition of `vde/apply`."""
     record = context.store.plans.record(plan.id)
     seconds = None
     if record is not None and record.started_at and record.finished_at:
@@ -119,7 +119,7 @@ def applied_event(
 
 
 def failed_event(names: Names, plan: Plan, record: PlanRecord) -> dg.AssetObservation:
-    """Return the observation that applying a plan failed, with the error."""
+    """Return the observation with the error of a plan that could not be applied."""
     message = record.message or ""
     # Each attempt at a plan fails at a different time.
     when = record.finished_at.isoformat() if record.finished_at else ""

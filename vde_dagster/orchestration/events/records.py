@@ -35,7 +35,7 @@ E = TypeVar("E")
 
 
 def passing_events(effects: Effects, events: Iterable[E]) -> Iterator[E]:
-    """Yield events to a step, each through the port for side effects."""
+    """Yield events to a step, so that tests can intercept each event."""
     for event in events:
         with effects.at("dagster.event"):
             # Dagster stores each event before the next one begins.
@@ -207,8 +207,8 @@ class Reporter:
     def missing_events(self, event: AssetEvent) -> list[AssetEvent]:
         """Return the event if Dagster does not have it, otherwise an empty list.
 
-        An environment's latest event follows the event of an older version, so that Dagster shows
-        it.
+        For an older version of an environment, the newest version's event follows, so that Dagster
+        still shows the newest version.
         """
         kind, newest = self._kind(event), list[AssetEvent]()
         for known in self._recorded_events(event):

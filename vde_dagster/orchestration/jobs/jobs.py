@@ -86,7 +86,7 @@ Body = Callable[[Work, Any], Iterator[Any]]
 
 
 def op_jobs(catalog: AssetCatalog, settings: Settings, hooks: Hooks) -> dict[str, dg.JobDefinition]:
-    """Return the jobs without partitions, by their names without the prefix."""
+    """Return the jobs without partitions. Keys are the job names without the project's prefix."""
     names = catalog.names
     # The pages of the listed models show these jobs. Dagster hides the launchpad of such jobs, so
     # people use `vde_run` and `vde/apply`.

@@ -55,7 +55,7 @@ class AssetCatalog:
         return spec.key if spec is not None else self.translator.get_asset_key(name)
 
     def partitions_of(self, snapshot: Snapshot) -> dg.PartitionsDefinition | None:
-        """Return the partitions for a snapshot's intervals."""
+        """Return Dagster's partitions for a snapshot's intervals."""
         known = self.live.models.get(snapshot.name)
         if known is not None and known.snapshot.is_incremental == snapshot.is_incremental:
             return self.partitions.get(snapshot.name)

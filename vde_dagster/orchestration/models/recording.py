@@ -55,7 +55,7 @@ def with_recording_note(catalog: AssetCatalog, store: StateStore) -> AssetCatalo
 
 @dataclass
 class Recording:
-    """Counts the partitions whose events a sync still has to write.
+    """Counts the partitions that still lack an event while a sync writes events.
 
     Args:
         consumer: Name of the Dagster instance in the state.
