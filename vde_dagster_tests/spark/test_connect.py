@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -67,7 +68,7 @@ def test_a_missing_client_is_named_once_with_the_command_that_installs_it(
     settings = SessionSettings("lakehouse", "sqlite://", str(tmp_path), warm=own)
 
     for _ in range(2):
-        sessions.Sessions(settings)._join_engine()
+        sessions.Sessions(settings)._join_engine(ExitStack())
 
     (message,) = caplog.messages
     assert "client of Spark Connect is not installed; run " in message
