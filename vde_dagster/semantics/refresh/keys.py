@@ -76,7 +76,7 @@ def find_key_steps(
     >>> query = "SELECT o.id, name FROM o LEFT JOIN c ON o.c = c.id"
     >>> find_key_steps(query, schema, ["c"]).write(lambda table, state: f"{state} {table}")
     'SELECT DISTINCT `id` AS k0 FROM (SELECT o.id AS `id` FROM (now o) AS `o` JOIN \
-    (changed c) AS `c` ON o.c = c.id) AS affected'
+(changed c) AS `c` ON o.c = c.id) AS affected'
     """
     return derive_key_steps(qualify(query, schema), changed, key=key, unique=unique)
 

@@ -93,7 +93,7 @@ def find_row_steps(query: Qualified, changed: Collection[str]) -> RowSteps:
     >>> query = qualify("SELECT o.id, name FROM o LEFT JOIN c ON o.c = c.id", schema)
     >>> find_row_steps(query, ["o"]).write(lambda table, state: f"{state} {table}")
     '(SELECT o.id AS id, `c`.name AS name, `o`.`vde_sign` AS `vde_sign` FROM (signed o) AS `o` \
-    LEFT JOIN (earlier c) AS `c` ON o.c = c.id)'
+LEFT JOIN (earlier c) AS `c` ON o.c = c.id)'
     """
     _check_steady(query.tree)
     readings = [number for number, table in enumerate(query.readings) if table in changed]
