@@ -154,7 +154,7 @@ class ApplyProgress:
         self._finished += 1
         ready = f"[dim]({self._finished}/{len(self._units)})[/]"
         how = "skipped, no new input" if name in self._skipped else f"{event.seconds:.1f} s"
-        if name in self._refreshes:
+        if name in self._refreshes and not self._refreshes[name].is_routine:
             how += f", {escape(describe_refresh(self._refreshes[name], done=True))}"
         self._print(f"{ready} {name} [dim]{how}[/]")
 

@@ -58,7 +58,7 @@ class PlanTasks:
         written: Branches that the plan's own models read instead of `main`.
         digest_sets: For each table id, the sets of columns that get a digest in a fill.
         lacks: Missing parent intervals of tables that are replaced as a whole, by table id.
-        costs: Costs of refreshing, fitted to the project's fills.
+        costs: Returns the costs of refreshing, fitted to the project's fills.
     """
 
     plan: Plan
@@ -67,7 +67,7 @@ class PlanTasks:
     handles: Handles
     digest_sets: Mapping[str, tuple[Columns, ...]] = field(default_factory=dict)
     lacks: Mapping[str, ParentGaps] = field(default_factory=dict)
-    costs: RefreshCosts = RULE_OF_THUMB
+    costs: Callable[[], RefreshCosts] = lambda: RULE_OF_THUMB
 
     @property
     def catalog(self) -> str:

@@ -103,7 +103,9 @@ def build_and_check_snapshot(
     functions = (*scalar_functions, *functions)
     inputs = meaning.inputs(model)
     changed_by = meaning.changed_by(model)
-    clock = reads_clock(model.query or "") if meaning.refreshes(model) else None
+    # A model that chooses computes all rows without a warning.
+    needs_clock = meaning.refreshes(model) and not meaning.chooses(model)
+    clock = reads_clock(model.query or "") if needs_clock else None
     known = CheckedModel(
         model, whole or None, findings, functions, audited or {}, inputs, changed_by, clock
     )

@@ -254,7 +254,8 @@ def _reasons(plan: Plan, model: PlannedModel) -> Iterator[str]:
         yield from describe_backlog(model.backlog)
     elif _is_first_fill(model):
         defined = plan.snapshot_of(model).model
-        if meaning_of(defined.kind).refreshes(defined):
+        meaning = meaning_of(defined.kind)
+        if meaning.refreshes(defined) and not meaning.chooses(defined):
             yield f"computes all rows: {FIRST_FILL}"
 
 

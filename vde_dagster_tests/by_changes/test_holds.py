@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.execution.changes import refresh_choice
 from vde_dagster.execution.plans.due_work import pending_work
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.overviews.environments import janitor_section
@@ -79,6 +80,25 @@ def test_what_was_read_last_is_kept_and_the_reader_that_is_behind_is_named(
     assert "m.sums, which last read it at 2024-01-02" in held.reason
     shown = {row.cells[0].text for row in janitor_section(report).rows}
     assert "hold snapshots" in shown
+
+
+@pytest.mark.parametrize(("least", "holds"), [(0, True), (1 << 30, False)], ids=["large", "small"])
+def test_a_model_that_chooses_holds_what_it_read_unless_its_inputs_are_small(
+    tmp_path: Path,
+    clock: FakeClock,
+    monkeypatch: pytest.MonkeyPatch,
+    least: int,
+    holds: bool,
+) -> None:
+    monkeypatch.setattr(refresh_choice, "LEAST_BYTES", least)
+    chosen = FILES["models/sums.sql"].replace("INCREMENTAL_BY_CHANGES (key id)", "FULL")
+    folder = ProjectFolder(tmp_path / "chosen", {**FILES, "models/sums.sql": chosen})
+    workspace = open_fake(folder.root, clock=clock)
+    workspace.apply(workspace.plan("prod"))
+    _days(workspace, clock, 8)
+    report = workspace.maintenance.janitor()
+    assert ("hold_snapshots" in {one.action for one in report.decisions}) == holds
+    assert (_read(workspace) in _kept(workspace)) == holds
 
 
 def test_a_reader_that_does_not_move_holds_nothing_after_a_time_and_computes_all(

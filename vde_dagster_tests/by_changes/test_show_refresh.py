@@ -12,7 +12,10 @@ from vde_dagster_tests.projects import ProjectFolder
 
 FILES = {
     "models/orders.sql": "MODEL (name m.orders, kind FULL); SELECT 1 AS id, 2 AS c, 3 AS n",
-    "models/names.sql": "MODEL (name m.names, kind FULL); SELECT 2 AS id, 'x' AS name",
+    "models/names.sql": """
+        MODEL (name m.names, kind FULL (refresh whole));
+        SELECT 2 AS id, 'x' AS name
+    """,
     "models/totals.sql": """
         MODEL (name m.totals, kind FULL (refresh changes));
         SELECT o.c, sum(o.n) AS n, max(k.name) AS name

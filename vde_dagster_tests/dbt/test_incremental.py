@@ -345,8 +345,8 @@ def test_a_microbatch_that_reads_everything_for_each_batch_is_warned_of(
 @pytest.mark.parametrize(
     ("config", "refresh"),
     [
-        ({"materialized": "table"}, "whole"),
-        ({"materialized": "materialized_view"}, "whole"),
+        ({"materialized": "table"}, "auto"),
+        ({"materialized": "materialized_view"}, "auto"),
         ({"materialized": "table", "refresh": "auto"}, "auto"),
         ({"materialized": "materialized_view", "refresh": "changes"}, "changes"),
         ({"materialized": "table", "meta": {"vde": {"refresh": "changes"}}}, "changes"),
@@ -356,7 +356,7 @@ def test_a_microbatch_that_reads_everything_for_each_batch_is_warned_of(
         ),
         ({"materialized": "dynamic_table", "refresh_mode": "INCREMENTAL"}, "changes"),
         ({"materialized": "dynamic_table", "refresh_mode": "auto", "refresh": "whole"}, "whole"),
-        ({"materialized": "dynamic_table"}, "whole"),
+        ({"materialized": "dynamic_table"}, "auto"),
     ],
 )
 def test_tables_and_materialized_views_refresh_as_configured(

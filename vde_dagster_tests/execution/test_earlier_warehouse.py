@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.plan.plan import Category
 from vde_dagster_tests.execution.earlier_warehouse import padded_folder, unpack
 
 KEPT = Path(__file__).parents[1] / "fixtures" / "earlier_warehouse.zip"
@@ -20,11 +21,16 @@ def folder(tmp_path: Path) -> Path:
     return found
 
 
-def test_nothing_is_to_be_done_in_what_an_earlier_commit_left(folder: Path) -> None:
+def test_nothing_is_computed_in_what_an_earlier_commit_left(folder: Path) -> None:
     with Workspace.open(folder) as workspace:
         for environment in ("prod", "dev"):
             plan = workspace.plan(environment)
-            assert plan.is_empty, [str(m.name) for m in plan.models if m.builds or m.category]
+            # FULL models were stored before they refreshed from changes by default.
+            changed = {str(m.name): m.category for m in plan.models if m.category is not None}
+            assert changed == {"marts.customers": Category.METADATA}
+            assert not plan.builds
+            workspace.apply(plan)
+            assert workspace.plan(environment).is_empty
         assert workspace.maintenance.fsck() == ()
 
 

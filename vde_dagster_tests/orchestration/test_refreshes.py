@@ -29,7 +29,10 @@ from vde_dagster_tests.site.test_compact import values
 from vde_dagster_tests.state.builders import FakeClock
 
 FILES = {
-    "models/base.sql": "MODEL (name m.base, kind FULL); SELECT 1 AS id, hour(now()) AS n",
+    "models/base.sql": """
+        MODEL (name m.base, kind FULL (refresh whole));
+        SELECT 1 AS id, hour(now()) AS n
+    """,
     "models/sums.sql": """
         MODEL (name m.sums, kind FULL (refresh changes));
         SELECT id, sum(n) AS n FROM m.base GROUP BY id
@@ -70,18 +73,25 @@ def workspace(folder: ProjectFolder, clock: FakeClock) -> Workspace:
     return made
 
 
-@pytest.mark.parametrize("least", [0, 1 << 30])
-def test_a_plan_names_the_method_of_first_fills_as_the_apply_does(
-    folder: ProjectFolder, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, least: int
+@pytest.mark.parametrize(
+    ("least", "chosen"),
+    [(0, FIRST_FILL), (1 << 30, "computed all rows: its inputs are small (100 B)")],
+)
+def test_a_plan_names_first_fills_of_models_that_should_read_changes(
+    folder: ProjectFolder,
+    clock: FakeClock,
+    monkeypatch: pytest.MonkeyPatch,
+    least: int,
+    chosen: str,
 ) -> None:
     monkeypatch.setattr(refresh_choice, "LEAST_BYTES", least)
     with open_fake(folder.root, clock=clock) as workspace:
         plan = workspace.plan("prod")
         text = report_text(plan_report(plan), 200)
-        assert text.count(FIRST_FILL.replace("computed", "computes")) == len(plan.builds) - 1 == 3
+        assert text.count(FIRST_FILL.replace("computed", "computes")) == 1
         result = workspace.apply(plan)
-        methods = {describe_refresh(one, done=True) for one in result.refreshes.values()}
-        assert methods == {FIRST_FILL}
+        methods = {n.name: describe_refresh(one, done=True) for n, one in result.refreshes.items()}
+        assert methods == {"sums": FIRST_FILL, "small": chosen, "first": chosen}
 
 
 def test_an_apply_tells_the_method_of_each_fill(workspace: Workspace, clock: FakeClock) -> None:

@@ -147,12 +147,12 @@ class SkipDecisions:
         reads, now = looked.reads, looked.inputs
         choice = RefreshChoice(self.tasks, filler, table, reads, now)
         try:
-            last_inputs = self.inputs_of_definition(filler, table)
-            if not last_inputs and not self._handles.store.fills.latest([table.id]):
-                raise ComputesAllError(FIRST_FILL)
             small = choice.compute_small_inputs()
             if small is not None:
                 return replace(looked, refresh=small)
+            last_inputs = self.inputs_of_definition(filler, table)
+            if not last_inputs and not self._handles.store.fills.latest([table.id]):
+                raise ComputesAllError(FIRST_FILL)
             changed = find_changed_rows(self.tasks, filler, reads, last_inputs, now)
             if not isinstance(changed, ChangedKeys):
                 changed = replace(changed, since=self._last_fill(table)[1])

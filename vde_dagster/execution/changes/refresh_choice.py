@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
@@ -48,16 +49,24 @@ _PARTS: dict[type[Changes], Literal["keys", "rows", "groups"]] = {
 }
 
 
-def project_costs(handles: Handles, plan: Plan) -> RefreshCosts:
-    """Estimate the costs of refreshes from the measured fills of the plan's tables."""
-    refreshing = {
-        id_
-        for id_, one in plan.snapshots.items()
-        if meaning_of(one.model.kind).refreshes(one.model)
-    }
-    found = (one.table.id for one in plan.models if one.table and one.snapshot_id in refreshing)
-    tables = list(islice(found, _MOST_TABLES))
-    return RULE_OF_THUMB.fit(handles.store.fills.measured(tables, NEWEST))
+def project_costs(handles: Handles, plan: Plan) -> Callable[[], RefreshCosts]:
+    """Return a function that estimates the costs of refreshes from the fills of the plan's tables.
+
+    The fills are read at its first call. Models with small inputs need no costs.
+    """
+
+    @cache
+    def read() -> RefreshCosts:
+        refreshing = {
+            id_
+            for id_, one in plan.snapshots.items()
+            if meaning_of(one.model.kind).refreshes(one.model)
+        }
+        found = (one.table.id for one in plan.models if one.table and one.snapshot_id in refreshing)
+        tables = list(islice(found, _MOST_TABLES))
+        return RULE_OF_THUMB.fit(handles.store.fills.measured(tables, NEWEST))
+
+    return read
 
 
 _MOST_TABLES = 50
@@ -89,7 +98,7 @@ class RefreshChoice:
         sizes, code, estimate = self._read_sizes(earlier, changed), RefreshCode.ASKED, None
         if sizes is not None:
             fills = self.tasks.handles.store.fills.measured([self.table.id])
-            costs = self.tasks.costs.fit(fills, NEWEST)
+            costs = self.tasks.costs().fit(fills, NEWEST)
             estimate = costs.estimate(sizes)
         if meaning_of(self.filler.model.kind).chooses(self.filler.model):
             if sizes is None:

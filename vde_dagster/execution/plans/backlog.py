@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -34,17 +35,11 @@ if TYPE_CHECKING:
     from vde_dagster.planning.environments.warehouse_state import WarehouseState
 
 
-def with_backlogs(handles: Handles, plan: Plan, state: WarehouseState) -> Plan:
-    """Add the unread changes of input tables to all planned models that are filled from changes."""
-    read_by_changes = {
-        model.name: model.table
-        for model in plan.models
-        if model.table is not None
-        and model.table.intervals
-        and _refreshes_from_changes(plan, model)
-    }
-    if not read_by_changes:
-        return plan
+def with_backlogs(
+    handles: Handles, plan: Plan, state: WarehouseState, models: Sequence[PlannedModel]
+) -> Plan:
+    """Add the unread changes of input tables to some models of a plan, which have tables."""
+    read_by_changes = {model.name: model.table for model in models if model.table is not None}
     costs = project_costs(handles, plan)
     tasks = PlanTasks(plan, plan.resolver(), WrittenTables(), handles, costs=costs)
     last = handles.store.fills.latest(table.id for table in read_by_changes.values())
@@ -65,11 +60,6 @@ def with_backlogs(handles: Handles, plan: Plan, state: WarehouseState) -> Plan:
         return replace(model, backlog=found)
 
     return replace(plan, models=tuple(map(with_backlog, plan.models)))
-
-
-def _refreshes_from_changes(plan: Plan, model: PlannedModel) -> bool:
-    snapshot = plan.snapshots.get(model.snapshot_id or "")
-    return snapshot is not None and meaning_of(snapshot.model.kind).refreshes(snapshot.model)
 
 
 def _find_backlog(
@@ -96,10 +86,15 @@ def _find_backlog(
         return None
     refresh: Refresh | None = None
     # Rows that the plan fills before are not visible yet: the fill decides.
-    if not why_all and not any(read.key in filled for read in reads):
+    is_open = any(read.key in filled for read in reads)
+    if is_open and meaning_of(filler.model.kind).chooses(filler.model):
+        return None
+    if not why_all and not is_open:
         choice = RefreshChoice(tasks, filler, table, reads, now)
+        if choice.compute_small_inputs() is not None:
+            return None
         try:
-            refresh = choice.compute_small_inputs() or choice.from_changes(
+            refresh = choice.from_changes(
                 find_changed_rows(tasks, filler, reads, seen, now), earlier
             )
         except ComputesAllError as why:

@@ -45,7 +45,7 @@ from vde_dagster.planning.plan.forward_only import (
     require_effective_from_used,
     require_matching_patterns,
 )
-from vde_dagster.planning.plan.plan import Plan, PlanKind
+from vde_dagster.planning.plan.plan import Plan, PlanKind, PlannedModel
 from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.planning.plan.plan_request import PlanRequest, models_to_fill, plan_window
 from vde_dagster.planning.plan.planner import make_plan
@@ -263,10 +263,11 @@ class PlanBuilder:
             from vde_dagster.execution.apply.skipping import forecast_skips
 
             plan = forecast_skips(handles, plan, state)
-        if any(meaning_of(one.model.kind).refreshes(one.model) for one in snapshots.values()):
+        models = [model for model in plan.models if _has_backlog(plan, model)]
+        if models:
             from vde_dagster.execution.plans.backlog import with_backlogs
 
-            plan = with_backlogs(handles, plan, state)
+            plan = with_backlogs(handles, plan, state, models)
         if plan.builds:
             plan = with_batches(handles, plan)
         if kind is PlanKind.PLAN and not options.remove_models:
@@ -275,6 +276,16 @@ class PlanBuilder:
         if options.no_gaps:
             require_no_gaps(plan, state.target, state.tables)
         return plan
+
+
+def _has_backlog(plan: Plan, model: PlannedModel) -> bool:
+    snapshot = plan.snapshots.get(model.snapshot_id or "")
+    if snapshot is None or model.table is None or not model.table.intervals:
+        return False
+    meaning = meaning_of(snapshot.model.kind)
+    # Most models choose. Plans that do not compute them need not read the metadata of all inputs.
+    is_read = model.builds or not meaning.chooses(snapshot.model)
+    return is_read and meaning.refreshes(snapshot.model)
 
 
 def select_models(

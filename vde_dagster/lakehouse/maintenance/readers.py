@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import listed
 from vde_dagster.base.times import instant_text
+from vde_dagster.planning.changes.refresh import Refresh
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.pinned_reads import Input
@@ -56,24 +57,31 @@ def find_holds(store: StateStore, reached: Collection[str], longest: timedelta) 
     # A definition that cannot be read fills nothing more.
     definitions = store.snapshots.load({t.snapshot_id for t in tables.values()}, None, set())
     readers = {
-        key: definitions[table.snapshot_id].name
+        key: definitions[table.snapshot_id]
         for key, table in tables.items()
-        if table.snapshot_id in definitions and _continues(definitions[table.snapshot_id])
+        if table.snapshot_id in definitions
     }
     found: dict[str, list[Hold]] = {}
     for table_id, last in sorted(store.fills.latest(readers).items()) if readers else ():
+        if not _continues(readers[table_id], last.facts.refresh):
+            continue
         for key, state in (last.facts.inputs or {}).items():
             if state.read_id is not None:
                 lapsed = last.recorded_at < oldest
-                hold = Hold(readers[table_id], state.read_id, last.recorded_at, lapsed)
+                hold = Hold(readers[table_id].name, state.read_id, last.recorded_at, lapsed)
                 found.setdefault(key, []).append(hold)
     return found
 
 
-def _continues(snapshot: Snapshot) -> bool:
+def _continues(snapshot: Snapshot, last: Refresh | None) -> bool:
     meaning = meaning_of(snapshot.model.kind)
-    by_commits = Input.BY_COMMITS in meaning.inputs(snapshot.model).values()
-    return by_commits or meaning.refreshes(snapshot.model)
+    if Input.BY_COMMITS in meaning.inputs(snapshot.model).values():
+        return True
+    if meaning.refreshes(snapshot.model) and not meaning.chooses(snapshot.model):
+        return True
+    # A fill of a model that chooses reads no changes while its inputs are small. The property may
+    # also be newer than the definition with which the table was created.
+    return last is not None and not last.is_routine
 
 
 def describe_holds(holds: Collection[Hold]) -> str:

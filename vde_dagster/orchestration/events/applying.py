@@ -268,7 +268,7 @@ def log_event(log: TimedLog, event: Event) -> None:
                 how = f"skipped, {describe_skip(event.skipped)}"
             elif filled.seconds is not None and not event.recovered:
                 how = f"filled in {filled.seconds:.1f} s"
-            if event.refresh is not None:
+            if event.refresh is not None and not event.refresh.is_routine:
                 how += f", {describe_refresh(event.refresh, done=True)}"
             log.info(f"{snapshot.name}: {format_range(event.interval)} {how}{rows}")
             for note in filled.notes:

@@ -120,6 +120,14 @@ class Refresh:
         """Whether the fill reads changes first, even if it must compute all rows afterwards."""
         return self.from_changes or self.code is RefreshCode.FAILED
 
+    @property
+    def is_routine(self) -> bool:
+        """Whether all rows are computed without a comparison, because the inputs are small.
+
+        Reports on plans and applies leave such fills out.
+        """
+        return self.code is RefreshCode.SMALL and self.estimate is None
+
     def to_json(self) -> dict[str, Any]:
         return {
             "method": self.changes if self.from_changes else "whole",

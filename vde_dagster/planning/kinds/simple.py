@@ -33,14 +33,16 @@ class FullMeaning(WholeMeaning):
 
     # Fills may compute only the rows of changed keys.
     def refreshes(self, model: Model) -> bool:
-        return Full.from_model(model).refresh != "whole"
+        return model.python is None and Full.from_model(model).refresh != "whole"
 
     def chooses(self, model: Model) -> bool:
         return Full.from_model(model).refresh == "auto"
 
     def metadata(self, model: Model) -> list[str | None]:
-        # The mode does not affect the rows.
-        return ["refresh", Full.from_model(model).refresh] if self.refreshes(model) else []
+        # The method does not affect the rows. Models that were stored without it keep their hash.
+        refresh = Full.from_model(model).refresh
+        is_code = model.python is not None and refresh == "auto"  # It always computes all rows.
+        return ["refresh", refresh] if refresh != "whole" and not is_code else []
 
 
 @meaning_for(View, Embedded)

@@ -117,6 +117,7 @@ class IntervalColumn:
 
 _LATER = "later"
 _STORED = "stored"
+_ABSENT = "absent"
 POLICIES = ("error", "warn", "allow", "ignore")
 
 
@@ -219,7 +220,10 @@ class Kind:
             UsageError: The kind's distribution is not installed, or is broken.
         """
         values = {key: as_tuples(value) for key, value in data.items() if key != "name"}
-        return KINDS.require(data["name"])(**values)
+        kind = KINDS.require(data["name"])
+        fields = dataclasses.fields(kind)  # type: ignore[arg-type]
+        absent = {f.name: f.metadata[_ABSENT] for f in fields if _ABSENT in f.metadata}
+        return kind(**{**absent, **values})
 
     @staticmethod
     def named(name: str, **properties: Any) -> Kind:
@@ -232,13 +236,18 @@ class Kind:
         return KINDS.require(name).from_properties(properties)
 
     @staticmethod
-    def later(default: Any, *, hashed: bool = True) -> Any:
+    def later(default: Any, *, hashed: bool = True, absent: Any = ...) -> Any:
         """Declare a field that was added after models of the kind had been stored.
 
-        Hashes never include the default; they include other values if `hashed` is true.
+        Args:
+            hashed: Whether hashes include values other than `absent`.
+            absent: Value for models that were stored without the field; the default if not given.
         """
         # Models that were stored without the field keep their hashes.
-        return field(default=default, metadata={_LATER: _LATER if hashed else _STORED})
+        value = default if absent is ... else absent
+        return field(
+            default=default, metadata={_LATER: _LATER if hashed else _STORED, _ABSENT: value}
+        )
 
     @classmethod
     def from_properties(cls, given: Mapping[str, Any]) -> Kind:
@@ -304,7 +313,7 @@ class Kind:
         hashed: list[str] = []
         for item in dataclasses.fields(self):  # type: ignore[arg-type]
             value, later_ = getattr(self, item.name), item.metadata.get(_LATER)
-            if not later_ or (later_ != _STORED and value != item.default):
+            if not later_ or (later_ != _STORED and value != item.metadata[_ABSENT]):
                 hashed.append(f"{item.name}={value!r}")
         return f"{type(self).__qualname__}({', '.join(hashed)})"
 

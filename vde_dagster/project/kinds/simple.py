@@ -12,18 +12,18 @@ REFRESHES = ("whole", "changes", "auto")
 
 @dataclass(frozen=True, slots=True)
 class Full(Kind):
-    """A table that each fill rebuilds as a whole.
+    """A table with the rows that its query returns over all rows of its inputs.
 
     With `refresh changes`, a fill computes only the rows that changes of the inputs affect. With
     `refresh auto`, a fill does so only if it is likely to be faster.
     """
 
-    refresh: str = Kind.later("whole")
+    refresh: str = Kind.later("auto", absent="whole")
     name: Literal["FULL"] = "FULL"
 
     summary = (
-        "whole, in one commit; with `refresh changes` or `refresh auto`, the rows that changes "
-        "affect"
+        "whole, in one commit, or only the rows that changes of its inputs affect, if that is "
+        "likely to be faster"
     )
     properties = (Property.word("refresh", REFRESHES, "way to refresh", "ways"),)
 
