@@ -27,7 +27,7 @@ from pathlib import Path
 
 from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.spark.jvm.local_files import use_plain_files
-from vde_dagster_tests.by_changes.worlds.world import Tally, World, random_choices
+from vde_dagster_tests.by_changes.worlds.world import Tally, World, WorldEnded, random_choices
 from vde_dagster_tests.conftest import analysis_may_raise, small_spark
 from vde_dagster_tests.lakehouse.protocol import fast_folder
 
@@ -88,6 +88,8 @@ def _live(root: Path, seed: int, args: argparse.Namespace, total: Tally) -> int:
         world.open()
         for _ in range(args.ticks):
             world.step()
+    except WorldEnded:
+        pass
     except Exception:
         wrong += 1
         print(f"seed {seed}, {world.did}:", traceback.format_exc(), flush=True)

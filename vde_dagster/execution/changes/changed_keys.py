@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.lakehouse.metadata.commit_summaries import commit_line
-from vde_dagster.lakehouse.metadata.table_metadata import columns_of
+from vde_dagster.lakehouse.metadata.table_metadata import columns_of, reads_same_columns
 from vde_dagster.planning.changes.columns import ColumnPair, ViewColumn, is_same_type_text
 from vde_dagster.planning.changes.query import (
     CommitSpan,
@@ -113,6 +113,8 @@ def find_changed_rows(
         for read in reads
     }
     changed = [spell_table(tasks.catalog, read) for read in moved]
+    for table, one in inputs.items():
+        one.check_columns(changed=table in changed)
     only_added = all(inputs[table].only_added for table in changed)
     steps = _find_refresh(filler, query, inputs, changed, only_added)
 
@@ -219,6 +221,21 @@ class _Input:
     @property
     def _columns(self) -> list[ViewColumn]:
         return [ViewColumn(name, self.types[name], "", name) for name in self._read]
+
+    def check_columns(self, *, changed: bool) -> None:
+        """Check that earlier rows can be read with the table's current columns.
+
+        Raises:
+            ComputesAllError: A program has changed columns since the last commit, or since the last
+                fill.
+        """
+        ids, since, now = self._schema_ids, self._last.state.read_id, self._now.read_id
+        metadata, is_other = self._metadata, self._last.other is not None
+        same = reads_same_columns(metadata, ids.get(now), self._read, or_new=False)
+        if same and changed and not is_other and since in ids:
+            same = reads_same_columns(metadata, ids[since], self._read, or_new=True)
+        if not same:
+            raise ComputesAllError(f"the columns of {self._name} have changed")
 
     def rows(self, state: State) -> str:
         # Columns that the model's query does not read are NULL.

@@ -155,3 +155,50 @@ def current_schema(metadata: dict[str, Any]) -> dict[str, Any]:
     current = metadata["current-schema-id"]
     found: dict[str, Any] = next(s for s in metadata["schemas"] if s["schema-id"] == current)
     return found
+
+
+def reads_same_columns(
+    metadata: dict[str, Any], schema_id: int | None, columns: Iterable[str], *, or_new: bool
+) -> bool:
+    """Return whether columns of the current schema are the columns of these names in a schema.
+
+    Columns are the same if they have the same field id; see "Schema Evolution" in the specification
+    of Iceberg. Spark reads a snapshot with the schema of that snapshot. A name in it may belong to
+    a column that was renamed or dropped later.
+
+    Args:
+        schema_id: A schema of the table; None for the current one.
+        columns: Names of columns of the current schema.
+        or_new: Whether a column may be missing in the schema, so that its values are NULL.
+    """
+    if schema_id is None or schema_id == int(metadata["current-schema-id"]):
+        return True
+    schemas = {int(schema["schema-id"]): schema for schema in metadata["schemas"]}
+    if schema_id not in schemas:
+        return False
+    then = {field["name"]: field for field in schemas[schema_id]["fields"]}
+    now = {field["name"]: field for field in current_schema(metadata)["fields"]}
+    ids = {field["id"] for field in then.values()}
+
+    def is_same(name: str) -> bool:
+        if name not in now:
+            return False
+        if name in then:
+            return bool(_field_ids(then[name]) == _field_ids(now[name]))
+        return or_new and now[name]["id"] not in ids and "initial-default" not in now[name]
+
+    return all(map(is_same, columns))
+
+
+def _field_ids(field: dict[str, Any]) -> Any:
+    """Return the id of a field, with the names and ids of its nested fields."""
+    return field["id"], _nested_ids(field["type"])
+
+
+def _nested_ids(kind: Any) -> Any:
+    if not isinstance(kind, dict):
+        return None  # Its width does not matter: values of promoted types are converted.
+    if kind["type"] == "struct":
+        return tuple((one["name"], *_field_ids(one)) for one in kind["fields"])
+    parts = [part for part in ("key", "value", "element") if part in kind]
+    return tuple((part, kind[f"{part}-id"], _nested_ids(kind[part])) for part in parts)
