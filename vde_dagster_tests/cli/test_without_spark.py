@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.errors import UsageError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.plan.plan import Plan
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
@@ -71,31 +69,17 @@ def test_an_apply_stores_nothing(folder: ProjectFolder, said: str, vde: Vde) -> 
     assert stored(folder) == before
 
 
-def test_a_first_apply_gives_the_reason_although_spark_starts_early(
-    folder: ProjectFolder, said: str, vde: Vde
-) -> None:
-    ended = vde("apply", "prod", "--yes", "--project", folder.root)
-    assert ended.code == 2
-    assert said in ended.err
-    assert ended.err.count("error:") == 1
-    assert stored(folder)[0] == 0
-
-
-def test_only_a_first_apply_starts_spark_before_it_plans(
+def test_a_first_apply_with_a_mistake_starts_no_spark(
     folder: ProjectFolder, vde: Vde, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     starts: list[str] = []
-
-    def plan(*_: object, **__: object) -> Plan:
-        raise UsageError("no plan")
-
     monkeypatch.setattr(Workspace, "start_engine_in_background", lambda self: starts.append("now"))
-    monkeypatch.setattr(Workspace, "plan", plan)
-    assert vde("apply", "prod", "--yes", "--project", folder.root).code == 2
-    assert starts == ["now"]
-    stored(folder)
-    assert vde("apply", "prod", "--yes", "--project", folder.root).code == 2
-    assert starts == ["now"]
+    folder.write(
+        "models/wrong.sql", "MODEL (name m.wrong, kind FULL); SELECT nothing FROM db.daily"
+    )
+    ended = vde("apply", "prod", "--yes", "--project", folder.root)
+    assert (ended.code, starts) == (2, [])
+    assert "nothing" in ended.err
 
 
 def test_a_run_and_a_stored_plan_store_nothing(folder: ProjectFolder, said: str, vde: Vde) -> None:

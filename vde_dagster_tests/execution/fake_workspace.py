@@ -70,6 +70,9 @@ class FakeSpark:
         self._lakehouse: Lakehouse | None = None
         self._reads: dict[int, dict[str, int | None]] = {}
 
+    def start_in_background(self) -> None:
+        """Start nothing."""
+
     def attach(self, lakehouse: Lakehouse) -> None:
         """Work on a catalog."""
         self._lakehouse = lakehouse

@@ -359,11 +359,11 @@ def apply(
                 hint=f"run: vde apply {plan.environment} --plan {plan_id}",
             )
     else:
-        first = not workspace.has_state
-        name = confirm_environment(output, workspace, environment, create=create, yes=yes)
-        if first and (yes or not is_interactive(output)):
-            workspace.start_engine_for_first_plan()
-        plan = workspace.plan(name, options, at_once=True)
+        plan = workspace.plan(
+            confirm_environment(output, workspace, environment, create=create, yes=yes),
+            options,
+            at_once=True,
+        )
     if not output.as_json and (plan.notices or not plan.is_empty):
         from vde_dagster.reports.plan import plan_report
         from vde_dagster.terminal.reports import show_report, show_warnings
