@@ -67,7 +67,7 @@ def test_a_project_is_made_planned_applied_and_queried_with_nothing_but_the_whee
         empty.vde("engine stop")
 
 
-@pytest.mark.turns(4)
+@pytest.mark.turns(8)
 @pytest.mark.parametrize("installer", INSTALLERS)
 def test_an_installed_wheel_makes_and_plans_a_project(installer: str, empty: Installed) -> None:
     install, vde = (

@@ -18,7 +18,11 @@ from vde_dagster.plugins.sync.definitions import read_syncs
 from vde_dagster.plugins.sync.syncs import Syncs
 from vde_dagster_tests.state.postgres_server import PostgresServer
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark_engine")]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.usefixtures("spark_engine"),
+    pytest.mark.turns(4, "plays and tours"),
+]
 
 VAULT = Path(__file__).parents[2] / "examples" / "vault"
 DAYS = [date(2013, 1, day) for day in range(1, 8)]

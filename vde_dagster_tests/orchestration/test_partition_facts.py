@@ -23,7 +23,11 @@ from vde_dagster_tests.orchestration.conftest import run_job, version_of
 from vde_dagster_tests.orchestration.graphql import open_location
 from vde_dagster_tests.projects import ProjectFolder
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark_engine")]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.usefixtures("spark_engine"),
+    pytest.mark.turns(4, "plays and tours"),
+]
 
 DAILY = dg.AssetKey(["marts", "daily"])
 RUNNING = dg.AssetKey(["marts", "running"])

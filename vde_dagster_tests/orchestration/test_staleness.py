@@ -14,7 +14,11 @@ from vde_dagster_tests.orchestration.conftest import (
 from vde_dagster_tests.orchestration.graphql import open_location
 from vde_dagster_tests.projects import ProjectFolder
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark_engine")]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.usefixtures("spark_engine"),
+    pytest.mark.turns(4, "plays and tours"),
+]
 
 DAYS = [f"2024-01-0{n}" for n in range(1, 6)]
 INCREMENTAL = ("marts.daily", "marts.running")

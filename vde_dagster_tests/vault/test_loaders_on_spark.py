@@ -29,7 +29,11 @@ from vde_dagster_tests.faults import VARIABLE
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.spark.tasks import Warehouse, days
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark_engine")]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.usefixtures("spark_engine"),
+    pytest.mark.turns(3, "vaults on Spark"),
+]
 
 SOURCES = {
     "crm": (0, 200, "2024-01-02"),
