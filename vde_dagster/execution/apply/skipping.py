@@ -146,10 +146,10 @@ class SkipDecisions:
     ) -> FillInputs:
         reads, now = looked.reads, looked.inputs
         choice = RefreshChoice(self.tasks, filler, table, reads, now)
+        small = choice.compute_small_inputs()
+        if small is not None:
+            return replace(looked, refresh=small)
         try:
-            small = choice.compute_small_inputs()
-            if small is not None:
-                return replace(looked, refresh=small)
             last_inputs = self.inputs_of_definition(filler, table)
             if not last_inputs and not self._handles.store.fills.latest([table.id]):
                 raise ComputesAllError(FIRST_FILL)

@@ -66,6 +66,10 @@ def _find_backlog(
     tasks: PlanTasks, filler: Snapshot, table: PhysicalTable, last: FillRecord, filled: set[str]
 ) -> Backlog | None:
     reads = tasks.tables_read(filler)
+    # Rows that the plan fills before are not visible yet: the fill decides.
+    is_open = any(read.key in filled for read in reads)
+    if is_open and meaning_of(filler.model.kind).chooses(filler.model):
+        return None
     why_all, earlier = "", dict[str, LastRead]()
     seen: States = {}
     try:
@@ -85,10 +89,6 @@ def _find_backlog(
     if not moved:
         return None
     refresh: Refresh | None = None
-    # Rows that the plan fills before are not visible yet: the fill decides.
-    is_open = any(read.key in filled for read in reads)
-    if is_open and meaning_of(filler.model.kind).chooses(filler.model):
-        return None
     if not why_all and not is_open:
         choice = RefreshChoice(tasks, filler, table, reads, now)
         if choice.compute_small_inputs() is not None:

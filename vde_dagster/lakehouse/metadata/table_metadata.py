@@ -29,8 +29,7 @@ def current_columns(metadata: dict[str, Any]) -> list[tuple[str, str, str | None
 
 def columns_of(metadata: dict[str, Any], schema_id: int | None) -> dict[str, str]:
     """Return the Spark SQL type of each column in the given schema, by default the current one."""
-    schemas = {int(schema["schema-id"]): schema for schema in metadata["schemas"]}
-    schema = schemas.get(-1 if schema_id is None else schema_id) or current_schema(metadata)
+    schema = _find_schema(metadata, schema_id) or current_schema(metadata)
     return {field["name"]: iceberg_to_spark(field["type"]) for field in schema["fields"]}
 
 
@@ -173,10 +172,10 @@ def reads_same_columns(
     """
     if schema_id is None or schema_id == int(metadata["current-schema-id"]):
         return True
-    schemas = {int(schema["schema-id"]): schema for schema in metadata["schemas"]}
-    if schema_id not in schemas:
+    schema = _find_schema(metadata, schema_id)
+    if schema is None:
         return False
-    then = {field["name"]: field for field in schemas[schema_id]["fields"]}
+    then = {field["name"]: field for field in schema["fields"]}
     now = {field["name"]: field for field in current_schema(metadata)["fields"]}
     ids = {field["id"] for field in then.values()}
 
@@ -188,6 +187,11 @@ def reads_same_columns(
         return or_new and now[name]["id"] not in ids and "initial-default" not in now[name]
 
     return all(map(is_same, columns))
+
+
+def _find_schema(metadata: dict[str, Any], schema_id: int | None) -> dict[str, Any] | None:
+    schemas: Iterator[dict[str, Any]] = (one for one in metadata["schemas"])
+    return next((one for one in schemas if int(one["schema-id"]) == schema_id), None)
 
 
 def _field_ids(field: dict[str, Any]) -> Any:

@@ -171,13 +171,7 @@ def main() -> None:
     """Make the archive that the request on standard input describes."""
     os.nice(_LOWEST_PRIORITY)
     request: dict[str, Any] = json.load(sys.stdin)
-    command = request["known"]
-    known = StartCommand(
-        command["java"],
-        tuple(command["options"]),
-        tuple(command["class_path"]),
-        command["spark_home"],
-    )
+    known = StartCommand.from_json(request["known"])
     path = Path(request["path"])
     try:
         with tempfile.TemporaryDirectory() as folder:

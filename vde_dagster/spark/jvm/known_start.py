@@ -59,12 +59,16 @@ class StartCommand:
         """
         # By hand: a typed decoder takes as long to import as this saves.
         with suppress(OSError, ValueError, LookupError, TypeError):  # Missing or damaged.
-            data = json.loads(place.read_text(encoding="utf-8"))
-            options, class_path = (tuple(data[key]) for key in ("options", "class_path"))
-            found = cls(data["java"], options, class_path, data["spark_home"])
+            found = cls.from_json(json.loads(place.read_text(encoding="utf-8")))
             if all(map(os.path.isfile, (found.java, *found.class_path))):
                 return found
         return None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> StartCommand:
+        """Create a command from its fields as JSON."""
+        options, class_path = (tuple(data[key]) for key in ("options", "class_path"))
+        return cls(data["java"], options, class_path, data["spark_home"])
 
     @classmethod
     def store(cls, place: Path, jvm: Any) -> None:
