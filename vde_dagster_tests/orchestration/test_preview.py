@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
+import time
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
+from vde_dagster.execution.events import Event, IntervalFilled
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.events.applying import watch_events
 from vde_dagster.orchestration.pages.preview import preview
 from vde_dagster.planning.intervals.interval import Interval
-from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.orchestration.conftest import apply_all, version_of
 from vde_dagster_tests.orchestration.test_fill import materialize
 from vde_dagster_tests.projects import ProjectFolder
@@ -69,6 +73,26 @@ def test_a_project_can_keep_its_rows_out_of_dagster(
     apply_all(built, instance)
     assert previews(instance, "marts/daily") == previews(instance, "marts/top") == []
     assert previews(instance, "staging/orders") == []
+
+
+def test_a_view_shows_rows_if_its_publication_is_recorded_before_an_earlier_event_is_handled(
+    built: ProjectFolder, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wait_for_publication(event: Event) -> None:
+        # The thread that writes Dagster's events may be far behind the work.
+        if isinstance(event, IntervalFilled):
+            with Workspace.open(built.root) as workspace:
+                deadline = time.monotonic() + 60
+                while workspace.store.environments.get("prod") is None:
+                    assert time.monotonic() < deadline, "the plan is not published"
+                    time.sleep(0.01)
+
+    monkeypatch.setattr(FakeSpark, "query", lambda *_: ((("id", "bigint"),), ((7,),)))
+    with watch_events(wait_for_publication):
+        apply_all(built, instance)
+    assert previews(instance, "staging/orders") == [
+        (version_of(built, "staging.orders"), "| id |\n|---|\n| 7 |")
+    ]
 
 
 def test_rows_that_cannot_be_read_are_a_warning(

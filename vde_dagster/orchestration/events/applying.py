@@ -62,7 +62,7 @@ from vde_dagster.orchestration.events.records import (
     passing_events,
 )
 from vde_dagster.orchestration.location_refresh import refresh_after
-from vde_dagster.orchestration.pages.preview import view_preview
+from vde_dagster.orchestration.pages.preview import ViewPreviews
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.reports.document import format_range, format_ranges
@@ -184,6 +184,8 @@ class Work:
         self, plan: Callable[[], Plan], plan_id: str | None = None, **options: Any
     ) -> Generator[AssetEvent, None, ApplyResult]:
         result: Future[ApplyResult] = Future()
+        # The record of the publication can be read while this thread handles an earlier event.
+        self.projector.preview = ViewPreviews(self.workspace, self.context.log).sample_rows
 
         def work(put: Callable[[Event], None]) -> ApplyResult:
             wait = self._lease_wait_seconds
@@ -203,9 +205,6 @@ class Work:
                     refresh_after(self.context, self.workspace)
                 elif isinstance(event, ModelStarted) and plan_id is not None:
                     self.projector.begin(plan_id, event.table.id)
-                elif isinstance(event, Published):
-                    name = event.environment.name
-                    self.projector.preview = view_preview(self.workspace, self.context.log, name)
                 log_event(TimedLog(self.context.log, at), event)
                 if isinstance(event, RECORDED):
                     yield from self.new_events()

@@ -27,8 +27,8 @@ from vde_dagster.planning.environments.environment import PRODUCTION, Environmen
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 
-Preview = Callable[[Snapshot], Mapping[str, Any]]
-"""Builds metadata with sample rows of a view."""
+Preview = Callable[[str, Snapshot], Mapping[str, Any]]
+"""Builds metadata with sample rows of a view in an environment, given by name."""
 
 
 CHECKED = 200
@@ -45,11 +45,12 @@ def publication_parts(
     store, combination = context.store, context.combination(environment)
     moved = store.versions.changed(environment.name, environment.version)
     tags = publication_tags(environment)
+    sample = partial(preview, environment.name) if preview is not None else None
     for name, (snapshot, table) in combination.served.items():
         # Fills of the built models have their events already.
         if name not in built and {name, *snapshot.parents, *combination.behind(snapshot)} & moved:
             decides = partial(_decides, context, environment, snapshot, table)
-            confirmed = confirmed_events(context, snapshot, combination, tags, preview)
+            confirmed = confirmed_events(context, snapshot, combination, tags, sample)
             yield str(name), _events_if(decides, confirmed)
     yield "environment", _environment_events(context, environment)
     names = list(combination.served)
@@ -83,7 +84,7 @@ def confirmed_events(
     snapshot: Snapshot,
     combination: Combination,
     tags: Mapping[str, str],
-    preview: Preview | None = None,
+    sample: Callable[[Snapshot], Mapping[str, Any]] | None = None,
 ) -> Iterator[FilledPartitions]:
     """Yield events with a model's new inputs if the model reads other tables than before."""
     table, key = combination.table(snapshot.name), snapshot.table_version
@@ -105,7 +106,7 @@ def confirmed_events(
         event = dg.AssetMaterialization(
             asset_key=asset,
             partition=key,
-            metadata={"vde/version": key, **(preview(snapshot) if preview else {})},
+            metadata={"vde/version": key, **(sample(snapshot) if sample else {})},
             tags={**provenance_tags(key, key, inputs), **tags},
         )
         yield FilledPartitions((event,))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from typing import Any
 
 import dagster as dg
@@ -65,33 +64,36 @@ def preview(
     return {"vde/preview": dg.MetadataValue.md(markdown_table(shown))}
 
 
-def view_preview(
-    workspace: Workspace, log: logging.Logger | dg.DagsterLogManager, environment: str
-) -> Callable[[Snapshot], dict[str, Any]]:
-    """Return a function that reads sample rows of a newly published view."""
-    limit = workspace.settings.dagster.preview_rows
-    until = time.monotonic() + VIEW_SECONDS
+class ViewPreviews:
+    """Reads sample rows of newly published views, as metadata of their events."""
 
-    def sample_rows(snapshot: Snapshot) -> dict[str, Any]:
-        if limit <= 0:
+    def __init__(self, workspace: Workspace, log: logging.Logger | dg.DagsterLogManager) -> None:
+        self._workspace = workspace
+        self._log = log
+        self._limit = workspace.settings.dagster.preview_rows
+        self._until: float | None = None
+
+    def sample_rows(self, environment: str, snapshot: Snapshot) -> dict[str, Any]:
+        """Return rows of an environment's view, or the reason why there are none."""
+        if self._limit <= 0:
             return {}
         # A preview must neither start Spark nor delay the publication for long.
-        if workspace.started_engine is None:
+        if self._workspace.started_engine is None:
             return _none("Spark was not running for this publication")
-        if time.monotonic() > until:
+        if self._until is None:
+            self._until = time.monotonic() + VIEW_SECONDS
+        if time.monotonic() > self._until:
             return _none(f"the time limit of {VIEW_SECONDS:.0f} seconds was used up by other views")
         name = f"{quote(snapshot.name.namespace)}.{quote(snapshot.name.name)}"
         try:
-            result = workspace.query(environment, f"SELECT * FROM {name}", limit)
+            result = self._workspace.query(environment, f"SELECT * FROM {name}", self._limit)
         except Exception as error:
             # What is shown beside the data must never stop the work on the data.
-            log.warning(f"{snapshot.name}: no rows to show: {type(error).__name__}: {error}")
+            self._log.warning(f"{snapshot.name}: no rows to show: {type(error).__name__}: {error}")
             return {}
         names = [column for column, _ in result.columns]
         shown = [dict(zip(names, map(_cell, row), strict=True)) for row in result.rows]
         return {"vde/preview": dg.MetadataValue.md(markdown_table(shown))} if shown else {}
-
-    return sample_rows
 
 
 def _none(why: str) -> dict[str, Any]:
