@@ -27,7 +27,7 @@ from vde_dagster_tests.daily_runs import DailyRuns
 
 _BY_KEY = "INCREMENTAL_BY_CHANGES (key customer)"
 WAYS = {
-    "made_whole": ("FULL", ""),
+    "made_whole": ("FULL (refresh whole)", ""),
     "copy_on_write": (_BY_KEY, "'write.delete.mode' = 'copy-on-write'"),
     "chosen": (_BY_KEY, ""),
     "merge_v2": (_BY_KEY, "'write.delete.mode' = 'merge-on-read'"),
@@ -85,7 +85,7 @@ def _base(number: int) -> str:
 def _swaps(world: DailyRuns, keys: int, rounds: int) -> None:
     query = "SELECT customer, count(*) AS n, sum(amount) AS total FROM m.base GROUP BY customer"
     world.folder.write("models/base.sql", _base(0))
-    for name, kind in (("by_changes", _BY_KEY), ("whole", "FULL")):
+    for name, kind in (("by_changes", _BY_KEY), ("whole", "FULL (refresh whole)")):
         text = f"MODEL (name m.{name}, kind {kind}); {query}"
         world.folder.write(
             f"models/{name}.sql", text.replace(" FROM", f", '{name}' AS way FROM", 1)

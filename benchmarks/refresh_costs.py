@@ -97,7 +97,10 @@ def _measure(
         f"models/{method}_{name}.sql": f"MODEL (name m.{method}_{name}, kind {kind}); "
         + QUERIES[method].format(least)
         for method in methods
-        for least, name, kind in ((-1, "whole", "FULL"), (-2, "changes", "FULL (refresh changes)"))
+        for least, name, kind in (
+            (-1, "whole", "FULL (refresh whole)"),
+            (-2, "changes", "FULL (refresh changes)"),
+        )
     }
     keys = max(10, rows // 10)
 

@@ -36,7 +36,7 @@ _GROUPED = (
 _BY_KEYS = ", count(DISTINCT note) AS notes, max(note) AS note"
 _CHANGES = "FULL (refresh changes)"
 METHODS = {
-    "whole": ("FULL", _GROUPED.format(more=_BY_KEYS, way="whole")),
+    "whole": ("FULL (refresh whole)", _GROUPED.format(more=_BY_KEYS, way="whole")),
     "keys": (_CHANGES, _GROUPED.format(more=_BY_KEYS, way="keys")),
     "groups": (_CHANGES, _GROUPED.format(more="", way="groups")),
     "rows": (_CHANGES, "SELECT id, amount * 2 AS twice, note FROM raw.orders WHERE amount > 3"),

@@ -32,8 +32,8 @@ from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.daily_runs import DailyRuns
 
 WAYS = {
-    "whole": "FULL",
-    "skipped": "FULL",
+    "whole": "FULL (refresh whole)",
+    "skipped": "FULL (refresh whole)",
     "changes": "FULL (refresh changes)",
     "auto": "FULL (refresh auto)",
     "by_hand": "",
@@ -161,7 +161,7 @@ def flights(times: int, folder: Path) -> Workload:
             "last_seen": Handmade(
                 "INCREMENTAL_BY_UNIQUE_KEY (unique_key tailnum, lookback 3)", _RECENT
             ),
-            "makers": Handmade("FULL"),
+            "makers": Handmade("FULL (refresh whole)"),
         },
         positive={
             "airline_days": "flight",
@@ -207,7 +207,7 @@ def orders(times: int, folder: Path) -> Workload:
         },
         handmade={
             # A total of all days has no incremental form by time.
-            "totals": Handmade("FULL"),
+            "totals": Handmade("FULL (refresh whole)"),
             "newest": Handmade(
                 "INCREMENTAL_BY_UNIQUE_KEY (unique_key customer_id, lookback 3)", recent
             ),

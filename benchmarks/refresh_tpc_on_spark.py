@@ -281,7 +281,7 @@ class World:
         text = read_raw(query, suite)
         runs.folder.write(
             "models/whole.sql",
-            "MODEL (name m.whole, kind FULL, skip_unchanged false); "
+            "MODEL (name m.whole, kind FULL (refresh whole), skip_unchanged false); "
             f"SELECT *, 'whole' AS vde_way FROM ({text}) AS computed",
         )
         runs.folder.write(

@@ -38,7 +38,9 @@ HEADER = """
 ONE_DAY = HEADER.format("end '2024-01-01',")
 SELECT = "SELECT @HASH_KEY(CAST(id AS INT)) AS hk, id, ldts, '{0}' AS rsrc FROM {1} WHERE {2}"
 DUE = "ldts BETWEEN @start_date AND @end_date"
-WHOLE = "MODEL (name vault.whole, kind FULL); SELECT hk, id, ldts, rsrc FROM vault.hub"
+WHOLE = (
+    "MODEL (name vault.whole, kind FULL (refresh whole)); SELECT hk, id, ldts, rsrc FROM vault.hub"
+)
 
 
 def _keys(first: int, count: int, day: str = "2024-01-01") -> str:

@@ -18,7 +18,9 @@ from vde_dagster_tests.daily_runs import DailyRuns
 QUERY = "SELECT customer, count(*) AS n, sum(amount) AS total FROM raw.orders GROUP BY customer"
 FILES = {
     "models/auto.sql": f"MODEL (name m.auto, kind FULL (refresh auto)); {QUERY}",
-    "models/whole.sql": f"MODEL (name m.whole, kind FULL); {QUERY} -- whole",
+    # Another condition: models with equal queries share a table.
+    "models/whole.sql": "MODEL (name m.whole, kind FULL (refresh whole)); "
+    + QUERY.replace("GROUP BY", "WHERE amount >= 0 GROUP BY"),
     "models/first.sql": "MODEL (name m.first, kind FULL (refresh auto)); "
     "SELECT customer, amount FROM raw.orders ORDER BY customer, amount LIMIT 3",
 }
@@ -94,6 +96,33 @@ def test_small_inputs_are_computed_whole_without_an_analysis(
     assert (way.code, way.estimate) == (RefreshCode.SMALL, None)
 
 
+@pytest.mark.spark
+def test_a_refresh_of_many_rows_writes_few_files(spark_engine: SparkEngine, tmp_path: Path) -> None:
+    kind = "kind FULL (refresh changes)"
+    world = DailyRuns(
+        tmp_path / "project",
+        {"models/doubled.sql": f"MODEL (name m.doubled, {kind}); SELECT id, n * 2 AS n FROM raw.t"},
+        "CREATE TABLE lakehouse.raw.t (id INT, n INT) USING iceberg",
+        "INSERT INTO lakehouse.raw.t SELECT id, 1 FROM range(20000)",
+    )
+    world.workspace.engine().session.conf.set("spark.sql.shuffle.partitions", "50")
+    world.sql("UPDATE lakehouse.raw.t SET n = id WHERE id % 4 = 0")
+    (fill,) = (event for event in world.tick() if isinstance(event, IntervalFilled))
+    assert fill.refresh is not None
+    assert fill.refresh.from_changes, fill.refresh
+    entries = world.workspace.store.environments.get("prod").entries
+    (table,) = world.workspace.store.tables.load(
+        [one.table_id for one in entries.values()]
+    ).values()
+    metadata = world.workspace.lakehouse.table_metadata(table.ref)
+    written = [int(one["summary"].get("added-data-files", 0)) for one in metadata["snapshots"]]
+    assert sum(written[1:]) <= 4, written
+    rows = "SELECT count(*), sum(n), count(DISTINCT id) FROM m.doubled"
+    expected = sum(2 * (one if one % 4 == 0 else 1) for one in range(20000))
+    assert world.workspace.query("prod", rows).rows == ((20000, expected, 20000),)
+    world.workspace.close()
+
+
 def _insert_and_tick(world: DailyRuns) -> Refresh:
     """Add an order, run the next day, check the rows; return the way of the model `auto`."""
     world.sql("INSERT INTO lakehouse.raw.orders VALUES (7, 1)")
@@ -107,6 +136,9 @@ def _insert_and_tick(world: DailyRuns) -> Refresh:
         for name in ("auto", "whole")
     ]
     assert rows[0] == rows[1]
+    entries = world.workspace.store.environments.get("prod").entries
+    tables = {one.table_id for name, one in entries.items() if name.name in ("auto", "whole")}
+    assert len(tables) == 2
     assert way is not None
     return way
 

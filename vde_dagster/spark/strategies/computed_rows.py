@@ -49,17 +49,12 @@ class ComputedRows:
 @contextmanager
 def compute_once(frame: DataFrame) -> Iterator[ComputedRows]:
     """Compute the rows of a frame once, and yield rows that Spark does not compute again."""
-    frame.persist()
-    try:
-        few = _collect_few(frame)
-        # Many rows stay on the executors.
-        if few is None:
-            yield ComputedRows(frame.localCheckpoint(), None)
-            return
-    finally:
-        frame.unpersist()
+    # Unlike `persist`, a checkpoint lets Spark join the many small partitions of a shuffle, each of
+    # which would become a task of every read, and a file of the table.
+    computed = frame.localCheckpoint()
+    few = _collect_few(computed)
     # Few rows are a local relation: Spark reads it without a job and joins it without a shuffle.
-    yield few
+    yield few if few is not None else ComputedRows(computed, None)
 
 
 def _collect_few(frame: DataFrame) -> ComputedRows | None:
