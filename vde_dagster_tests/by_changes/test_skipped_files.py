@@ -48,6 +48,38 @@ def test_a_fill_reads_only_files_that_may_contain_changed_keys(
     world.workspace.close()
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("keys", [300, 2500])
+def test_a_fill_of_many_keys_reads_only_files_within_their_bounds(
+    spark_engine: SparkEngine, tmp_path: Path, keys: int
+) -> None:
+    query = QUERY.format(key="customer")
+    insert = (
+        "INSERT INTO lakehouse.raw.orders SELECT {0} * 10000 + CAST(id % 5000 AS INT), "
+        "uuid(), CAST(id AS INT) FROM range(0, 20000, 1, 1)"
+    )
+    world = DailyRuns(
+        tmp_path / "project",
+        {"models/m.sql": f"MODEL (name m.m, kind INCREMENTAL_BY_CHANGES (key customer)); {query}"},
+        "CREATE TABLE lakehouse.raw.orders (customer INT, name STRING, amount INT) USING iceberg",
+        *(insert.format(block) for block in range(8)),
+        "INSERT INTO lakehouse.raw.orders VALUES (NULL, NULL, 1)",
+    )
+    before = _bytes_read(world, "m")
+    world.sql(
+        f"DELETE FROM lakehouse.raw.orders WHERE customer >= 30000 AND customer < {30000 + keys} "
+        "AND amount < 5000"
+    )
+    assert world.run() != {"m.m": None}
+    assert {one.how for one in world.inputs("m.m").values()} == {Input.BY_CHANGES}
+    # The rewritten file is read twice for the changes.
+    assert _bytes_read(world, "m") < before / 2
+    found = world.workspace.query("prod", "SELECT * FROM m.m").rows
+    wanted = world.workspace.query("prod", query.replace("raw.", "lakehouse.raw.")).rows
+    assert sorted(map(repr, found)) == sorted(map(repr, wanted))
+    world.workspace.close()
+
+
 def _bytes_read(world: DailyRuns, name: str) -> int:
     entry = world.workspace.store.environments.get("prod").entries  # type: ignore[union-attr]
     table = next(one.table_id for model, one in entry.items() if model.name == name)

@@ -20,8 +20,40 @@ _MOST_VALUES = 200
 """Maximum number of keys that a condition lists; Iceberg skips files by at most 200 values."""
 _MOST_LITERALS = 3 * _MOST_VALUES
 """Maximum number of values in all columns; more take longer to analyze than files to read."""
+_MOST_BROADCAST = 16 * 2**20
+"""Maximum size of keys in bytes for which joins send all keys to each executor."""
+_BROADCASTS = "spark.sql.autoBroadcastJoinThreshold"
 _LISTED_TYPES = ("tinyint", "smallint", "int", "bigint", "decimal", "date", "string")
 """Types whose values are the same after a conversion to text and back."""
+_TEXTS = ("string", "binary")
+_FIXED_TYPES = (
+    *("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "float", "double"),
+    *("date", "timestamp", "timestamp_ntz"),
+)
+_ROW_BYTES = 16
+_COLUMN_BYTES = 16
+"""Size of a value in a row of Spark, without the bytes of texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The least and the greatest value of a key column, as Spark SQL.
+
+    Args:
+        least, greatest: None if the column has only NULL.
+        has_null: Whether the column has NULL.
+    """
+
+    least: str | None
+    greatest: str | None
+    has_null: bool
+
+    def contain(self, column: str) -> str:
+        """Write the condition that a column's value is within these bounds."""
+        options = [f"{column} IS NULL"] if self.has_null else []
+        if self.least is not None:
+            options.append(f"{column} BETWEEN {self.least} AND {self.greatest}")
+        return f"({' OR '.join(options) or 'false'})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +61,7 @@ class KeysView:
     """A temporary view of the keys to compute, with the table's column names.
 
     Args:
+        bounds: Bounds of the columns, in place of `values` if there are many keys.
         values: The values as Spark SQL by column, None for NULL. Columns of types outside
             `_LISTED_TYPES` are missing. Empty if there are many keys.
         is_empty: Whether the view has no keys, if their number is known.
@@ -37,12 +70,12 @@ class KeysView:
     name: str
     columns: tuple[str, ...]
     values: Mapping[str, frozenset[str | None]]
+    bounds: Mapping[str, Bounds]
     is_empty: bool = False
 
     @property
     def is_listed(self) -> bool:
         """Whether the key is one column with listed values, so that `may_be_in` is exact."""
-        # If it is, `may_be_in` is exact.
         return len(self.columns) == len(self.values) == 1
 
     def may_be_in(self, side: str) -> str:
@@ -50,8 +83,7 @@ class KeysView:
 
         Iceberg skips files without a row that meets the condition.
         """
-        # Iceberg skips files without a row that meets the condition.
-        parts = []
+        parts = [known.contain(f"{side}.{quote(name)}") for name, known in self.bounds.items()]
         for name, values in self.values.items():
             column, listed = f"{side}.{quote(name)}", sorted(one for one in values if one)
             options = [f"{column} IN ({', '.join(listed)})"] if listed else []
@@ -99,9 +131,14 @@ def changed_keys(write: Write) -> Iterator[KeysView | None]:
 @contextmanager
 def keys_view(write: Write, rows: ComputedRows) -> Iterator[KeysView]:
     """Yield a temporary view of distinct keys, with the table's column names."""
-    with write.source(rows.frame) as name:
-        values = _list_values(write, rows)
-        yield KeysView(name, tuple(rows.frame.columns), values, is_empty=rows.count == 0)
+    values, bounds, frame = _list_values(write, rows), dict[str, Bounds](), rows.frame
+    if not values and not rows.is_known_empty:
+        bounds, size = _summarize(write, frame)
+        # Spark does not know the size of computed rows, and would shuffle the table to join them.
+        if size is not None and size <= _MOST_BROADCAST and _may_broadcast(write):
+            frame = frame.hint("broadcast")
+    with write.source(frame) as name:
+        yield KeysView(name, tuple(frame.columns), values, bounds, is_empty=rows.is_known_empty)
 
 
 def select_rows(write: Write, keys: KeysView | None) -> DataFrame:
@@ -124,22 +161,54 @@ def _read_keys(write: Write, changed: ChangedKeys) -> DataFrame:
     return write.session.sql(changed.query).selectExpr(*listed).distinct()
 
 
+def _may_broadcast(write: Write) -> bool:
+    return not str(write.session.conf.get(_BROADCASTS)).startswith("-")
+
+
+def _listed_columns(write: Write, keys: DataFrame) -> list[str]:
+    return [name for name in keys.columns if write.types[name].partition("(")[0] in _LISTED_TYPES]
+
+
 def _list_values(write: Write, keys: ComputedRows) -> dict[str, frozenset[str | None]]:
     if keys.count is None or keys.count > _MOST_VALUES:
         return {}
-    names = keys.frame.columns
-    listed = [name for name in names if write.types[name].partition("(")[0] in _LISTED_TYPES]
+    listed = _listed_columns(write, keys.frame)
     listed = listed[: max(_MOST_LITERALS // max(keys.count, 1), 1)]
     if not listed:
         return {}
     texts = (f"CAST({quote(name)} AS STRING)" for name in listed)
     rows = keys.frame.selectExpr(*texts).collect()
     return {
-        name: frozenset(
-            None
-            if row[number] is None
-            else f"CAST({string_literal(row[number])} AS {write.types[name]})"
-            for row in rows
-        )
+        name: frozenset(_literal(row[number], write.types[name]) for row in rows)
         for number, name in enumerate(listed)
     }
+
+
+def _literal(text: str | None, type_: str) -> str | None:
+    return None if text is None else f"CAST({string_literal(text)} AS {type_})"
+
+
+def _summarize(write: Write, keys: DataFrame) -> tuple[dict[str, Bounds], int | None]:
+    """Return the bounds of key columns, and the size of the keys in bytes if it is known."""
+    listed = _listed_columns(write, keys)
+    facts = [f"count(1) * {_ROW_BYTES + _COLUMN_BYTES * len(keys.columns)}"]
+    for name in keys.columns:
+        kind = write.types[name].partition("(")[0]
+        if kind in _TEXTS:
+            facts[0] += f" + coalesce(sum(octet_length({quote(name)})), 0)"
+        elif kind not in _FIXED_TYPES:
+            facts[0] = "CAST(NULL AS BIGINT)"
+            break
+    for name in listed:
+        facts += (f"CAST({take}({quote(name)}) AS STRING)" for take in ("min", "max"))
+        facts.append(f"coalesce(bool_or({quote(name)} IS NULL), false)")
+    size, *found = keys.selectExpr(*facts).collect()[0]
+    bounds = {
+        name: Bounds(
+            _literal(found[3 * n], write.types[name]),
+            _literal(found[3 * n + 1], write.types[name]),
+            found[3 * n + 2],
+        )
+        for n, name in enumerate(listed)
+    }
+    return bounds, size

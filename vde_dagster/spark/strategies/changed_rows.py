@@ -7,8 +7,9 @@ their queries evaluate expressions for rows that the model's query may filter ou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import quote, string_literal
@@ -17,7 +18,12 @@ from vde_dagster.planning.engine_tasks import ChangedGroups, ChangedRows
 from vde_dagster.spark.strategies.base import Write
 from vde_dagster.spark.strategies.changed_keys import keys_view
 from vde_dagster.spark.strategies.computed_rows import ComputedRows, compute_once
-from vde_dagster.spark.strategies.replace_rows import replace_rows
+from vde_dagster.spark.strategies.replace_rows import (
+    Deletion,
+    measure_deletion,
+    measures_deletions,
+    replace_rows,
+)
 from vde_dagster.spark.tables.columns import cast_to_table, spark_type
 
 if TYPE_CHECKING:
@@ -99,15 +105,17 @@ def _change_rows(write: Write, changed: ChangedRows) -> None:
         # To delete one of several copies of a row, all copies are deleted, and the others added
         # again.
         condition = keys.is_in("target")
+        old = stack.enter_context(_old_rows(write, condition, names))
         both = (
-            f"SELECT {listed}, {_COPIES} FROM {source} UNION ALL SELECT {listed}, 1 "
-            f"FROM {write.target(write.task.branch)} AS target WHERE {condition}"
+            f"SELECT {listed}, {_COPIES} FROM {source} "
+            f"UNION ALL SELECT {listed}, 1 FROM {old.relation}"
         )
         left = write.session.sql(
             f"SELECT {listed}, sum({_COPIES}) AS {_COPIES} FROM ({both}) GROUP BY {listed} "
             f"HAVING IF(sum({_COPIES}) < 0, raise_error('{_LACKS_ROWS}'), sum({_COPIES}) > 0)"
         )
-        _replace(write, condition, _repeat_copies(write, added.unionByName(left)), _LACKS_ROWS)
+        new = _repeat_copies(write, added.unionByName(left))
+        _replace(write, condition, new, _LACKS_ROWS, old.deletion)
 
 
 def _repeat_copies(write: Write, rows: DataFrame) -> DataFrame:
@@ -140,15 +148,15 @@ def _merge_groups(write: Write, changed: ChangedGroups) -> None:
             return
         view = stack.enter_context(write.source(new.frame))
         listed = ", ".join(f"{quote(name)} AS {quote(output)}" for output, name in at.items())
-        old = f"SELECT {listed} FROM {write.target(write.task.branch)} AS target"
         condition = "true"
         if changed.key:
             renamed = [f"{quote(output)} AS {quote(at[output])}" for output in changed.key]
             keys = stack.enter_context(keys_view(write, new.select(*renamed)))
             condition = keys.is_in("target")
-        old += f" WHERE {condition}"
+        old = stack.enter_context(_old_rows(write, condition, list(at.values())))
+        before = f"SELECT {listed} FROM {old.relation}"
         query = merge_query(
-            changed.key, changed.totals, changed.count, old, f"SELECT * FROM {view}"
+            changed.key, changed.totals, changed.count, before, f"SELECT * FROM {view}"
         )
         merged, why = write.session.sql(query), _describe_contradiction(changed)
         if not changed.key:
@@ -157,7 +165,8 @@ def _merge_groups(write: Write, changed: ChangedGroups) -> None:
             if not merged.where("vde_lost").isEmpty():
                 raise NotWrittenError(why)
         left = merged.where(f"IF(vde_lost, raise_error({string_literal(why)}), NOT vde_gone)")
-        _replace(write, condition, cast_to_table(left, write.task, write.frame_types), why)
+        new_rows = cast_to_table(left, write.task, write.frame_types)
+        _replace(write, condition, new_rows, why, old.deletion)
 
 
 def _describe_contradiction(changed: ChangedGroups) -> str:
@@ -167,7 +176,43 @@ def _describe_contradiction(changed: ChangedGroups) -> str:
     return "the table's groups contradict the changes"
 
 
-def _replace(write: Write, condition: str, rows: DataFrame, why_failed: str) -> None:
+@dataclass(frozen=True, slots=True)
+class _OldRows:
+    """The table's rows that a fill replaces.
+
+    Args:
+        relation: SQL of a relation with these rows.
+        deletion: Their number and files, if they are known.
+    """
+
+    relation: str
+    deletion: Deletion | None
+
+
+@contextmanager
+def _old_rows(write: Write, condition: str, names: Sequence[str]) -> Iterator[_OldRows]:
+    """Find the table's rows that meet a condition.
+
+    Args:
+        names: Columns of the table that are read.
+    """
+    listed, target = ", ".join(map(quote, names)), write.target(write.task.branch)
+    if not measures_deletions(write):
+        yield _OldRows(f"(SELECT {listed} FROM {target} AS target WHERE {condition}) AS old", None)
+        return
+    # The rows are read once, for their number, their files, and their values.
+    with_files = f"(SELECT *, _file AS vde_file FROM {target}) AS target"
+    query = f"SELECT {listed}, vde_file FROM {with_files} WHERE {condition}"
+    with ExitStack() as stack:
+        rows = stack.enter_context(_compute(_run_query(write, query), "the rows to replace"))
+        view = stack.enter_context(write.source(rows.frame))
+        files = f"SELECT vde_file FROM {view}"
+        yield _OldRows(view, measure_deletion(write, write.task.branch, files))
+
+
+def _replace(
+    write: Write, condition: str, rows: DataFrame, why_failed: str, deletion: Deletion | None
+) -> None:
     """Replace the rows that meet a condition by rows that were derived from the table.
 
     Args:
@@ -179,7 +224,8 @@ def _replace(write: Write, condition: str, rows: DataFrame, why_failed: str) -> 
     from pyspark.errors import PySparkException
 
     try:
-        replace_rows(write, condition, rows, head=write.table.head(write.task.branch))
+        head = write.table.head(write.task.branch)
+        replace_rows(write, condition, rows, head=head, deletion=deletion)
     except PySparkException as error:
         why = why_failed if why_failed in str(error) else _describe_failure("the changes", error)
         raise NotWrittenError(why) from error

@@ -36,6 +36,11 @@ class ComputedRows:
     def is_empty(self) -> bool:
         return self.frame.isEmpty() if self.count is None else self.count == 0
 
+    @property
+    def is_known_empty(self) -> bool:
+        """Whether there are no rows; false if their number is not known."""
+        return self.count == 0
+
     def select(self, *columns: str) -> ComputedRows:
         return ComputedRows(self.frame.selectExpr(*columns), self.count)
 

@@ -46,13 +46,21 @@ class Deletion:
         return MERGE_ON_READ if self.rows <= _MOST_DELETED * self.touched_rows else COPY_ON_WRITE
 
 
-def replace_rows(write: Write, condition: str, rows: DataFrame, *, head: int | None = None) -> None:
+def replace_rows(
+    write: Write,
+    condition: str,
+    rows: DataFrame,
+    *,
+    head: int | None = None,
+    deletion: Deletion | None = None,
+) -> None:
     """Delete the rows that meet a condition, and add rows, in one visible change.
 
     In the condition, the table has the name `target`.
 
     Args:
         head: The branch's head that the rows were derived from, or None to allow any head.
+        deletion: The rows that meet the condition, if they were measured at `head`.
 
     Raises:
         ConflictError: The branch has another head now.
@@ -64,7 +72,7 @@ def replace_rows(write: Write, condition: str, rows: DataFrame, *, head: int | N
     def put_together(staging: str) -> None:
         if head is not None and write.table.head(staging) != head:
             raise conflict_error(write.task, "changed", attempts=1)
-        _delete(write, staging, condition)
+        _delete(write, staging, condition, deletion)
         write.writer(rows, staging).append()
 
     write.staged(put_together, "changed")
@@ -99,10 +107,30 @@ def _rewrite(write: Write, condition: str, rows: DataFrame) -> bool:
     return True
 
 
-def _delete(write: Write, branch: str, condition: str) -> None:
+def measures_deletions(write: Write) -> bool:
+    """Return whether `replace_rows` measures the rows to delete to choose a mode."""
+    return _is_mode_free(write) and _totals(write, write.task.branch).size > _SMALL_BYTES
+
+
+def measure_deletion(write: Write, branch: str | None, files: str) -> Deletion:
+    """Measure a deletion by a query that returns `vde_file` for each row to delete."""
+    totals = _totals(write, branch)
+    (found,) = write.session.sql(
+        f"SELECT count(1), sum(n) FROM (SELECT count(1) AS n FROM ({files}) GROUP BY vde_file)"
+    ).collect()
+    touched = int(found[0]) / max(totals.files, 1)
+    deleted = int(found[1] or 0)
+    return Deletion(deleted, round(totals.rows * touched), round(totals.size * touched))
+
+
+def _delete(write: Write, branch: str, condition: str, deletion: Deletion | None) -> None:
     # The mode is chosen for each deletion, unless the model has it among its properties.
     if _is_mode_free(write):
-        deletion = _measure(write, branch, condition)
+        # A small table is not measured.
+        if deletion is None and _totals(write, branch).size > _SMALL_BYTES:
+            rows = f"(SELECT *, _file AS vde_file FROM {write.target(branch)}) AS target"
+            files = f"SELECT vde_file FROM {rows} WHERE {condition}"
+            deletion = measure_deletion(write, branch, files)
         if deletion is not None and not deletion.rows:
             return
         mode = deletion.mode if deletion is not None else COPY_ON_WRITE
@@ -116,21 +144,6 @@ def _delete(write: Write, branch: str, condition: str) -> None:
 
 def _is_mode_free(write: Write) -> bool:
     return MODE not in dict(write.task.snapshot.model.table_properties)
-
-
-def _measure(write: Write, branch: str, condition: str) -> Deletion | None:
-    """Measure a deletion by reading the condition's columns. Return None for a small table."""
-    totals = _totals(write, branch)
-    if totals.size <= _SMALL_BYTES:
-        return None
-    (found,) = write.session.sql(
-        "SELECT count(1), sum(n) FROM (SELECT vde_file, count(1) AS n FROM "
-        f"(SELECT *, _file AS vde_file FROM {write.target(branch)}) AS target "
-        f"WHERE {condition} GROUP BY vde_file)"
-    ).collect()
-    touched = int(found[0]) / max(totals.files, 1)
-    deleted = int(found[1] or 0)
-    return Deletion(deleted, round(totals.rows * touched), round(totals.size * touched))
 
 
 @dataclass(frozen=True, slots=True)
