@@ -38,7 +38,7 @@ class ComputedRows:
 
     @property
     def is_known_empty(self) -> bool:
-        """Whether there are no rows; false if their number is not known."""
+        """Whether the number of rows is known to be 0."""
         return self.count == 0
 
     def select(self, *columns: str) -> ComputedRows:
