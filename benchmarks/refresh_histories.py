@@ -63,12 +63,12 @@ def main() -> int:
     engine = SparkEngine(settings)
     use_plain_files(engine.session.sparkContext)
     try:
-        with random_choices(seed), analysis_may_raise():
-            while total.counts["histories"] < args.histories:
-                if args.seconds and time.monotonic() - began > args.seconds:
-                    break
+        while total.counts["histories"] < args.histories:
+            if args.seconds and time.monotonic() - began > args.seconds:
+                break
+            with random_choices(seed), analysis_may_raise():
                 wrong += _live(folder / f"world{seed}", seed, args, total)
-                seed += 1
+            seed += 1
     finally:
         print("\n".join(total.lines()))
         for feature in total.never_refreshed():

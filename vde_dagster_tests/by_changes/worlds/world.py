@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from vde_dagster.base.names import ModelName
@@ -20,6 +21,7 @@ from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.spark.engine import SparkEngine
+from vde_dagster.spark.strategies import changed_keys, computed_rows, replace_rows
 from vde_dagster_tests.by_changes.random_queries import SCHEMA
 from vde_dagster_tests.by_changes.worlds import other_writers
 from vde_dagster_tests.by_changes.worlds.other_writers import OTHERS, WRITES, RawTable, random_row
@@ -74,13 +76,26 @@ class Tally:
         return sorted(features - refreshed)
 
 
+_LIMITS: tuple[tuple[Any, str, tuple[int, ...]], ...] = (
+    (changed_keys, "_MOST_BROADCAST", (16 << 20, 0)),
+    (changed_keys, "_MOST_VALUES", (200, 2, 0)),
+    (computed_rows, "_MOST_ROWS", (2_000, 0)),
+    (replace_rows, "_SMALL_BYTES", (4 << 20, 0)),
+)
+"""Limits above which fills work as for large tables; the other values take small ones for large."""
+
+
 @contextmanager
 def random_choices(seed: int) -> Iterator[None]:
-    """Let `refresh auto` choose at random: all inputs are so small that it would choose one way."""
+    """Let fills choose their ways at random: all inputs are so small that they would choose one."""
     dice = random.Random(seed)
     codes = [RefreshCode.CHEAPER, RefreshCode.CHEAPER, RefreshCode.SMALL]
     choose = patch.object(refresh_choice, "choose_refresh", lambda *sizes: dice.choice(codes))
-    with choose, patch.object(refresh_choice, "LEAST_BYTES", 0):
+    with ExitStack() as patched:
+        patched.enter_context(choose)
+        patched.enter_context(patch.object(refresh_choice, "LEAST_BYTES", 0))
+        for module, name, values in _LIMITS:
+            patched.enter_context(patch.object(module, name, dice.choice(values)))
         yield
 
 
