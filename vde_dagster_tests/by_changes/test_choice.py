@@ -187,13 +187,13 @@ def test_a_way_without_fills_gets_the_speed_of_the_other_way() -> None:
 
 def test_the_slower_way_is_tried_once_its_extra_seconds_are_few() -> None:
     sizes = RefreshSizes(GB, MB, 0, GB)
-    nearly = RefreshCosts((1.0,) * 4, (1.0, 1.6, 1.0, 1.0))
+    nearly = RefreshCosts((1.0,) * 4, (1.0, 3.1, 1.0, 1.0))
     fill = MeasuredFill(False, sizes, nearly.whole_seconds(sizes))
     measured = MeasuredFill(True, sizes, nearly.changes_seconds(sizes))
     assert choose_refresh(sizes, nearly, [fill]) is RefreshCode.TRIED
     assert choose_refresh(sizes, nearly, [fill, measured]) is RefreshCode.MUCH_READ
     assert choose_refresh(sizes, nearly, [fill] * 30 + [measured]) is RefreshCode.TRIED
-    faster = RefreshCosts((1.2,) * 4, (1.0,) * 4)
+    faster = RefreshCosts((1.2,) * 4, (1.0, 2.0, 1.0, 1.0))
     assert choose_refresh(sizes, faster, [measured, fill]) is RefreshCode.CHEAPER
     assert choose_refresh(sizes, faster, [measured] * 60 + [fill]) is RefreshCode.TRIED_WHOLE
 

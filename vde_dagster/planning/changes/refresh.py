@@ -172,26 +172,26 @@ class MeasuredFill:
     seconds: float
 
 
-WHOLE_FIXED = 0.9
+WHOLE_FIXED = 0.8
 """Seconds of a whole computation without rows."""
-WHOLE_RATE = 0.06e-6
+WHOLE_RATE = 0.1e-6
 """Seconds per byte that a whole computation reads or writes."""
-SCAN_RATE = 0.04e-6
+SCAN_RATE = 0.035e-6
 """Seconds per byte that is read to find rows in the table and to compute those of changed keys."""
 CHANGES_FIXED: dict[Method, float] = {
-    "keys": 2.5,
-    "rows": 5.0,
-    "groups": 4.5,
-    "added": 0.3,
+    "keys": 1.5,
+    "rows": 1.7,
+    "groups": 1.25,
+    "added": 0.15,
     "added_groups": 1.0,
 }
 """Seconds of a refresh without changes, by method."""
 CHANGES_RATE: dict[Method, float] = {
-    "keys": 0.8e-6,
-    "rows": 0.06e-6,
-    "groups": 0.06e-6,
-    "added": 0.1e-6,
-    "added_groups": 0.1e-6,
+    "keys": 0.5e-6,
+    "rows": 0.8e-6,
+    "groups": 0.25e-6,
+    "added": 0.08e-6,
+    "added_groups": 0.2e-6,
 }
 """Seconds per byte of changed rows, by method.
 
@@ -201,7 +201,7 @@ of the changed files.
 LEAST_BYTES = 4 << 20
 """Bytes of a fill's inputs below which `refresh auto` computes all rows without an estimate.
 
-Reading them takes about a quarter of a second; a refresh saves at most that.
+Reading them takes less than half a second; a refresh saves at most that.
 """
 FEW_ROWS = 200
 """Number of changed rows up to which files without changed keys are skipped."""
@@ -244,11 +244,11 @@ class RefreshCosts:
         >>> slow = [3 * RULE_OF_THUMB.whole_seconds(one) for one in sizes]
         >>> fills = [MeasuredFill(False, *one) for one in zip(sizes, slow)]
         >>> [round(one, 1) for one in RULE_OF_THUMB.fit(fills).changes]
-        [2.9, 3.0, 3.0, 3.0]
+        [2.8, 3.0, 3.0, 3.0]
         """
-        # The more fills there are, the less the result depends on the costs so far. If one of the
-        # two methods has fewer fills, its factors first grow as much as the factors of the other
-        # method.
+        # The more fills there are, the less the result depends on the costs so far. The factors of
+        # the method with fewer fills first grow like the factors of the other method, less with
+        # each fill of its own.
         known: dict[bool, list[MeasuredFill]] = {True: [], False: []}
         for fill in fills:
             known[fill.from_changes].append(fill)
@@ -256,13 +256,15 @@ class RefreshCosts:
         factors = {False: self.whole, True: self.changes}
         grown = _fit(factors[more], known[more][:newest])
         factors[more] = _multiply(factors[more], grown)
-        start = _multiply(factors[not more], (*grown[:2], grown[1], grown[1]))
-        factors[not more] = _multiply(start, _fit(start, known[not more][:newest]))
+        own = known[not more][:newest]
+        likely = (growth ** (1 / (1 + len(own))) for growth in (*grown[:2], grown[1], grown[1]))
+        start = _multiply(factors[not more], likely)
+        factors[not more] = _multiply(start, _fit(start, own))
         return RefreshCosts(factors[False], factors[True])
 
 
 RULE_OF_THUMB = RefreshCosts()
-"""Costs before any fill was measured, in CPU seconds of two cores: 20,000 and 500,000 rows."""
+"""Costs before any fill was measured, in CPU seconds of two cores: 20,000 to 4,000,000 rows."""
 
 
 def choose_refresh(
@@ -276,7 +278,7 @@ def choose_refresh(
         costs: Costs fitted to `fills`.
         fills: Measured fills of the table, the newest first.
 
-    >>> choose_refresh(RefreshSizes(9_000_000, 1_000_000, 1_000, 10_000_000))
+    >>> choose_refresh(RefreshSizes(5_000_000, 1_000_000, 1_000, 6_000_000))
     <RefreshCode.SMALL: 'small'>
     >>> choose_refresh(RefreshSizes(9_000_000_000, 1_000_000, 1_000, 9_000_000_000))
     <RefreshCode.CHEAPER: 'cheaper'>
