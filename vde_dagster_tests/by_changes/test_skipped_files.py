@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from vde_dagster.execution.events import IntervalFilled
 from vde_dagster.planning.tables.pinned_reads import Input
 from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.daily_runs import DailyRuns
@@ -77,6 +78,51 @@ def test_a_fill_of_many_keys_reads_only_files_within_their_bounds(
     found = world.workspace.query("prod", "SELECT * FROM m.m").rows
     wanted = world.workspace.query("prod", query.replace("raw.", "lakehouse.raw.")).rows
     assert sorted(map(repr, found)) == sorted(map(repr, wanted))
+    world.workspace.close()
+
+
+METHODS = {
+    "keys": "SELECT key, count(DISTINCT amount) AS n FROM raw.t GROUP BY key",
+    "groups": "SELECT key, count(*) AS n, count(amount) AS known, sum(amount) AS total "
+    "FROM raw.t GROUP BY key",
+    "rows": "SELECT key, amount + 1 AS amount FROM raw.t",
+}
+
+
+@pytest.mark.spark
+@pytest.mark.turns(6)
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("keys", [1, 300])
+@pytest.mark.parametrize(
+    "value",
+    ["CAST(X'ff41' AS STRING)", "DATE '+12345-06-07'", "DATE '-0044-03-15'", "repeat('é', 3000)"],
+)
+def test_values_that_a_text_does_not_represent_are_found(
+    spark_engine: SparkEngine, tmp_path: Path, value: str, keys: int, method: str
+) -> None:
+    query = METHODS[method]
+    world = DailyRuns(
+        tmp_path / "project",
+        {"models/m.sql": f"MODEL (name m.m, kind FULL (refresh changes)); {query}"},
+        "CREATE TABLE lakehouse.raw.t USING iceberg TBLPROPERTIES ('format-version' = '2') "
+        f"AS SELECT {value} AS key, explode(array(1, 2, 2)) AS amount",
+    )
+    kind = world.workspace.engine().session.table("lakehouse.raw.t").schema["key"].dataType
+    other = {"string": "string(id)", "date": "date_add(DATE '2024-01-01', INT(id))"}
+    world.sql(
+        f"INSERT INTO lakehouse.raw.t SELECT IF(id = 0, {value}, {other[kind.simpleString()]}), 3 "
+        f"FROM range({keys})"
+    )
+    world.sql("DELETE FROM lakehouse.raw.t WHERE amount = 1")
+    (fill,) = (event for event in world.tick() if isinstance(event, IntervalFilled))
+    assert fill.refresh is not None
+    assert (fill.refresh.from_changes, fill.refresh.changes) == (True, method), fill.refresh
+    total = "SELECT count(*), sum(CAST(xxhash64(*) AS DECIMAL(38, 0))) FROM"
+    found, wanted = (
+        world.workspace.query("prod", f"{total} {rows}").rows
+        for rows in ("m.m", f"({query.replace('raw.', 'lakehouse.raw.')})")
+    )
+    assert found == wanted
     world.workspace.close()
 
 

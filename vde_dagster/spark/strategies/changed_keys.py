@@ -23,8 +23,10 @@ _MOST_LITERALS = 3 * _MOST_VALUES
 _MOST_BROADCAST = 16 * 2**20
 """Maximum size of keys in bytes for which joins send all keys to each executor."""
 _BROADCASTS = "spark.sql.autoBroadcastJoinThreshold"
+_LONGEST_TEXT = 1_000
+"""Maximum length of a value that becomes part of a query as a bound."""
 _LISTED_TYPES = ("tinyint", "smallint", "int", "bigint", "decimal", "date", "string")
-"""Types whose values are the same after a conversion to text and back."""
+"""Types whose values can be part of a query as text, if `_is_exact` holds."""
 _TEXTS = ("string", "binary")
 _FIXED_TYPES = (
     *("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "float", "double"),
@@ -176,12 +178,21 @@ def _list_values(write: Write, keys: ComputedRows) -> dict[str, frozenset[str | 
     listed = listed[: max(_MOST_LITERALS // max(keys.count, 1), 1)]
     if not listed:
         return {}
-    texts = (f"CAST({quote(name)} AS STRING)" for name in listed)
-    rows = keys.frame.selectExpr(*texts).collect()
+    texts = [f"CAST({quote(name)} AS STRING)" for name in listed]
+    exact = [_is_exact(name, write.types[name]) for name in listed]
+    rows = keys.frame.selectExpr(*map("IF({1}, {0}, NULL)".format, texts, exact), *exact).collect()
     return {
         name: frozenset(_literal(row[number], write.types[name]) for row in rows)
         for number, name in enumerate(listed)
+        if all(row[len(listed) + number] for row in rows)
     }
+
+
+def _is_exact(name: str, type_: str) -> str:
+    """Write the condition that a value of a listed type is the same after a query as text."""
+    if type_ == "string":
+        return f"coalesce(is_valid_utf8({quote(name)}), true)"
+    return f"TRY_CAST(CAST({quote(name)} AS STRING) AS {type_}) <=> {quote(name)}"
 
 
 def _literal(text: str | None, type_: str) -> str | None:
@@ -200,15 +211,15 @@ def _summarize(write: Write, keys: DataFrame) -> tuple[dict[str, Bounds], int | 
             facts[0] = "CAST(NULL AS BIGINT)"
             break
     for name in listed:
-        facts += (f"CAST({take}({quote(name)}) AS STRING)" for take in ("min", "max"))
-        facts.append(f"coalesce(bool_or({quote(name)} IS NULL), false)")
+        exact, own = _is_exact(name, write.types[name]), quote(name)
+        facts += (f"CAST({take}(IF({exact}, {own}, NULL)) AS STRING)" for take in ("min", "max"))
+        facts += (f"coalesce(bool_or({is_}), false)" for is_ in (f"{own} IS NULL", f"NOT {exact}"))
     size, *found = keys.selectExpr(*facts).collect()[0]
-    bounds = {
-        name: Bounds(
-            _literal(found[3 * n], write.types[name]),
-            _literal(found[3 * n + 1], write.types[name]),
-            found[3 * n + 2],
-        )
-        for n, name in enumerate(listed)
-    }
+    bounds = {}
+    for number, name in enumerate(listed):
+        least, greatest, has_null, is_inexact = found[4 * number : 4 * number + 4]
+        if is_inexact or max(len(least or ""), len(greatest or "")) > _LONGEST_TEXT:
+            continue
+        type_ = write.types[name]
+        bounds[name] = Bounds(_literal(least, type_), _literal(greatest, type_), has_null)
     return bounds, size
