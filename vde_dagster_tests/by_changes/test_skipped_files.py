@@ -50,6 +50,7 @@ def test_a_fill_reads_only_files_that_may_contain_changed_keys(
 
 
 @pytest.mark.spark
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("keys", [300, 2500])
 def test_a_fill_of_many_keys_reads_only_files_within_their_bounds(
     spark_engine: SparkEngine, tmp_path: Path, keys: int

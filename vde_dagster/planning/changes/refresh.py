@@ -204,7 +204,7 @@ LEAST_BYTES = 4 << 20
 Reading them takes less than half a second; a refresh saves at most that.
 """
 FEW_ROWS = 200
-"""Number of changed rows up to which files without changed keys are skipped."""
+"""Number of changed rows up to which a query lists the keys, and skips files without them."""
 NEWEST = 30
 """Number of fills of each way to which a table's costs are fitted."""
 
