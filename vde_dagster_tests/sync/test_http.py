@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ import pytest
 from sqlalchemy import func, insert, select
 
 from vde_dagster.errors import ExecutionError, UsageError
+from vde_dagster.plugins.sync import http
 from vde_dagster.plugins.sync.ledger import cursors, letters
 from vde_dagster.plugins.sync.syncs import Syncs
 from vde_dagster.state.db.transfer import import_state
@@ -102,10 +104,22 @@ def test_a_busy_server_is_asked_later_and_as_it_says(shop: Shop, receiver: Recei
     assert len(receiver.log) == 6
 
 
-def test_no_more_batches_come_in_a_second_than_is_said(shop: Shop, receiver: Receiver) -> None:
+def test_no_more_batches_come_in_a_second_than_is_said(
+    shop: Shop, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A clock that only sleeping moves: by the real one, a request may arrive late.
+    sent_at: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        sent_at.append((sent_at or [100.0])[-1] + seconds)
+
+    clock = SimpleNamespace(monotonic=lambda: (sent_at or [100.0])[-1], sleep=sleep)
+    monkeypatch.setattr(http, "time", clock)
     define(shop, receiver, rate=10)
     shop.sync()
-    assert all(later - one > 0.08 for one, later in pairwise(receiver.times))
+    assert len(sent_at) == len(receiver.times) > 2
+    gaps = [later - one for one, later in pairwise(sent_at)]
+    assert gaps == pytest.approx([0.1] * len(gaps))
 
 
 def test_who_stopped_on_the_way_goes_there_first(shop: Shop, receiver: Receiver) -> None:
