@@ -105,7 +105,8 @@ def test_a_refresh_of_many_rows_writes_few_files(spark_engine: SparkEngine, tmp_
         "CREATE TABLE lakehouse.raw.t (id INT, n INT) USING iceberg",
         "INSERT INTO lakehouse.raw.t SELECT id, 1 FROM range(20000)",
     )
-    world.workspace.engine().session.conf.set("spark.sql.shuffle.partitions", "50")
+    conf = world.workspace.engine().session.conf
+    conf.set("spark.sql.shuffle.partitions", "50")
     world.sql("UPDATE lakehouse.raw.t SET n = id WHERE id % 4 = 0")
     (fill,) = (event for event in world.tick() if isinstance(event, IntervalFilled))
     assert fill.refresh is not None
@@ -120,6 +121,7 @@ def test_a_refresh_of_many_rows_writes_few_files(spark_engine: SparkEngine, tmp_
     rows = "SELECT count(*), sum(n), count(DISTINCT id) FROM m.doubled"
     expected = sum(2 * (one if one % 4 == 0 else 1) for one in range(20000))
     assert world.workspace.query("prod", rows).rows == ((20000, expected, 20000),)
+    conf.unset("spark.sql.shuffle.partitions")
     world.workspace.close()
 
 

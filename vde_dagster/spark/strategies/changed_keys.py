@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import quote, string_literal
 from vde_dagster.planning.engine_tasks import ChangedKeys
 from vde_dagster.spark.strategies.base import Write
-from vde_dagster.spark.strategies.computed_rows import ComputedRows, compute_once
+from vde_dagster.spark.strategies.computed_rows import ComputedRows, compute_once, write_size
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,14 +27,6 @@ _LONGEST_TEXT = 1_000
 """Maximum length of a value that becomes part of a query as a bound."""
 _LISTED_TYPES = ("tinyint", "smallint", "int", "bigint", "decimal", "date", "string")
 """Types whose values can be part of a query as text, if `_is_exact` holds."""
-_TEXTS = ("string", "binary")
-_FIXED_TYPES = (
-    *("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "float", "double"),
-    *("date", "timestamp", "timestamp_ntz"),
-)
-_ROW_BYTES = 16
-_COLUMN_BYTES = 16
-"""Size of a value in a row of Spark, without the bytes of texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,17 +108,16 @@ def changed_keys(write: Write) -> Iterator[KeysView | None]:
     if not isinstance(changed, ChangedKeys):
         yield None
         return
-    with ExitStack() as stack:
-        try:
-            rows = stack.enter_context(compute_once(_read_keys(write, changed)))
-        # The keys' query evaluates expressions also for rows that the model's query removes first.
-        except PySparkException as error:
-            reason = str(error).partition("\n")[0]
-            write.why_all.append(f"its changed keys cannot be computed: {reason}")
-            write.notes.append(f"all rows are computed, as its changed keys cannot be: {reason}")
-            keys = None
-        else:
-            keys = stack.enter_context(keys_view(write, rows))
+    try:
+        rows = compute_once(_read_keys(write, changed))
+    # The keys' query evaluates expressions also for rows that the model's query removes first.
+    except PySparkException as error:
+        reason = str(error).partition("\n")[0]
+        write.why_all.append(f"its changed keys cannot be computed: {reason}")
+        write.notes.append(f"all rows are computed, as its changed keys cannot be: {reason}")
+        yield None
+        return
+    with keys_view(write, rows) as keys:
         yield keys
 
 
@@ -134,13 +125,14 @@ def changed_keys(write: Write) -> Iterator[KeysView | None]:
 def keys_view(write: Write, rows: ComputedRows) -> Iterator[KeysView]:
     """Yield a temporary view of distinct keys, with the table's column names."""
     values, bounds, frame = _list_values(write, rows), dict[str, Bounds](), rows.frame
-    if not values and not rows.is_known_empty:
+    is_empty = rows.count == 0
+    if not values and not is_empty:
         bounds, size = _summarize(write, frame)
         # Spark does not know the size of computed rows, and would shuffle the table to join them.
         if size is not None and size <= _MOST_BROADCAST and _may_broadcast(write):
             frame = frame.hint("broadcast")
     with write.source(frame) as name:
-        yield KeysView(name, tuple(frame.columns), values, bounds, is_empty=rows.is_known_empty)
+        yield KeysView(name, tuple(frame.columns), values, bounds, is_empty)
 
 
 def select_rows(write: Write, keys: KeysView | None) -> DataFrame:
@@ -202,14 +194,7 @@ def _literal(text: str | None, type_: str) -> str | None:
 def _summarize(write: Write, keys: DataFrame) -> tuple[dict[str, Bounds], int | None]:
     """Return the bounds of key columns, and the size of the keys in bytes if it is known."""
     listed = _listed_columns(write, keys)
-    facts = [f"count(1) * {_ROW_BYTES + _COLUMN_BYTES * len(keys.columns)}"]
-    for name in keys.columns:
-        kind = write.types[name].partition("(")[0]
-        if kind in _TEXTS:
-            facts[0] += f" + coalesce(sum(octet_length({quote(name)})), 0)"
-        elif kind not in _FIXED_TYPES:
-            facts[0] = "CAST(NULL AS BIGINT)"
-            break
+    facts = [write_size({name: write.types[name] for name in keys.columns})]
     for name in listed:
         exact, own = _is_exact(name, write.types[name]), quote(name)
         facts += (f"CAST({take}(IF({exact}, {own}, NULL)) AS STRING)" for take in ("min", "max"))

@@ -23,6 +23,7 @@ from vde_dagster.spark.strategies.replace_rows import (
     measure_deletion,
     measures_deletions,
     replace_rows,
+    select_with_files,
 )
 from vde_dagster.spark.tables.columns import cast_to_table, spark_type
 
@@ -94,7 +95,7 @@ def _change_rows(write: Write, changed: ChangedRows) -> None:
     total = functions.sum(_SIGN).alias(_COPIES)
     net = rows.groupBy(*map(quote, names)).agg(total).where(f"{_COPIES} <> 0")
     with ExitStack() as stack:
-        found = stack.enter_context(_compute(net, "the added and deleted rows"))
+        found = _compute(net, "the added and deleted rows")
         removed = found.where(f"{_COPIES} < 0")
         added = found.frame.where(f"{_COPIES} > 0")
         if removed.is_empty:
@@ -142,7 +143,7 @@ def _merge_groups(write: Write, changed: ChangedGroups) -> None:
     if ansi != "true" and any(kind.startswith("decimal") for kind in found.values()):
         raise NotWrittenError("sums of decimals may overflow without ANSI")
     with ExitStack() as stack:
-        new = stack.enter_context(_compute(changes, "the changes of the groups"))
+        new = _compute(changes, "the changes of the groups")
         if changed.key and new.count == 0:
             write.writer(write.frame.limit(0), write.task.branch).append()
             return
@@ -161,7 +162,7 @@ def _merge_groups(write: Write, changed: ChangedGroups) -> None:
         merged, why = write.session.sql(query), _describe_contradiction(changed)
         if not changed.key:
             # One row: computing it first costs less than a write that fails.
-            merged = stack.enter_context(_compute(merged, "the merged row")).frame
+            merged = _compute(merged, "the merged row").frame
             if not merged.where("vde_lost").isEmpty():
                 raise NotWrittenError(why)
         left = merged.where(f"IF(vde_lost, raise_error({string_literal(why)}), NOT vde_gone)")
@@ -201,11 +202,9 @@ def _old_rows(write: Write, condition: str, names: Sequence[str]) -> Iterator[_O
         yield _OldRows(f"(SELECT {listed} FROM {target} AS target WHERE {condition}) AS old", None)
         return
     # The rows are read once, for their number, their files, and their values.
-    with_files = f"(SELECT *, _file AS vde_file FROM {target}) AS target"
-    query = f"SELECT {listed}, vde_file FROM {with_files} WHERE {condition}"
-    with ExitStack() as stack:
-        rows = stack.enter_context(_compute(_run_query(write, query), "the rows to replace"))
-        view = stack.enter_context(write.source(rows.frame))
+    query = select_with_files(write, write.task.branch, condition, names)
+    rows = _compute(_run_query(write, query), "the rows to replace")
+    with write.source(rows.frame) as view:
         files = f"SELECT vde_file FROM {view}"
         yield _OldRows(view, measure_deletion(write, write.task.branch, files))
 
@@ -231,16 +230,13 @@ def _replace(
         raise NotWrittenError(why) from error
 
 
-@contextmanager
-def _compute(frame: DataFrame, what: str) -> Iterator[ComputedRows]:
+def _compute(frame: DataFrame, what: str) -> ComputedRows:
     from pyspark.errors import PySparkException
 
-    with ExitStack() as stack:
-        try:
-            rows = stack.enter_context(compute_once(frame))
-        except PySparkException as error:
-            raise NotWrittenError(_describe_failure(what, error)) from error
-        yield rows
+    try:
+        return compute_once(frame)
+    except PySparkException as error:
+        raise NotWrittenError(_describe_failure(what, error)) from error
 
 
 def _describe_failure(what: str, error: Exception) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -14,10 +15,15 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 2_000
 """Maximum number of rows that become part of the queries that read them."""
-_EXACT_IN_ARROW = (
+_TEXTS = ("string", "binary")
+_FIXED_SIZE = (
     *("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "float", "double"),
-    *("string", "binary", "date", "timestamp", "timestamp_ntz"),
+    *("date", "timestamp", "timestamp_ntz"),
 )
+_EXACT_IN_ARROW = (*_FIXED_SIZE, *_TEXTS)
+_ROW_BYTES = 16
+_COLUMN_BYTES = 16
+"""Size of a value in a row of Spark, without the bytes of texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +42,6 @@ class ComputedRows:
     def is_empty(self) -> bool:
         return self.frame.isEmpty() if self.count is None else self.count == 0
 
-    @property
-    def is_known_empty(self) -> bool:
-        """Whether the number of rows is known to be 0."""
-        return self.count == 0
-
     def select(self, *columns: str) -> ComputedRows:
         return ComputedRows(self.frame.selectExpr(*columns), self.count)
 
@@ -51,15 +52,14 @@ class ComputedRows:
         return ComputedRows(rows, count)
 
 
-@contextmanager
-def compute_once(frame: DataFrame) -> Iterator[ComputedRows]:
-    """Compute the rows of a frame once, and yield rows that Spark does not compute again."""
+def compute_once(frame: DataFrame) -> ComputedRows:
+    """Compute the rows of a frame once, and return rows that Spark does not compute again."""
     # Unlike `persist`, a checkpoint lets Spark join the many small partitions of a shuffle, each of
     # which would become a task of every read, and a file of the table.
     computed = frame.localCheckpoint()
     few = _collect_few(computed)
     # Few rows are a local relation: Spark reads it without a job and joins it without a shuffle.
-    yield few if few is not None else ComputedRows(computed, None)
+    return few if few is not None else ComputedRows(computed, None)
 
 
 def _collect_few(frame: DataFrame) -> ComputedRows | None:
@@ -70,6 +70,22 @@ def _collect_few(frame: DataFrame) -> ComputedRows | None:
     if rows.num_rows > _MOST_ROWS:
         return None
     return ComputedRows(frame.sparkSession.createDataFrame(rows, frame.schema), rows.num_rows)
+
+
+def write_size(types: Mapping[str, str]) -> str:
+    """Write the aggregate that estimates the size of rows in bytes; NULL if it is unknown.
+
+    Args:
+        types: Spark SQL type by column.
+    """
+    size = f"count(1) * {_ROW_BYTES + _COLUMN_BYTES * len(types)}"
+    for name, type_ in types.items():
+        kind = type_.partition("(")[0]
+        if kind in _TEXTS:
+            size += f" + coalesce(sum(octet_length({quote(name)})), 0)"
+        elif kind not in _FIXED_SIZE:
+            return "CAST(NULL AS BIGINT)"
+    return size
 
 
 def _is_exact_in_arrow(data_type: DataType) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -65,7 +66,7 @@ def replace_rows(
     Raises:
         ConflictError: The branch has another head now.
     """
-    small = _totals(write, write.task.branch).size <= _SMALL_BYTES
+    small = _is_small(write, write.task.branch)
     if small and _is_mode_free(write) and _rewrite(write, condition, rows):
         return
 
@@ -109,7 +110,16 @@ def _rewrite(write: Write, condition: str, rows: DataFrame) -> bool:
 
 def measures_deletions(write: Write) -> bool:
     """Return whether `replace_rows` measures the rows to delete to choose a mode."""
-    return _is_mode_free(write) and _totals(write, write.task.branch).size > _SMALL_BYTES
+    return _is_mode_free(write) and not _is_small(write, write.task.branch)
+
+
+def select_with_files(
+    write: Write, branch: str | None, condition: str, names: Sequence[str] = ()
+) -> str:
+    """Write the query of the rows that meet a condition: columns, and the file as `vde_file`."""
+    listed = "".join(f"{quote(name)}, " for name in names)
+    rows = f"(SELECT *, _file AS vde_file FROM {write.target(branch)}) AS target"
+    return f"SELECT {listed}vde_file FROM {rows} WHERE {condition}"
 
 
 def measure_deletion(write: Write, branch: str | None, files: str) -> Deletion:
@@ -127,9 +137,8 @@ def _delete(write: Write, branch: str, condition: str, deletion: Deletion | None
     # The mode is chosen for each deletion, unless the model has it among its properties.
     if _is_mode_free(write):
         # A small table is not measured.
-        if deletion is None and _totals(write, branch).size > _SMALL_BYTES:
-            rows = f"(SELECT *, _file AS vde_file FROM {write.target(branch)}) AS target"
-            files = f"SELECT vde_file FROM {rows} WHERE {condition}"
+        if deletion is None and not _is_small(write, branch):
+            files = select_with_files(write, branch, condition)
             deletion = measure_deletion(write, branch, files)
         if deletion is not None and not deletion.rows:
             return
@@ -144,6 +153,10 @@ def _delete(write: Write, branch: str, condition: str, deletion: Deletion | None
 
 def _is_mode_free(write: Write) -> bool:
     return MODE not in dict(write.task.snapshot.model.table_properties)
+
+
+def _is_small(write: Write, branch: str | None) -> bool:
+    return _totals(write, branch).size <= _SMALL_BYTES
 
 
 @dataclass(frozen=True, slots=True)
