@@ -125,10 +125,7 @@ class RetentionStore:
     ledger: LedgerStore
 
     def mark(self, policy: Retention, *, write: bool) -> Mark:
-        """Find tables, versions and plans that nothing needs.
-
-        If `write` is true, also mark these objects for deletion.
-        """
+        """Find tables, versions and plans that nothing needs; `write` marks them for deletion."""
         if not write:
             with self.database.reading() as conn:
                 return self._find(conn, policy)
@@ -218,12 +215,11 @@ class RetentionStore:
             record(self.database, conn, "give up", environment, who="janitor", detail=about)
 
     def old_records(self, policy: Retention) -> dict[str, int]:
-        """Count the old records that `forget_records` would delete, by kind, without zeros."""
         with self.database.reading() as conn:
             return _counts(_old_records(conn, policy, self.database.clock.now()))
 
     def forget_records(self, policy: Retention) -> dict[str, int]:
-        """Delete old records in one transaction, and return their numbers as in `old_records`."""
+        """Delete old records in one transaction, and return their numbers by kind."""
 
         def work(conn: Connection) -> dict[str, int]:
             # Rows of dropped tables stay, because they prevent the reuse of an id.

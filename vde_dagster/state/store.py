@@ -62,119 +62,100 @@ class StateStore:
         return cls(database)
 
     def close(self) -> None:
-        """Close every pooled connection."""
         self.database.close()
 
     @cached_property
     def audits(self) -> AuditStore:
-        """Reads and writes audit results."""
         from vde_dagster.state.plans.audits import AuditStore
 
         return AuditStore(self.database)
 
     @cached_property
     def change_cursors(self) -> ChangeCursorStore:
-        """Reads and moves the cursors of consumers."""
         from vde_dagster.state.environments.changes import ChangeCursorStore
 
         return ChangeCursorStore(self.database)
 
     @cached_property
     def fills(self) -> FillStore:
-        """Reads and writes filled ranges of tables."""
         from vde_dagster.state.fills.fills import FillStore
 
         return FillStore(self.database)
 
     @cached_property
     def leases(self) -> LeaseStore:
-        """Acquires, renews, checks and releases leases."""
         return LeaseStore(self.database)
 
     @cached_property
     def ledger(self) -> LedgerStore:
-        """The physical tables of every status, and methods to drop unused tables."""
         return LedgerStore(self.database, self.leases)
 
     @cached_property
     def log(self) -> LogStore:
-        """Reads and verifies the log."""
         return LogStore(self.database)
 
     @cached_property
     def mirror(self) -> MirrorStore:
-        """Reads and writes the journal of mirrored views."""
         from vde_dagster.state.environments.mirror import MirrorStore
 
         return MirrorStore(self.database, self.leases)
 
     @cached_property
     def outbox(self) -> Outbox:
-        """Reads and numbers the outbox's records."""
         return Outbox(self.database)
 
     @cached_property
     def outdated(self) -> OutdatedStore:
-        """Finds and stores the ranges that a restatement makes outdated."""
         from vde_dagster.state.fills.outdated import OutdatedStore
 
         return OutdatedStore(self.database, self.tables, self.snapshots, self.fills)
 
     @cached_property
     def pending(self) -> PendingStore:
-        """Reads and writes fills that wait for a publication."""
         from vde_dagster.state.fills.pending import PendingStore
 
         return PendingStore(self.database, self.fills, self.leases)
 
     @cached_property
     def pins(self) -> PinStore:
-        """Reads and writes the pins of environments' versions."""
         from vde_dagster.state.environments.pins import PinStore
 
         return PinStore(self.database)
 
     @cached_property
     def publications(self) -> PublicationStore:
-        """Announces and decides publications."""
         from vde_dagster.state.environments.publications import PublicationStore
 
         return PublicationStore(self.database)
 
     @cached_property
     def retention(self) -> RetentionStore:
-        """Finds tables, versions, plans and records that nothing needs, and deletes their rows."""
         from vde_dagster.state.retention import RetentionStore
 
         return RetentionStore(self.database, self.plans, self.leases, self.ledger)
 
     @cached_property
     def rights(self) -> RightsStore:
-        """Checks rights and grants them."""
         return RightsStore(self.database)
 
     @cached_property
     def shown(self) -> ShownStore:
-        """Finds the tables that environments show, and the environments that show a table."""
         return ShownStore(self.database)
 
     @cached_property
     def statements(self) -> StatementStore:
-        """Records statements, and removes those that have run."""
         from vde_dagster.state.environments.statements import StatementStore
 
         return StatementStore(self.database)
 
     @cached_property
     def tokens(self) -> TokenStore:
-        """Creates, finds and revokes tokens."""
         from vde_dagster.state.environments.tokens import TokenStore
 
         return TokenStore(self.database)
 
     @cached_property
     def versions(self) -> VersionStore:
-        """Reads the history of environments."""
         return VersionStore(self.database)
 
 
@@ -243,7 +224,7 @@ class ProjectStore:
         return owner
 
     def use_warehouse(self) -> tuple[str | None, str | None]:
-        """Store the configured warehouse for new tables, and return the earlier and new warehouse.
+        """Store the configured warehouse for new tables; return the earlier and new warehouse.
 
         Existing tables stay where they are.
 

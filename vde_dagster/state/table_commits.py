@@ -75,10 +75,7 @@ def check_commit(store: StateStore, conn: Connection, commit: TableCommit) -> No
 
 
 def record_commit(store: StateStore, conn: Connection, commit: TableCommit) -> None:
-    """Store a commit's fill, columns and head in the commit's transaction.
-
-    Repeating the call is harmless.
-    """
+    """Store a commit's fill, columns and head in its transaction. May be repeated."""
     if commit.filled is not None:
         store.fills.record(commit.filled, conn)
     if commit.columns is not None:

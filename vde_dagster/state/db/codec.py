@@ -29,7 +29,7 @@ class StoredPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredColumns:
-    """The stored columns of a physical table, with attributes that only few tables have."""
+    """A physical table's columns and rare attributes, as stored."""
 
     columns: tuple[PhysicalColumn, ...]
     preview: Preview | None = None
@@ -43,7 +43,6 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(data: bytes) -> Any:
-    """Read the output of `pack`."""
     return json.loads(zlib.decompress(data))
 
 
@@ -56,10 +55,7 @@ def is_whole(data: bytes) -> bool:
 
 
 def matches_id(key: str, data: bytes) -> bool:
-    """Return whether the hash of a stored snapshot equals its id.
-
-    Ids of older formats never match.
-    """
+    """Return whether a stored snapshot's hash is its id. Ids of older formats never match."""
     try:
         return content_digest(_inflate(data)) == key
     except zlib.error:
@@ -99,7 +95,6 @@ def dump_plan(plan: Plan) -> bytes:
 
 
 def load_stored_plan(data: bytes) -> StoredPlan:
-    """Read the output of `dump_plan`."""
     return _read(lambda content: from_bytes(StoredPlan, content), data)
 
 
@@ -128,10 +123,9 @@ def _inflate(data: bytes) -> bytes:
 
 
 def dump_columns(table: PhysicalTable) -> str:
-    """Write a physical table's columns, and attributes that few tables have, as JSON text."""
+    """Write a physical table's columns and rare attributes as JSON text."""
     return to_text(StoredColumns(table.columns, table.preview, table.computed_from, table.mixed))
 
 
 def load_columns(text: str) -> StoredColumns:
-    """Read the output of `dump_columns`."""
     return from_text(StoredColumns, text)

@@ -118,7 +118,7 @@ def make_engine(url: str, idle_seconds: float = IDLE_SECONDS) -> Engine:
 
 
 def without_password(url: str) -> str:
-    """Return a database's URL without its password, for messages."""
+    """Return a database's URL without its password."""
     return mask(make_url(url).render_as_string(hide_password=True))
 
 
@@ -284,7 +284,6 @@ class Database:
 
     @property
     def is_sqlite(self) -> bool:
-        """Whether the database is a SQLite file."""
         return self.engine.dialect.name == "sqlite"
 
     @contextmanager
@@ -330,7 +329,7 @@ class Database:
                 self._turn.release()
 
     def require_right_clock(self, connection: Connection) -> None:
-        """Check again in a writing transaction that the clocks of machine and server agree."""
+        """Check again in a transaction that the clocks of machine and server agree."""
         if isinstance(self.clock, ServersClock):
             self.clock.require_agreement(partial(_time_in, connection), anew=True)
 
@@ -355,7 +354,7 @@ class Database:
 
     @staticmethod
     def postgres_engine(url: URL, idle_seconds: float, **options: Any) -> Engine:
-        """Create an engine for another PostgreSQL server, see `make_limited_engine`.
+        """Create an engine for a PostgreSQL server other than the state's.
 
         Raises:
             ModuleNotFoundError: Psycopg is not installed.
@@ -443,7 +442,6 @@ class Database:
                 raise
 
     def has_table(self, name: str) -> bool:
-        """Return whether a table exists in the database."""
         with self.reading() as conn:
             return inspect(conn).has_table(name)
 
@@ -466,12 +464,10 @@ class Database:
             raise
 
     def rows(self, query: Executable, connection: Connection | None = None) -> Sequence[Any]:
-        """Run a query and return its rows."""
         with self.reading(connection) as conn:
             return conn.execute(query).all()
 
     def column(self, query: Executable, connection: Connection | None = None) -> list[Any]:
-        """Run a query and return its first column."""
         return [row[0] for row in self.rows(query, connection)]
 
     def row(
@@ -532,7 +528,6 @@ class Database:
         return path
 
     def close(self) -> None:
-        """Close every pooled connection."""
         self.engine.dispose()
 
 

@@ -22,9 +22,7 @@ from vde_dagster.errors import UsageError
 
 
 class Effects(Protocol):
-    """Names every side effect of the program, so that tests can let it fail or kill the process
-    there.
-    """
+    """Marks every side effect, so that tests can make it fail or end the process there."""
 
     def at(self, point: str, detail: str = "") -> AbstractContextManager[None]:
         """Return a context manager for the code of one side effect.
@@ -59,13 +57,9 @@ _FRESH_SECONDS = 10.0
 class Clock(Protocol):
     """Clock that tests can replace."""
 
-    def now(self) -> datetime:
-        """Return the current instant (UTC)."""
-        ...
+    def now(self) -> datetime: ...
 
-    def sleep(self, seconds: float) -> None:
-        """Wait for a duration in seconds."""
-        ...
+    def sleep(self, seconds: float) -> None: ...
 
 
 class SystemClock:
@@ -89,7 +83,6 @@ class ServersClock:
         self._compared = 0.0
 
     def now(self) -> datetime:
-        """Return the current instant (UTC) by the server's clock."""
         if self._ahead is None:
             self._compare(self._ask)
         assert self._ahead is not None

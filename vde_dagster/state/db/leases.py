@@ -61,8 +61,6 @@ def _busy(resource: str, holder: str, until: datetime) -> ConflictError:
 
 @dataclass(frozen=True, slots=True)
 class LeaseStore:
-    """Acquires, renews, checks and releases leases."""
-
     database: Database
 
     def acquire(
@@ -136,11 +134,7 @@ class LeaseStore:
         return str(self.database.engine.url), resource, token
 
     def heartbeat(self, lease: Lease, ttl_seconds: float = DEFAULT_TTL_SECONDS) -> None:
-        """Extend a lease before it ends.
-
-        Raises:
-            LeaseLostError: The lease ended or was taken over.
-        """
+        """Extend a lease, or raise LeaseLostError if it ended or was taken over."""
 
         def work(conn: Connection) -> None:
             self.check(conn, lease)
@@ -169,7 +163,7 @@ class LeaseStore:
             conn.execute(_RELEASE, {**this, **ended})
 
     def check(self, connection: Connection, lease: Lease) -> None:
-        """Check in a commit's transaction that a lease has not ended and still has its owner.
+        """Check a lease in a commit's transaction.
 
         Raises:
             LeaseLostError: The lease ended or was taken over: nothing more may be written.
@@ -196,12 +190,11 @@ class LeaseStore:
         ttl_seconds: float = DEFAULT_TTL_SECONDS,
         wait_seconds: float = 0.0,
     ) -> Iterator[HeldLease]:
-        """Hold a lease while the block runs. A thread renews the lease.
+        """Hold a lease while the block runs.
 
         Args:
             owner: Name for messages; the system user and this process by default.
-            ttl_seconds: Lifetime of the lease without renewal. A thread renews the lease after a
-                third of this time.
+            ttl_seconds: Lifetime without renewal. A thread renews the lease after a third of it.
 
         Raises:
             ConflictError: Another owner has the lease.
@@ -246,7 +239,6 @@ class LeaseStore:
                 )
 
     def active_resources(self, connection: Connection) -> set[str]:
-        """Return the names of all leased resources."""
         table = schema.leases.c
         query = select(table.resource).where(
             table.owner.is_not(None), table.expires_at > self.database.clock.now()
@@ -254,7 +246,6 @@ class LeaseStore:
         return set(connection.execute(query).scalars())
 
     def tables(self, connection: Connection | None = None) -> set[str]:
-        """Return the ids of all leased tables."""
         with self.database.reading(connection) as conn:
             held = self.active_resources(conn)
         return {name.removeprefix(_TABLE) for name in held if name.startswith(_TABLE)}
@@ -274,11 +265,10 @@ class HeldLease:
         )
 
     def start(self) -> None:
-        """Start the thread that renews the lease."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread that renews the lease, and wait for its end."""
+        """End the thread that renews the lease, and wait for its end."""
         self._stopped.set()
         self._thread.join()
 
@@ -302,12 +292,10 @@ _TABLE = "table/"
 
 
 def environment_lease(environment: str) -> str:
-    """Return the name of the lease for changing an environment."""
     return f"environment/{environment}"
 
 
 def table_lease(table_id: str) -> str:
-    """Return the name of the lease for writing a physical table."""
     return f"{_TABLE}{table_id}"
 
 

@@ -86,7 +86,6 @@ class LogEntry:
 
     @property
     def computed_hash(self) -> str:
-        """Hash of the row's values, to compare with the stored hash."""
         parts = (
             self.number,
             to_micros(self.at),
@@ -102,7 +101,7 @@ class LogEntry:
 
     @property
     def details(self) -> dict[str, Any]:
-        """Parsed `detail`; empty if the stored text is damaged."""
+        """`detail` as a dictionary; empty if the stored text is damaged."""
         try:
             found = json.loads(self.detail)
         except ValueError:
@@ -111,7 +110,7 @@ class LogEntry:
 
 
 def _encoded(part: str | int | None) -> bytes:
-    """Encode a value for hashing, in the same way as the SQL in `guards`."""
+    """Encode a value as the SQL in `guards` does."""
     if part is None:
         return b"-"
     text = str(part).encode("utf-8", "surrogatepass")
@@ -136,8 +135,6 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class LogStore:
-    """Reads and verifies the log."""
-
     database: Database
 
     def latest(self, environment: str | None = None, limit: int = 20) -> list[LogEntry]:
@@ -154,7 +151,6 @@ class LogStore:
         environment: str | None,
         detail: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """Write an act to the log, in the transaction that makes the change."""
         record(self.database, connection, act, environment, detail=detail)
 
     def verify(self, head: str | None = None) -> Verified:
@@ -186,10 +182,7 @@ def is_hash(text: str) -> bool:
 
 
 def check(rows: Sequence[LogEntry], head: str | None = None) -> Verified:
-    """Check that the hash of each row fits the row's values and the row before.
-
-    If `head` is given, also check that a row has this hash.
-    """
+    """Check that each hash fits its row and the row before, and that a row has the hash `head`."""
     last, kept = FIRST, head is None
     for expected, row in enumerate(rows, 1):
         wrong = None

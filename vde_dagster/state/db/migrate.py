@@ -34,7 +34,7 @@ _POSTGRES_LOCK = 7_033_221_701
 
 
 def ensure_schema(database: Database) -> None:
-    """Create the tables of a new state database, or upgrade the tables of an older one.
+    """Create the tables of a new state database, or upgrade an older one.
 
     Raises:
         StoreError: The database cannot be reached, or was written by newer code.

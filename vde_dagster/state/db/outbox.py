@@ -80,7 +80,7 @@ class OutboxRecord:
 
     @property
     def interval(self) -> Interval:
-        """Range of the fill that the record is about."""
+        """Range of the recorded fill."""
         return Interval(from_micros(self.subject["start"]), from_micros(self.subject["end"]))
 
     @property
@@ -103,8 +103,6 @@ class OutboxRange:
 
 @dataclass(frozen=True, slots=True)
 class Outbox:
-    """Reads the records of committed changes, and numbers them in the order of reading."""
-
     database: Database
 
     def number(self) -> OutboxRange:
@@ -133,7 +131,6 @@ class Outbox:
         With `after` or `until`, records without a number are left out.
 
         Args:
-            origin: Name of the process.
             after: Return only records with a greater number.
             until: Return only records with this number or a smaller one.
         """
@@ -151,7 +148,6 @@ class Outbox:
         return self._read(query.order_by(_ROW.number))
 
     def with_kind(self, kind: RecordKind) -> list[OutboxRecord]:
-        """Return all existing records of a kind, oldest first."""
         return self._read(select(schema.outbox).where(_ROW.kind == kind).order_by(_ROW.seq))
 
     def cursor(self, consumer: str) -> int:
@@ -160,15 +156,12 @@ class Outbox:
         return int(self.database.value(query) or 0)
 
     def move_cursor(self, consumer: str, number: int) -> None:
-        """Store the number of the last record that a consumer has processed.
-
-        A smaller number than the stored number is ignored.
-        """
+        """Store the last number that a consumer has processed. A smaller number is ignored."""
 
         self._set_cursor(consumer, lambda known: max(known, number))
 
     def last_left(self) -> int | None:
-        """Return the last number that `set_left` stored for any consumer, or None."""
+        """Return the number that the newest call of `set_left` stored, or None."""
         query = select(_ROW.subject).where(
             _ROW.kind == _CURSOR, _ROW.origin.endswith(_LEFT, autoescape=True)
         )
@@ -176,7 +169,7 @@ class Outbox:
         return None if found is None else int(found)
 
     def set_left(self, consumer: str, number: int) -> None:
-        """Store how many items a consumer still has to process."""
+        """Store the number of items that a consumer still has to process."""
         if self.last_left() != number:
             self._set_cursor(f"{consumer}{_LEFT}", lambda _: number)
 

@@ -32,11 +32,7 @@ _KEEPALIVE = {"idle": 10, "interval": 5, "count": 4}
 
 
 def make_postgres_engine(url: URL, idle_seconds: float) -> Engine:
-    """Create an engine for the state's PostgreSQL server, which ends idle transactions.
-
-    Args:
-        idle_seconds: Maximum idle time of a client in a transaction.
-    """
+    """Create an engine for the state's server, which ends transactions idle for `idle_seconds`."""
     idle, lock = int(idle_seconds * 1000), int(idle_seconds * 1000 / 3)
     alive = {
         "keepalives": 1,
@@ -77,7 +73,7 @@ def make_limited_engine(url: URL, idle_seconds: float, **options: Any) -> Engine
 
     Args:
         idle_seconds: Maximum idle time of a client in a transaction.
-        options: Further options of SQLAlchemy's `create_engine`.
+        options: Options of SQLAlchemy's `create_engine`.
     """
     limits = transaction_limits(int(idle_seconds * 1000))
     return create_engine(
@@ -128,7 +124,7 @@ class _LiteralFloat(Dumper):
 
 
 class BatchCursor(psycopg.Cursor[Any]):
-    """Cursor that sends many statements in one message, and limits its transactions.
+    """Cursor that sends many statements in one message.
 
     Args:
         limits: Statements that limit a transaction.
@@ -145,7 +141,7 @@ class BatchCursor(psycopg.Cursor[Any]):
         self._limits = limits
 
     def execute(self, query: Any, params: Params | None = None, **how: Any) -> BatchCursor:
-        """Run a statement, after beginning a transaction if none is open."""
+        """Run a statement, in a new transaction if none is open."""
         connection = self.connection
         if (
             not connection.autocommit
@@ -166,9 +162,7 @@ class BatchCursor(psycopg.Cursor[Any]):
     def executemany(
         self, query: Query, params_seq: Iterable[Params], *, returning: bool = False
     ) -> None:
-        """Run a statement once for each set of parameters.
-
-        The row count covers all sets.
+        """Run a statement once for each set of parameters, and add up their row counts.
 
         Raises:
             NotSupportedError: `returning` is true.

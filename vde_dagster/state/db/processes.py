@@ -18,18 +18,12 @@ _ENDED = ("Z", "X", "x")
 
 
 def own_process() -> str | None:
-    """Return a text that identifies this process on its machine.
-
-    Returns None if the system does not offer such a text.
-    """
+    """Return a text that identifies this process on its machine, or None if unknown."""
     return _identity(os.getpid())
 
 
 def has_ended(process: str | None) -> bool:
-    """Return whether a process of this machine and namespace has ended.
-
-    Returns false if this is unknown.
-    """
+    """Return whether a process of this machine and namespace has certainly ended."""
     own = own_process()
     parts = (process or "").split()
     if own is None or len(parts) != 4 or own.split()[:2] != parts[:2] or not parts[2].isdigit():

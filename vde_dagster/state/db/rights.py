@@ -86,7 +86,6 @@ class Login:
     roles: Mapping[str, str]
 
     def has(self, right: Right) -> bool:
-        """Check whether the login has a right."""
         return self.owns or not self.roles or right in self.held
 
 
@@ -97,24 +96,20 @@ class RightsStore:
     database: Database
 
     def login(self) -> Login | None:
-        """Return the current login with its rights. Returns None on SQLite, which has no users."""
+        """Return the current login with its rights, or None on SQLite, which has no users."""
         if self.database.is_sqlite:
             return None
         with self.database.reading() as conn:
             return _login(conn)
 
     def has(self, right: Right) -> bool:
-        """Check whether the current login has a right."""
         login = self.login()
         return login is None or login.has(right)
 
     def require(self, right: Right, what: str) -> None:
-        """Check that the current login has a right.
+        """Raise NotAllowedError, which names the missing role, if the login lacks a right.
 
         `what` is the intended act as an infinitive, such as `clean up`.
-
-        Raises:
-            NotAllowedError: The login lacks the right; the message names the missing role.
         """
         login = self.login()
         if login is not None and not login.has(right):
@@ -125,15 +120,11 @@ class RightsStore:
             )
 
     def require_change(self, environment: str, what: str) -> None:
-        """Check that the current login may change an environment.
-
-        Raises:
-            NotAllowedError: The login lacks the right to publish, or to apply.
-        """
+        """Raise NotAllowedError if the login may not change an environment."""
         self.require("publish" if environment == PRODUCTION else "apply", what)
 
     def roles(self) -> list[Role]:
-        """Return the roles with their members, by right. The list is empty without roles."""
+        """Return the roles with their members, by right, or an empty list without roles."""
         if self.database.is_sqlite:
             return []
         with self.database.reading() as conn:
@@ -239,8 +230,7 @@ class RightsStore:
 def renew(connection: Connection, names: Mapping[Right, str] | None = None) -> None:
     """Create the roles, their grants, the write views and the triggers again.
 
-    Args:
-        names: Names of the roles; by default, the roles that exist.
+    `names` is by default the names of the existing roles.
     """
     if names is None:
         known = _login(connection).roles
@@ -261,17 +251,15 @@ def renew(connection: Connection, names: Mapping[Right, str] | None = None) -> N
 
 
 def has_rights(connection: Connection) -> bool:
-    """Check whether a database has roles for rights."""
     return connection.dialect.name == "postgresql" and inspect(connection).has_table(_TABLE)
 
 
 def has_right(connection: Connection, right: Right) -> bool:
-    """Check whether the login of a connection has a right."""
+    """Check whether a connection's login has a right."""
     return connection.dialect.name == "sqlite" or _login(connection).has(right)
 
 
 def quoted(name: str) -> str:
-    """Quote a name for PostgreSQL."""
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -66,10 +66,7 @@ def _with_values(query: Any, column: ColumnElement[Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class OnRanges:
-    """Statements that read or delete a table's rows by their time range.
-
-    `span` returns the parameters of these statements.
-    """
+    """Statements that read or delete a table's rows in a range, with the parameters of `span`."""
 
     read: Select[Any]
     delete: Delete
@@ -89,7 +86,7 @@ def on_ranges(table: Table) -> OnRanges:
 
 
 def span(table_id: str, interval: Interval) -> dict[str, Any]:
-    """Return the parameters that `on_ranges` needs for a range of a physical table."""
+    """Return the parameters of `on_ranges` for a range of a physical table."""
     return {"of": table_id, "of_start": interval.start, "of_end": interval.end}
 
 
@@ -112,7 +109,7 @@ def row_from_value(value: object, table: Table, **others: Any) -> dict[str, Any]
 
 
 def is_model(table: Table, name: ModelName) -> ColumnElement[bool]:
-    """Build the SQL condition that a row is about a model."""
+    """Build the SQL condition that a row belongs to a model."""
     return (table.c.model_namespace == name.namespace) & (table.c.model_name == name.name)
 
 
@@ -156,12 +153,10 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def to_micros(value: datetime) -> int:
-    """Convert an instant to microseconds since 1970 (UTC)."""
     return (value - EPOCH) // _MICROSECOND
 
 
 def from_micros(value: int) -> datetime:
-    """Convert microseconds since 1970 (UTC) to an instant."""
     return EPOCH + timedelta(microseconds=value)
 
 

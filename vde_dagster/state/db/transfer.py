@@ -45,7 +45,6 @@ _LEFT_OUT = {"vde_leases"}
 
 
 def transferred_tables() -> list[Table]:
-    """Return the tables to export, in a fixed order."""
     ours = [table for table in schema.metadata.sorted_tables if table.name not in _LEFT_OUT]
     return [*ours, *schema.iceberg_metadata.sorted_tables]
 

@@ -20,7 +20,7 @@ _ENTRY, _PIN = schema.entries.c, schema.pins.c
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """A range of an environment's versions in which a model has the same rows."""
+    """A range of an environment's versions with the same rows of a model."""
 
     first: int
     end: int | None
@@ -29,9 +29,9 @@ class ChangePoint:
 
 
 def change_points(database: Database, environment: str, model: ModelName) -> list[ChangePoint]:
-    """Return the ranges of versions in which a model has the same rows, oldest first.
+    """Return the ranges of versions with the same rows of a model, oldest first.
 
-    For a model without a table, changes of its parents' rows are not included.
+    For a model without a table, changes of its parents' rows do not count.
     """
     entries = (
         select(_ENTRY.valid_from, _ENTRY.valid_to, _ENTRY.table_id)
@@ -80,8 +80,6 @@ class ChangeCursor:
 
 @dataclass(frozen=True, slots=True)
 class ChangeCursorStore:
-    """Reads and moves the cursors of consumers of changes."""
-
     database: Database
 
     def version(self, environment: str, model: ModelName, name: str) -> int:
@@ -90,7 +88,6 @@ class ChangeCursorStore:
         return self.database.value(query) or 0
 
     def for_model(self, environment: str, model: ModelName) -> list[ChangeCursor]:
-        """Return the cursors of all consumers of a model in an environment, by name."""
         query = select(schema.change_cursors).where(*_is(environment, model)).order_by(_CURSOR.name)
         return [value_from_row(ChangeCursor, row, model=model) for row in self.database.rows(query)]
 

@@ -37,7 +37,7 @@ _NAMES = select(_HEAD.environment).where(_HEAD.live).order_by(_HEAD.environment)
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentSummary:
-    """A summary of an environment, for lists of environments.
+    """An environment in lists of environments.
 
     Args:
         frozen: The version that the environment shows permanently, such as `prod@41`; None if the
@@ -58,8 +58,6 @@ class EnvironmentSummary:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentStore:
-    """Reads environments, and writes their next versions."""
-
     database: Database
     tables: TableStore
 
@@ -73,7 +71,6 @@ class EnvironmentStore:
         return replace(found, expires_at=head.expires_at) if found else None
 
     def all(self) -> list[Environment]:
-        """Read the current version of every environment, by name."""
         with self.database.reading() as conn:
             found = [self.get(name, conn) for name in self.names(conn)]
         return [environment for environment in found if environment is not None]
@@ -86,7 +83,6 @@ class EnvironmentStore:
                 require_changeable(name, read_frozen(conn, name, head.version))
 
     def exists(self, name: str) -> bool:
-        """Check whether an environment exists."""
         return self.current_version(name) is not None
 
     def current_version(self, name: str) -> int | None:
@@ -96,7 +92,6 @@ class EnvironmentStore:
         return int(head.version) if head is not None and head.live else None
 
     def entry(self, name: str, model: ModelName) -> Entry | None:
-        """Return the current snapshot and table of one model in an environment, or None."""
         entry = schema.entries.c
         query = (
             select(*ENTRY)
@@ -112,11 +107,9 @@ class EnvironmentStore:
         return read_entry(row) if row is not None else None
 
     def names(self, connection: Connection | None = None) -> list[str]:
-        """Return the names of all existing environments, in order."""
         return self.database.column(_NAMES, connection)
 
     def summaries(self) -> list[EnvironmentSummary]:
-        """Return the summaries of all environments, by name."""
         version, entry = schema.environment_versions.c, schema.entries.c
         shown = (entry.environment == _HEAD.environment, entry.valid_to.is_(None))
         models = select(func.count()).where(*shown).scalar_subquery()
@@ -217,10 +210,7 @@ class EnvironmentStore:
         return replace(environment, version=version)
 
     def expire(self, name: str, at: datetime | None) -> None:
-        """Set the time when an environment expires. After this time, the janitor drops it.
-
-        None means that the environment never expires.
-        """
+        """Set the time after which the janitor drops an environment; None means never."""
         if name == PRODUCTION and at is not None:
             raise UsageError(f"'{PRODUCTION}' cannot expire", hint="name another environment")
 
@@ -243,7 +233,6 @@ class EnvironmentStore:
         self.expire(name, self.database.clock.now())
 
     def expired(self) -> list[str]:
-        """Return the names of expired environments."""
         over = _HEAD.expires_at <= self.database.clock.now()
         return self.database.column(_NAMES.where(over))
 

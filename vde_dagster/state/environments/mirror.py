@@ -60,7 +60,7 @@ class MirroredView:
 
 @dataclass(frozen=True, slots=True)
 class MirrorStanding:
-    """The numbers of all and of outdated views that an environment has in a mirror catalog."""
+    """Counts of an environment's views in a mirror catalog: all, and outdated ones."""
 
     views: int
     behind: int
@@ -68,7 +68,6 @@ class MirrorStanding:
     failure: str | None
 
     def __str__(self) -> str:
-        """Describe the lag in a few words."""
         if self.since is None:
             return "as published"
         why = f": {self.failure}" if self.failure else ""
@@ -77,15 +76,13 @@ class MirrorStanding:
 
 @dataclass(frozen=True, slots=True)
 class MirrorStore:
-    """Reads and writes the records of views in mirror catalogs."""
-
     database: Database
     leases: LeaseStore
 
     def want(
         self, connection: Connection, catalog: str, environment: str, views: Iterable[WantedView]
     ) -> None:
-        """Record the definitions that views should have, in the transaction of a publication.
+        """Record the definitions that views should have, in a publication's transaction.
 
         Raises:
             ConflictError: A view belongs to another environment.
@@ -116,7 +113,6 @@ class MirrorStore:
         upsert(connection, _TABLE, rows, *changed)
 
     def views(self, catalog: str, connection: Connection | None = None) -> list[MirroredView]:
-        """Return the records of all views of a mirror catalog, by name."""
         return self._read(connection, _ROW.catalog_name == catalog)
 
     def waiting(self, catalog: str) -> list[MirroredView]:
@@ -143,7 +139,7 @@ class MirrorStore:
         """Record that a process begins to write views, and return the definitions to write.
 
         Raises:
-            LeaseLostError: Another process is the writer now.
+            LeaseLostError: Another process writes the views now.
         """
 
         def work(conn: Connection) -> list[WantedView]:
@@ -163,7 +159,7 @@ class MirrorStore:
         return self.database.run_transaction(work, name="mirror.begin") if views else []
 
     def end(self, catalog: str, done: Sequence[tuple[WantedView, str | None]], writer: str) -> None:
-        """Record which views were written, and why writing other views failed."""
+        """Record which views were written, and why other views could not be written."""
 
         def work(conn: Connection) -> None:
             # Another process may be the writer by now.

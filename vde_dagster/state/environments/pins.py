@@ -71,7 +71,7 @@ CLOSE = (
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """The numbers of rows that commits added and removed between two snapshots of a table."""
+    """Numbers of rows that commits added and removed between two snapshots of a table."""
 
     before: int | None
     added: int | None
@@ -80,7 +80,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The current Iceberg snapshot of a table.
+    """The current Iceberg snapshot and schema of a table.
 
     Args:
         growth: Rows added and removed since the previous snapshot; None if unknown.
@@ -111,26 +111,22 @@ class Pin:
 
     @property
     def state_to_hold(self) -> HeldState:
-        """The pinned snapshot, in the form that an environment's entry stores."""
+        """The pinned snapshot, as an environment's entry stores it."""
         return HeldState(self.snapshot_id, self.schema_id, self.rows)
 
     def shows(self, head: Head) -> bool:
-        """Check whether a table's current snapshot and schema are still the pinned ones."""
+        """Check whether a table's current snapshot and schema are the pinned ones."""
         return (self.snapshot_id, self.schema_id) == (head.snapshot_id, head.schema_id)
 
 
 @dataclass(frozen=True, slots=True)
 class PinStore:
-    """Reads and writes the pinned Iceberg snapshots of environments' versions."""
-
     database: Database
 
     def pinned(self, connection: Connection, environment: str) -> set[str]:
-        """Return the ids of the tables that the current version of an environment pins."""
         return set(connection.execute(_PINNED, {"of": environment}).scalars())
 
     def current(self, connection: Connection, environment: str) -> dict[str, int]:
-        """Return the Iceberg snapshots that an environment's current version pins, by table id."""
         query = select(_PIN.table_id, _PIN.iceberg_snapshot_id).where(
             OPEN, _PIN.iceberg_snapshot_id.is_not(None)
         )
@@ -143,10 +139,7 @@ class PinStore:
     def places(
         self, connection: Connection, table_ids: Iterable[str]
     ) -> dict[str, tuple[TableRef, str | None]]:
-        """Look up the names of tables by id, with the branch that readers see.
-
-        None in place of a branch means `main`.
-        """
+        """Return each table's name and the branch that readers see (None for `main`)."""
         found: dict[str, tuple[TableRef, str | None]] = {}
         for row in among(connection, _PLACES, schema.tables.c.table_id, table_ids):
             name, branch = parse_place(row.name)
@@ -154,7 +147,7 @@ class PinStore:
         return found
 
     def heads(self, connection: Connection, table_ids: Iterable[str]) -> dict[str, Head]:
-        """Return the recorded current snapshots of tables, by id. The catalog may be newer."""
+        """Return the last recorded snapshots of tables, by id. The catalog may have newer ones."""
         rows = among(connection, _HEADS, _HEAD.table_id, table_ids)
         return {row.table_id: _head(row) for row in rows}
 
@@ -165,7 +158,6 @@ class PinStore:
         upsert(connection, schema.heads, rows, *(one.name for one in _HEAD if not one.primary_key))
 
     def forget(self, connection: Connection, table_ids: Iterable[str]) -> None:
-        """Delete the recorded current snapshots of deleted tables."""
         for part in chunks(sorted(table_ids)):
             connection.execute(delete(schema.heads).where(_HEAD.table_id.in_(part)))
 
@@ -207,9 +199,9 @@ class PinStore:
             connection.execute(insert(schema.pins), new)
 
     def at(self, environment: str, version: int) -> dict[str, Pin]:
-        """Return the pinned snapshots of an environment's version, by table id.
+        """Return the pins of an environment's version, by table id.
 
-        The result is empty for versions that were created before pins were introduced.
+        Versions from before the introduction of pins have none.
         """
         query = select(schema.pins).where(*valid_at(schema.pins, environment, version))
         return {row.table_id: _pin(row) for row in self.database.rows(query)}
@@ -261,7 +253,6 @@ class PinStore:
         ]
 
     def changed_tables(self, environment: str, version: int) -> set[str]:
-        """Return the tables with changed rows or filled ranges in a version."""
         query = select(_PIN.table_id).where(
             _PIN.environment == environment, _PIN.valid_from == version
         )
@@ -440,7 +431,6 @@ def dump_filled(filled: IntervalSet) -> str:
 
 
 def load_filled(text: str) -> IntervalSet:
-    """Read the ranges that `dump_filled` wrote."""
     pairs = (part.rsplit("-", 1) for part in text.split(",") if part)
     return IntervalSet(
         tuple(Interval(from_micros(int(start)), from_micros(int(end))) for start, end in pairs)

@@ -89,8 +89,6 @@ class PublicationRecord:
 
 @dataclass(frozen=True, slots=True)
 class PublicationStore:
-    """Records publications before they write files, and decides each of them exactly once."""
-
     database: Database
 
     def intend(
@@ -101,7 +99,7 @@ class PublicationStore:
         published_by: str,
         files: Sequence[PublishedFile],
     ) -> None:
-        """Record a publication and the files that it is about to write."""
+        """Record a publication before it writes its files."""
         row = {
             "publication_id": publication_id,
             "environment": environment,
@@ -149,19 +147,13 @@ class PublicationStore:
         return self._read(_ROW.status == "decided", _ROW.decided_at)
 
     def is_unsettled(self, connection: Connection, publication_id: str) -> bool:
-        """Return whether a publication must still move tables or views in the catalog.
-
-        The publication's row is locked until the transaction ends.
-        """
+        """Check whether the catalog lacks changes of a publication, and lock the record's row."""
         query = select(_ROW.status).where(_ROW.publication_id == publication_id)
         rows = lock_rows(connection, query, "vde_hold_publication", publication_id)
         return bool(rows.scalar() == "decided")
 
     def finish(self, connection: Connection, publication_id: str) -> None:
-        """Record that the catalog has all tables and views of a publication.
-
-        Repeating the call is harmless.
-        """
+        """Record that the catalog has all changes of a publication. May be repeated."""
         decided = (_ROW.publication_id == publication_id, _ROW.status == "decided")
         connection.execute(update(schema.publications).where(*decided).values(status="committed"))
 
@@ -181,7 +173,6 @@ class PublicationStore:
         )
 
     def get(self, publication_id: str) -> PublicationRecord | None:
-        """Return the record of a publication, or None."""
         found = self._read(_ROW.publication_id == publication_id, _ROW.started_at)
         return found[0] if found else None
 
@@ -198,16 +189,11 @@ class PublicationStore:
         ]
 
     def files_to_delete(self) -> list[str]:
-        """Return the files recorded by `note_unused_files` that were not deleted yet."""
         query = select(_ROW.files).where(_ROW.cleaned_at.is_(None), _ROW.status == "unused")
         return [file[0] for row in self.database.rows(query) for file in unpack(row.files)]
 
     def open_files(self, but: Collection[str] = ()) -> set[str]:
-        """Return the files that unfinished publications write or replace.
-
-        Args:
-            but: Ids of publications to leave out.
-        """
+        """Return the files that unfinished publications, except `but`, write or replace."""
         query = select(_ROW.publication_id, _ROW.files).where(
             _ROW.status.in_(("intended", "decided"))
         )
@@ -218,7 +204,6 @@ class PublicationStore:
         return found
 
     def mark_cleaned(self, publication_id: str) -> None:
-        """Record that all unused files of a publication were deleted."""
         ended = (_ROW.publication_id == publication_id, _ROW.status != "intended")
         cleaned = update(schema.publications).where(*ended)
         cleaned = cleaned.values(cleaned_at=self.database.clock.now())
@@ -266,7 +251,6 @@ def _file_values(file: PublishedFile) -> list[Any]:
 
 
 def _file(values: list[Any]) -> PublishedFile:
-    """Create the record of a file from its stored list of values."""
     # Older code stored only the first three values.
     known: Any = PublishedFile(*values)
     back = known.returned

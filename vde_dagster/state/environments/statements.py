@@ -33,8 +33,6 @@ class WaitingStatement:
 
 @dataclass(frozen=True, slots=True)
 class StatementStore:
-    """Stores the statements of models that must run after a publication, until they have run."""
-
     database: Database
 
     def around_runs(
@@ -48,7 +46,7 @@ class StatementStore:
     def put_around_runs(
         self, connection: Connection, environment: str, statements: EnvironmentStatements
     ) -> None:
-        """Store the statements before and after each run, in the transaction of a publication."""
+        """Store an environment's statements before and after each run, when publishing."""
         if self.around_runs(environment, connection) == statements:
             return
         self._delete(connection, _ROWS.c.step == _around(environment))
@@ -65,7 +63,7 @@ class StatementStore:
     ) -> None:
         """Store statements to run after a publication, in the publication's transaction.
 
-        Waiting statements of the same models are replaced.
+        They replace waiting statements of the same models.
         """
         listed = list(statements)
         models, waiting = {model for model, _ in listed}, self.waiting(environment, connection)
@@ -94,7 +92,7 @@ class StatementStore:
         return out
 
     def done(self, statement: WaitingStatement) -> None:
-        """Delete a statement that has run. Repeating the call is harmless."""
+        """Delete a statement that has run. May be repeated."""
         self.database.run_transaction(
             lambda conn: self._delete(conn, _ROWS.c.seq == statement.number),
             name="state.virtual_update_done",
@@ -109,7 +107,6 @@ class StatementStore:
         )
 
     def forget(self, connection: Connection, environment: str) -> None:
-        """Delete an environment's statements, in the transaction that drops the environment."""
         steps = _once_published(environment), _around(environment)
         self._delete(connection, _ROWS.c.step.in_(steps))
 

@@ -44,17 +44,12 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class TokenStore:
-    """Creates, finds and revokes tokens for reading environments over HTTP."""
-
     database: Database
 
     def create(
         self, environment: str, who: str, expires_at: datetime | None, row_filter: str | None
     ) -> tuple[Token, str]:
-        """Create a token, and return it with its text.
-
-        The text is not stored and cannot be recovered.
-        """
+        """Create a token, and return it with its text, which is not stored."""
         secret = secrets.token_urlsafe(32)
         now = self.database.clock.now()
         made = Token(
@@ -91,12 +86,10 @@ class TokenStore:
         return self.database.row(select(_TOKEN.token_id).limit(1)) is not None
 
     def all(self) -> list[Token]:
-        """Return every token, oldest first."""
         query = select(schema.tokens).order_by(_TOKEN.created_at, _TOKEN.token_id)
         return [_token(row) for row in self.database.rows(query)]
 
     def revoke(self, token_id: str) -> None:
-        """Make a token invalid from now on."""
         now = self.database.clock.now()
 
         def work(conn: Connection) -> None:

@@ -72,7 +72,7 @@ def _entry(
 
 
 def read_head(conn: Connection, name: str) -> Row[Any] | None:
-    """Return the row of an environment with its current version number, or None."""
+    """Return an environment's row with its current version number, or None."""
     return conn.execute(_HEAD_ROW, {"of": name}).one_or_none()
 
 
@@ -104,7 +104,6 @@ _OPEN_ENTRIES = _IN_ORDER.where(_ENTRY.environment == bindparam("of"), _ENTRY.va
 
 
 def read_version(conn: Connection, name: str, version: int) -> Environment | None:
-    """Read one version of an environment, or return None if it is unknown."""
     row = conn.execute(_VERSION, {"of": name, "at": version}).one_or_none()
     if row is None:
         return None
@@ -119,10 +118,7 @@ def read_version(conn: Connection, name: str, version: int) -> Environment | Non
 
 
 def write_entries(conn: Connection, environment: Environment, version: int) -> tuple[int, int, int]:
-    """Write the changed models of a version.
-
-    Returns the numbers of added, changed and removed models.
-    """
+    """Write a version's changes, and return the numbers of added, changed and removed models."""
     before, since = _read_entries(conn, _OPEN_ENTRIES, of=environment.name)
     after = environment.entries
     removed = before.keys() - after.keys()
@@ -206,8 +202,6 @@ _OF_LIVE = (
 
 @dataclass(frozen=True, slots=True)
 class ShownStore:
-    """Finds the tables that environments show, and the environments that show a table."""
-
     database: Database
 
     def environments_with_snapshot(self, snapshot_id: str) -> list[str]:
@@ -226,10 +220,7 @@ class ShownStore:
     def other_environments(
         self, environment: str, ids: Iterable[str], connection: Connection | None = None
     ) -> dict[str, set[str]]:
-        """Return the other environments that show the current rows of tables, by table id.
-
-        Environments that show an earlier snapshot of a table are left out.
-        """
+        """Return, by table id, the other environments that show the table's current rows."""
         found: dict[str, set[str]] = {}
         query = select(_ENTRY.table_id, _ENTRY.environment).where(
             _ENTRY.environment != environment,
@@ -246,7 +237,6 @@ class ShownStore:
         return frozenset(row[0] for row in rows)
 
     def tables(self, connection: Connection | None = None) -> list[str]:
-        """Return the tables that the current version of any environment shows, in order."""
         query = _SHOWN.where(_ENTRY.table_id.is_not(None)).distinct().order_by(_ENTRY.table_id)
         return self.database.column(query, connection)
 
@@ -295,8 +285,6 @@ class EnvironmentVersion:
 
 @dataclass(frozen=True, slots=True)
 class VersionStore:
-    """Reads the versions of environments."""
-
     database: Database
 
     def at(self, name: str, version: int) -> Environment | None:
@@ -305,7 +293,7 @@ class VersionStore:
             return read_version(conn, name, version)
 
     def require_kept(self, connection: Connection, name: str, version: int) -> None:
-        """Check that a version was not deleted, and lock it until the transaction ends.
+        """Check that a version still exists, and lock it until the transaction ends.
 
         Raises:
             ConflictError: The version was forgotten, or its environment was dropped.
@@ -346,9 +334,9 @@ class VersionStore:
         return found
 
     def differing(self, name: str, version: int, *, data: bool = False) -> list[int]:
-        """Return the earlier versions of an environment that may differ from a version.
+        """Return earlier versions whose entries differ from a version's, newest first.
 
-        Of consecutive versions with identical entries, only the newest is returned.
+        Of consecutive equal versions, only the newest is returned. With `data`, pins count too.
         """
         known = schema.environment_versions.c
         versions = (
@@ -376,7 +364,6 @@ class VersionStore:
         return found
 
     def publication(self, name: str, version: int) -> str | None:
-        """Return the id of the publication that made a version, or None."""
         known = schema.environment_versions.c
         query = select(known.publication_id).where(
             known.environment == name, known.version == version, ~known.dropped
@@ -385,7 +372,6 @@ class VersionStore:
         return found
 
     def is_end(self, name: str, version: int) -> bool:
-        """Check whether a version dropped the environment."""
         known = schema.environment_versions.c
         query = select(known.dropped).where(known.environment == name, known.version == version)
         return bool(self.database.value(query))
@@ -451,9 +437,9 @@ class VersionStore:
         return (row[0], row[1]) if row is not None else None
 
     def current_base(self, name: str, base_version: int) -> int | None:
-        """Return an environment's current version if it still fits the base version of a plan.
+        """Return the current version if its models are the same as in a plan's base version.
 
-        Versions that differ only in the rows of tables count as equal. Otherwise, returns None.
+        Otherwise return None. The tables may have other rows.
         """
         with self.database.reading() as conn:
             head = read_head(conn, name)
@@ -465,7 +451,7 @@ class VersionStore:
         return current if kept else None
 
     def entry_times(self, name: str, version: int) -> dict[ModelName, datetime]:
-        """Return the time (UTC) when each model got the entry that it has in a version.
+        """Return the time (UTC) when each model got its entry in a version.
 
         A model is left out if the version that introduced its entry was forgotten.
         """

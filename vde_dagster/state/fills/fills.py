@@ -106,10 +106,10 @@ _NO_FACTS = FillFacts()
 class FillRecord:
     """Fill of one range of a table: its plan, commit, rows and cost.
 
-    A fill either counts, or is pending until it is published.
+    A fill is pending until it is published. Then its range counts as filled.
 
     Args:
-        branch: The branch of a pending fill; empty if the fill counts, or nothing was computed.
+        branch: The branch of a pending fill; otherwise empty, also if nothing was computed.
         recorded_at: When it was recorded (UTC); far in the future if it is not recorded yet.
         task_seconds: Total run time of the engine's tasks; None if unknown.
         bytes_read: Size of the files that the tasks scanned; None unless known for all tasks.
@@ -159,10 +159,7 @@ class FillRecord:
         )
 
     def row(self, table: Table, at: datetime) -> dict[str, Any]:
-        """Convert the fill to a row of the fills or of the pending fills.
-
-        `at` is the time of the record.
-        """
+        """Convert the fill, recorded at `at`, to a row of the fills or of the pending fills."""
         return row_from_value(
             self,
             table,
@@ -178,7 +175,7 @@ class FillRecord:
 def read_fill(row: Row[Any]) -> FillRecord:
     """Create a fill from a row of the table of fills or of pending fills.
 
-    Facts whose columns were not selected are empty.
+    `facts` has only the values of the selected columns.
     """
     columns = row._mapping
     return value_from_row(
@@ -217,8 +214,6 @@ def add_fill_record(
 
 @dataclass(frozen=True, slots=True)
 class FillStore:
-    """Reads and writes the filled ranges of tables."""
-
     database: Database
 
     def record(
@@ -289,11 +284,7 @@ class FillStore:
         return {one: (ranges, since[one] or BEGINNING) for one, ranges in found.items()}
 
     def give_up_early(self, early: Mapping[str, IntervalSet], now: datetime) -> None:
-        """Mark the ranges that were filled too early as missing.
-
-        Args:
-            early: Ranges to mark as missing, by table id; see `early()`.
-        """
+        """Mark the ranges that `early` returned as missing."""
         late = now + STEP
 
         def work(conn: Connection) -> None:
@@ -387,7 +378,7 @@ class FillStore:
         return found
 
     def between(self, since: datetime, until: datetime) -> list[FillRecord]:
-        """Return the fills recorded in a half-open range (UTC), in order, including undone ones.
+        """Return the fills recorded in a half-open range (UTC), including undone ones.
 
         The fills have no `facts` except `skipped`.
         """
@@ -399,7 +390,7 @@ class FillStore:
         return [read_fill(row) for row in self.database.rows(query)]
 
     def latest(self, table_ids: Iterable[str]) -> dict[str, FillRecord]:
-        """Return the latest fill of each table, by table id. Tables without fills are left out."""
+        """Return the latest fill of each table that has one, by table id."""
         newer = schema.fills.alias("newer")
         newest = (
             select(func.max(newer.c.recorded_at))
@@ -432,10 +423,7 @@ class FillStore:
     def overlapping(
         self, table_id: str, interval: Interval, plan_id: str
     ) -> list[tuple[Interval, int | None, Output | None]]:
-        """Return the fills that overlap a range, newest first.
-
-        Pending fills of the plan are included.
-        """
+        """Return the fills that overlap a range, and pending fills of the plan, newest first."""
         waiting = on_ranges(schema.pending).read.where(schema.pending.c.plan_id == plan_id)
         counted, touched = on_ranges(schema.fills).read.where(COUNTS), span(table_id, interval)
         with self.database.reading() as conn:

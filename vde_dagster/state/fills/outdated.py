@@ -43,8 +43,6 @@ _ROW = schema.outdated.c
 
 @dataclass(frozen=True, slots=True)
 class OutdatedStore:
-    """Finds and stores ranges to compute again after their inputs were restated."""
-
     database: Database
     tables: TableStore
     snapshots: SnapshotStore
@@ -103,10 +101,7 @@ class OutdatedStore:
         note_ranges(connection, schema.outdated, table_id, [(o, None) for o in intervals], since)
 
     def remember(self, asked: Mapping[str, tuple[IntervalSet, datetime]]) -> None:
-        """Store the ranges that `auto_restatement_cron` restates, by table id.
-
-        The current rows of these ranges stay valid.
-        """
+        """Store ranges that `auto_restatement_cron` restates. Their rows stay valid."""
 
         def work(conn: Connection) -> None:
             for table_id, (intervals, since) in asked.items():
@@ -123,7 +118,6 @@ class OutdatedStore:
     def ranges_by_table(
         self, ids: Iterable[str], connection: Connection | None = None
     ) -> dict[str, IntervalSet]:
-        """Return the outdated ranges of tables, by table."""
         query = select(_ROW.table_id, _ROW.start_at, _ROW.end_at)
         return ranges_by_key(self.database.among(query, _ROW.table_id, ids, connection))
 
@@ -158,7 +152,7 @@ EntryRow = tuple[int, "int | None", Entry]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The entries of one environment in all its versions, or the entries of one plan."""
+    """All entries of one environment, with their versions, or the entries of one plan."""
 
     environment: str | None
     rows: list[EntryRow]
@@ -170,7 +164,7 @@ class World:
     def scopes(
         self, snapshots: Mapping[str, Snapshot], changed: RestatedRanges
     ) -> Iterator[EnvironmentScope]:
-        """Yield the affected models' entries in each version that changed one of these models."""
+        """Yield, for each version that changed an affected model, the affected models' entries."""
         names = find_reached_models((entry for _, _, entry in self.rows), snapshots, changed)
         rows = [row for row in self.rows if row[2].name in names]
         points = sorted({v for since, until, _ in rows for v in (since, until) if v is not None})

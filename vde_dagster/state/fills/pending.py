@@ -18,8 +18,6 @@ _IN_ORDER = (_ROW.recorded_at, _ROW.table_id, _ROW.start_at)
 
 @dataclass(frozen=True, slots=True)
 class PendingStore:
-    """Reads and writes the fills that wait on branches for a publication."""
-
     database: Database
     fills: FillStore
     leases: LeaseStore
@@ -75,7 +73,6 @@ class PendingStore:
         )
 
     def all(self) -> dict[str, list[FillRecord]]:
-        """Return the fills that wait for a publication, by table id."""
         query = select(schema.pending).order_by(_ROW.table_id, _ROW.start_at)
         found: dict[str, list[FillRecord]] = {}
         for row in self.database.rows(query):
@@ -94,7 +91,7 @@ class PendingStore:
     def settle(
         self, connection: Connection, plan_id: str, table_ids: Iterable[str] | None = None
     ) -> None:
-        """Count waiting fills as filled ranges, in the transaction of the publication.
+        """Make pending fills count as filled ranges, when they are published.
 
         Args:
             table_ids: Ids of the tables that the publication moves; None for all. Skipped fills are

@@ -53,8 +53,6 @@ class AuditRun:
 
 @dataclass(frozen=True, slots=True)
 class AuditStore:
-    """Reads and writes the results of audits."""
-
     database: Database
 
     def save(
@@ -102,10 +100,7 @@ class AuditStore:
         )
 
     def failing(self, table_id: str) -> list[AuditRecord]:
-        """Return published audit results with failing rows, oldest first.
-
-        Results that newer audits have replaced are left out.
-        """
+        """Return published results with failing rows that no newer audit replaced, oldest first."""
         failed = self.results(table_id=table_id, failed=True)
         if not failed:
             return []
@@ -128,8 +123,7 @@ class AuditStore:
     ) -> dict[str, list[AuditRecord]]:
         """Return the newest result of each audit of each table, without samples.
 
-        Args:
-            until: Only results recorded by then (UTC).
+        `until` leaves out results recorded later (UTC).
         """
         table = schema.audit_results.c
         newest = select(func.max(table.seq)).group_by(
@@ -147,7 +141,7 @@ class AuditStore:
         return found
 
     def audited(self, table_id: str, model: ModelName) -> dict[str, str]:
-        """Return the plan or run of the newest result of each audit of a model's table."""
+        """Return, for each audit of a table, the plan or run with the newest result."""
         table = schema.audit_results.c
         newest = (
             select(func.max(table.seq))
@@ -163,8 +157,7 @@ class AuditStore:
     def audited_until(
         self, environment: str, names: Collection[ModelName]
     ) -> dict[ModelName, datetime]:
-        """Return the end (UTC) of the last range that an environment's plans have audited, by
-        model."""
+        """Return the end (UTC) of the last range that plans have audited, by model."""
         table, plans = schema.audit_results.c, schema.plans.c
         query = (
             select(table.model_namespace, table.model_name, func.max(table.end_at).label("until"))

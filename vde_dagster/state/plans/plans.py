@@ -70,8 +70,6 @@ class PlanRecord:
 
 @dataclass(frozen=True, slots=True)
 class PlanStore:
-    """Stores plans, and changes their status."""
-
     database: Database
     snapshots: SnapshotStore
 
@@ -160,10 +158,7 @@ class PlanStore:
         return replace(stored.plan, snapshots=snapshots)
 
     def foreign(self) -> Iterator[tuple[str, str]]:
-        """Yield the ids of plans that are unreadable, or that other programs have changed.
-
-        Each id comes with the reason.
-        """
+        """Yield (id, reason) of plans that are unreadable, or that other programs changed."""
         for row in self.database.rows(select(schema.plans).order_by(schema.plans.c.plan_id)):
             try:
                 _stored(row)
@@ -190,12 +185,11 @@ class PlanStore:
         return [_record(row) for row in self.database.rows(query)]
 
     def record(self, plan_id: str, connection: Connection | None = None) -> PlanRecord | None:
-        """Return the status of a plan, or None if it is not stored."""
         row = self.database.row(_BY_ID, connection, of=plan_id)
         return _record(row) if row is not None else None
 
     def approved(self) -> list[PlanRecord]:
-        """Return the last started plan of each environment, if it has not been applied yet.
+        """Return each environment's last started plan that is still to be applied.
 
         Runs of missing intervals are left out.
         """
@@ -252,7 +246,6 @@ class PlanStore:
         return plans
 
     def statuses(self, plan_ids: Iterable[str]) -> dict[str, str]:
-        """Return the status of each given plan that exists."""
         table = schema.plans.c
         query = select(table.plan_id, table.status)
         return {row[0]: row[1] for row in self.database.among(query, table.plan_id, plan_ids)}
@@ -349,21 +342,15 @@ class PlanStore:
         return self.database.run_transaction(work, name="state.reject_plan")
 
     def require_open(self, plan_id: str) -> None:
-        """Check that a plan was not rejected.
-
-        Raises:
-            ConflictError: The plan was rejected; the message names the author, time and reason.
-        """
+        """Raise ConflictError, with author, time and reason, if a plan was rejected."""
         record = self.record(plan_id)
         if record is not None and record.status == "rejected":
             raise _was_rejected(record)
 
     def git_branch(self, environment: str) -> str | None:
-        """Return the Git branch whose plan created an environment.
+        """Return the Git branch whose plan created an environment, or an empty text without one.
 
-        Returns:
-            An empty text if it was made without a branch. None if this is unknown, or if the
-            environment has expired.
+        None means that the branch is unknown, or that the environment has expired.
         """
         table, head = schema.plans.c, schema.environments.c
         # Another branch may take the name of an expired environment.

@@ -30,12 +30,10 @@ _TRUSTED_TYPES = _VIEW_TYPES.where(schema.view_types.c.db_user.is_(None))
 
 @dataclass(frozen=True, slots=True)
 class SnapshotStore:
-    """Reads and writes the definitions of models."""
-
     database: Database
 
     def save(self, snapshots: Iterable[Snapshot], connection: Connection | None = None) -> None:
-        """Store new snapshots, and check that stored snapshots with the same ids are equal.
+        """Store new snapshots.
 
         Raises:
             StoreError: A row's content differs from the snapshot with its id. Nothing was stored.
@@ -100,7 +98,7 @@ class SnapshotStore:
         return set(found)
 
     def foreign(self) -> Iterator[tuple[str, ModelName, str]]:
-        """Yield the id and model of each snapshot that cannot be verified, with the reason."""
+        """Yield (id, model, reason) for each snapshot that cannot be verified."""
         table = schema.snapshots.c
         query = select(
             table.snapshot_id, table.model_namespace, table.model_name, table.payload
@@ -160,10 +158,9 @@ class SnapshotStore:
         return {key: tuple(map(tuple, json.loads(columns))) for key, columns in found.items()}
 
     def foreign_view_types(self, unreadable: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Yield each snapshot's id if its stored view columns have wrong names, with the reason.
+        """Yield (id, reason) for each stored view whose columns have wrong names.
 
-        Args:
-            unreadable: Ids of unreadable snapshots, to leave out.
+        Snapshots in `unreadable` are left out.
         """
         ids = [row[0] for row in self.database.rows(select(schema.view_types.c.snapshot_id))]
         known = self.load(key for key in ids if key not in unreadable)
@@ -185,10 +182,7 @@ class SnapshotStore:
 
 
 def has_columns(snapshot: Snapshot, types: Iterable[tuple[str, str]]) -> bool:
-    """Return whether columns have the names of a snapshot's columns.
-
-    If the snapshot's columns are unknown, the result is true.
-    """
+    """Return whether columns have a snapshot's names, or the snapshot's names are unknown."""
     found, own = _names(snapshot, types)
     return not own or snapshot.version.opaque is not None or found == own
 

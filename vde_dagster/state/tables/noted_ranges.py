@@ -1,9 +1,9 @@
 """Recorded ranges of tables that must be computed again.
 
-They are the ranges that a restatement makes outdated, see `fills.outdated`, and parts of interval
-units, see `Part`. A part is recorded before it is filled, so that it is known even if the apply
-dies. A fill removes the ranges that it covers from the record, if its apply began after they were
-recorded. It removes a part only if it fills the part's whole unit.
+There are two kinds: ranges that a restatement made outdated (`fills.outdated`), and parts of an
+interval unit (`Part`). A part is recorded before it is filled, so that an apply that dies leaves
+the record. A fill removes the recorded ranges that it covers, if its apply began after they were
+recorded. It removes a part only if it fills the whole unit.
 """
 
 from __future__ import annotations
@@ -36,12 +36,9 @@ def note_ranges(
     ranges: Collection[NotedRange],
     since: datetime,
 ) -> None:
-    """Store ranges of a table that must be filled again.
+    """Store ranges that must be filled again since the time `since` (UTC).
 
-    Stored ranges within these ranges are replaced.
-
-    Args:
-        since: Time (UTC) since which the ranges must be filled again.
+    They replace the stored ranges inside them.
     """
     for interval, unit in ranges:
         within = on_ranges(table).delete_within
@@ -54,10 +51,10 @@ def note_ranges(
 def settle_ranges(
     conn: Connection, table: Table, table_id: str, interval: Interval, plan_id: str
 ) -> IntervalSet:
-    """Delete the stored ranges that a plan has filled again.
+    """Delete the stored ranges that a plan filled again.
 
     Returns:
-        The filled ranges that were stored after the plan's apply began. These are kept.
+        The filled ranges that were stored after the plan's apply began, which are kept.
     """
     touched = span(table_id, interval)
     rows = conn.execute(on_ranges(table).read, touched).all()
@@ -84,7 +81,7 @@ def settle_ranges(
 
 
 def read_parts(conn: Connection, table_ids: Sequence[str]) -> dict[str, tuple[Part, ...]]:
-    """Return the partly filled intervals of tables, by table id. See `Part`."""
+    """Return the partly filled intervals (`Part`) of tables, by table id."""
     found: dict[str, tuple[Part, ...]] = {}
     for row in among(conn, _PARTS, _PART.table_id, table_ids):
         part = Part(Interval(row.start_at, row.end_at), IntervalUnit[row.unit])

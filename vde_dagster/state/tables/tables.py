@@ -93,10 +93,7 @@ def columns_version(columns: Iterable[PhysicalColumn]) -> str:
 
 
 def content_version(table: PhysicalTable) -> str:
-    """Hash the columns and the origin of a table.
-
-    The hash distinguishes live tables of the same fill version.
-    """
+    """Hash a table's columns and origin, to tell live tables of the same fill version apart."""
     if table.mixed:
         # Several definitions filled this table, so its hash must be unique.
         return digest("mixed", table.id)
@@ -106,8 +103,6 @@ def content_version(table: PhysicalTable) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TableStore:
-    """Reads and writes the records of physical tables."""
-
     database: Database
 
     def mislabeled(self) -> Iterator[tuple[PhysicalTable, str]]:
@@ -159,7 +154,6 @@ class TableStore:
         return self.database.run(connection, work, name="state.ensure_table")
 
     def ensure_all(self, tables: Iterable[PhysicalTable]) -> dict[str, PhysicalTable]:
-        """Store new tables, and return the new or stored table for each id."""
         listed = list(tables)
         return self.database.run_transaction(
             lambda conn: {table.id: self.ensure(table, conn) for table in listed},
@@ -187,7 +181,6 @@ class TableStore:
         return {table.id: table for table in found}
 
     def live(self, connection: Connection) -> dict[str, PhysicalTable]:
-        """Read all live tables with their filled ranges, by id."""
         return {table.id: table for table in _read_tables(connection, connection.execute(_LIVE))}
 
     def with_fill_versions(self, fill_versions: Iterable[str]) -> list[PhysicalTable]:
@@ -257,10 +250,7 @@ class TableStore:
             self.database.run_transaction(work, name="state.note_parts")
 
     def disinherit(self, connection: Connection, table_id: str, intervals: IntervalSet) -> None:
-        """Remove ranges from the filled ranges that a preview branch took over from `main`.
-
-        Nothing happens if the table is not a preview.
-        """
+        """Remove ranges that a preview took over from `main`. Does nothing for other tables."""
         known = self.load([table_id], connection).get(table_id)
         if known is None or known.preview is None:
             return
@@ -283,10 +273,7 @@ class TableStore:
         )
 
     def rehash(self, table: PhysicalTable) -> bool:
-        """Store the new hashes of a table.
-
-        Returns false if another live table has the same hashes.
-        """
+        """Store a table's new hashes. Returns False if another live table has the same hashes."""
         version = content_version(table)
 
         def work(conn: Connection) -> bool:
@@ -310,11 +297,7 @@ class TableStore:
         return self.database.run_transaction(work, name="state.rehash_table")
 
     def require_live(self, connection: Connection, ids: Iterable[str]) -> None:
-        """Check in a commit's transaction that all given tables are live.
-
-        Raises:
-            ConflictError: The janitor has marked a table for deletion.
-        """
+        """Raise ConflictError if the janitor has marked one of the tables for deletion."""
         query = _LIVE_IDS
         if not self.database.is_sqlite and not writes_by_views(connection):
             query = query.with_for_update(read=True)
@@ -483,10 +466,7 @@ class LedgerStore:
         return found
 
     def start_dropping(self, connection: Connection, table_id: str, location: str | None) -> bool:
-        """Reserve an unneeded table for deletion.
-
-        Returns false if the table is shown, planned or being written.
-        """
+        """Reserve a table for deletion. Returns False if it is shown, planned or being written."""
         if is_reached(connection, table_id) or table_id in self.leases.tables(connection):
             return False
         changed = connection.execute(
@@ -500,7 +480,7 @@ class LedgerStore:
         return changed.rowcount == 1
 
     def finish_dropping(self, table_id: str) -> None:
-        """Record that a table was deleted. The table's id and name are never used again."""
+        """Record that a table was deleted. Its id and name are never used again."""
 
         def work(conn: Connection) -> None:
             of_it = schema.tables.c.table_id == table_id

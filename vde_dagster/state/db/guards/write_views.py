@@ -64,10 +64,7 @@ class _Shape:
 
 
 def writes_by_views(connection: Connection) -> bool:
-    """Return whether a connection writes through views.
-
-    Logins that do not own the state's tables write through views.
-    """
+    """Return whether a connection writes through views, as its login is not the owner."""
     return bool(connection.info.get(SEARCH_PATH))
 
 
@@ -80,8 +77,7 @@ def write_schema(place: str) -> str:
 def with_conflict_column(table: Table) -> Table:
     """Return a table with the additional column `ON_CONFLICT` of its write view.
 
-    An INSERT sets this column to the list of columns to update if the key already exists, or to
-    `NOTHING`.
+    An INSERT sets it to the columns to update if the key exists, or to `NOTHING`.
     """
     columns = (Column(column.name, column.type) for column in table.c)
     return Table(table.name, MetaData(), *columns, Column(ON_CONFLICT, Text))

@@ -1,7 +1,4 @@
-"""Storage of snapshots, plans, tables' columns and facts of fills in msgspec's form.
-
-Earlier versions stored lists by position, mostly as compressed JSON.
-"""
+"""Storage of snapshots, plans, tables' columns and facts of fills in msgspec's form."""
 
 from __future__ import annotations
 
@@ -33,7 +30,6 @@ _INPUT = ("snapshot_id", "read_id", "digests", "columns", "schema_id", "file")
 
 
 def upgrade() -> None:
-    """Write each value again in msgspec's form."""
     _rewrite("vde_snapshots", {"payload": _compressed(_snapshot, 6)})
     _rewrite("vde_plans", {"payload": _compressed(_plan, 3)})
     _rewrite("vde_tables", {"columns": _text(_stored_columns)})

@@ -1,4 +1,4 @@
-"""Filled parts of interval units; a definition with a shorter unit fills them again."""
+"""Ranges that were filled only up to a time within an interval unit, such as half a day."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ down_revision = "0016"
 
 
 def upgrade() -> None:
-    """Create the table of partly filled time units."""
     op.create_table(
         "vde_parts",
         sa.Column("table_id", sa.String(64), primary_key=True),

@@ -12,7 +12,6 @@ down_revision = "0017"
 
 
 def upgrade() -> None:
-    """Create the log's table, with triggers that reject changes of its rows."""
     op.create_table(
         "vde_log",
         sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),

@@ -10,7 +10,6 @@ down_revision = "0018"
 
 
 def upgrade() -> None:
-    """Add the columns for task time and bytes."""
     for table in ("vde_fills", "vde_pending_intervals"):
         op.add_column(table, sa.Column("task_seconds", sa.Float))
         op.add_column(table, sa.Column("bytes_read", sa.BigInteger))

@@ -10,5 +10,4 @@ down_revision = "0019"
 
 
 def upgrade() -> None:
-    """Add the column of plug-ins' values."""
     op.add_column("vde_environment_versions", sa.Column("kept", sa.LargeBinary))

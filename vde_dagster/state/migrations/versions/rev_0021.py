@@ -10,6 +10,5 @@ down_revision = "0020"
 
 
 def upgrade() -> None:
-    """Add columns for the names of database logins."""
     for table in ("vde_leases", "vde_view_types"):
         op.add_column(table, sa.Column("db_user", sa.String(255)))

@@ -10,5 +10,4 @@ down_revision = "0021"
 
 
 def upgrade() -> None:
-    """Add a column for the process to leases."""
     op.add_column("vde_leases", sa.Column("process", sa.String(255)))

@@ -10,6 +10,5 @@ down_revision = "0023"
 
 
 def upgrade() -> None:
-    """Add a column for the method of computing a fill."""
     for table in ("vde_fills", "vde_pending_intervals"):
         op.add_column(table, sa.Column("refresh", sa.Text))
