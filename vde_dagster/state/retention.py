@@ -15,20 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    ScalarResult,
-    Table,
-    delete,
-    func,
-    or_,
-    select,
-    type_coerce,
-    union,
-    update,
-)
+import sqlalchemy as sa
 
 from vde_dagster.planning.tables.table import PREVIEW_PREFIX
 from vde_dagster.state.db import schema
@@ -130,7 +117,7 @@ class RetentionStore:
             with self.database.reading() as conn:
                 return self._find(conn, policy)
 
-        def work(conn: Connection) -> Mark:
+        def work(conn: sa.Connection) -> Mark:
             found = self._find(conn, policy)
             self._tombstone(conn, found.unreachable)
             self._forget(conn, found)
@@ -139,7 +126,7 @@ class RetentionStore:
 
         return self.database.run_transaction(work, name="janitor.mark", beside=_READ)
 
-    def _find(self, conn: Connection, policy: Retention) -> Mark:
+    def _find(self, conn: sa.Connection, policy: Retention) -> Mark:
         now = self.database.clock.now()
         kept, forgotten = kept_versions(conn, policy, now)
         dead = dead_plans(conn, policy, now, self.plans, self.leases.active_resources(conn))
@@ -165,18 +152,18 @@ class RetentionStore:
             dead_plans=dead,
         )
 
-    def _tombstone(self, conn: Connection, tables: Iterable[LedgerTable]) -> None:
+    def _tombstone(self, conn: sa.Connection, tables: Iterable[LedgerTable]) -> None:
         now = self.database.clock.now()
         for part in chunks([table.id for table in tables]):
             conn.execute(
-                update(schema.tables)
+                sa.update(schema.tables)
                 .where(schema.tables.c.table_id.in_(part), schema.tables.c.status == LIVE)
                 .values(status=TOMBSTONED, tombstoned_at=now)
             )
 
-    def _forget(self, conn: Connection, found: Mark) -> None:
+    def _forget(self, conn: sa.Connection, found: Mark) -> None:
         conn.execute(
-            update(schema.leases)
+            sa.update(schema.leases)
             .where(schema.leases.c.expires_at <= self.database.clock.now())
             .values(owner=None)
         )
@@ -187,26 +174,26 @@ class RetentionStore:
         for environment, numbers in gone.items():
             for part in chunks(numbers):
                 conn.execute(
-                    delete(versions).where(
+                    sa.delete(versions).where(
                         versions.c.environment == environment, versions.c.version.in_(part)
                     )
                 )
             # Entries that ended at or before the first kept version belong to no kept version.
             for ranges in (schema.entries, schema.pins):
                 conn.execute(
-                    delete(ranges).where(
+                    sa.delete(ranges).where(
                         ranges.c.environment == environment, ranges.c.valid_to <= max(numbers) + 1
                     )
                 )
         for plan_id, reason in found.dead_plans.items():
             conn.execute(
-                update(schema.plans)
+                sa.update(schema.plans)
                 .where(schema.plans.c.plan_id == plan_id, schema.plans.c.status.in_(OPEN_PLANS))
                 .values(status="superseded", message=reason, finished_at=self.database.clock.now())
             )
-            conn.execute(delete(schema.pending).where(schema.pending.c.plan_id == plan_id))
+            conn.execute(sa.delete(schema.pending).where(schema.pending.c.plan_id == plan_id))
 
-    def _record(self, conn: Connection, found: Mark) -> None:
+    def _record(self, conn: sa.Connection, found: Mark) -> None:
         tables = [table.id for table in found.unreachable]
         record(self.database, conn, "clean up", who="janitor", detail={"tables": tables or None})
         of = Counter(environment for environment, _ in found.forgotten)
@@ -221,7 +208,7 @@ class RetentionStore:
     def forget_records(self, policy: Retention) -> dict[str, int]:
         """Delete old records in one transaction, and return their numbers by kind."""
 
-        def work(conn: Connection) -> dict[str, int]:
+        def work(conn: sa.Connection) -> dict[str, int]:
             # Rows of dropped tables stay, because they prevent the reuse of an id.
             found = _old_records(conn, policy, self.database.clock.now())
             for table in (schema.plans, schema.journal, schema.audit_results):
@@ -233,7 +220,7 @@ class RetentionStore:
             before = self.database.clock.now() - policy.history
             results = schema.audit_results.c
             apart = (results.environment.is_not(None), results.recorded_at < before)
-            conn.execute(delete(schema.audit_results).where(*apart))
+            conn.execute(sa.delete(schema.audit_results).where(*apart))
             forget_records(conn, before)
             return _counts(found)
 
@@ -241,7 +228,7 @@ class RetentionStore:
 
 
 def reasons_to_keep(
-    conn: Connection,
+    conn: sa.Connection,
     policy: Retention,
     kept: dict[str, list[int]],
     dead: dict[str, str],
@@ -251,10 +238,10 @@ def reasons_to_keep(
     """Return the tables that must be kept, each with one reason, by table id."""
     reasons: dict[str, str] = {}
     table = schema.tables.c
-    recent = select(table.table_id).where(
+    recent = sa.select(table.table_id).where(
         table.status == LIVE, table.registered_at > now - policy.grace
     )
-    young: ScalarResult[str] = conn.execute(recent).scalars()
+    young: sa.ScalarResult[str] = conn.execute(recent).scalars()
     for table_id in young:
         reasons[table_id] = "it is younger than the grace time"
     for plan_id, table_ids in _planned_tables(conn, dead).items():
@@ -274,10 +261,10 @@ def reasons_to_keep(
     return reasons
 
 
-def _previewed(conn: Connection) -> Iterator[tuple[str, str]]:
+def _previewed(conn: sa.Connection) -> Iterator[tuple[str, str]]:
     """Yield (id of a preview, id of the table that the preview is a branch of)."""
     table = schema.tables.c
-    query = select(table.table_id, table.columns).where(
+    query = sa.select(table.table_id, table.columns).where(
         table.status == LIVE, table.name.contains(f"@{PREVIEW_PREFIX}", autoescape=True)
     )
     for row in conn.execute(query):
@@ -287,15 +274,15 @@ def _previewed(conn: Connection) -> Iterator[tuple[str, str]]:
 
 
 def kept_versions(
-    conn: Connection, policy: Retention, now: datetime
+    conn: sa.Connection, policy: Retention, now: datetime
 ) -> tuple[dict[str, list[int]], dict[tuple[str, int], str]]:
     """Return the versions of environments to keep, and the reason for each version to forget."""
     heads = schema.environments.c
-    alive: set[str] = set(conn.execute(select(heads.environment).where(heads.live)).scalars())
+    alive: set[str] = set(conn.execute(sa.select(heads.environment).where(heads.live)).scalars())
     table = schema.environment_versions.c
     # As plain numbers: there may be a hundred thousand, and nearly all are only compared.
-    published = type_coerce(table.published_at, BigInteger)
-    query = select(table.environment, table.version, published)
+    published = sa.type_coerce(table.published_at, sa.BigInteger)
+    query = sa.select(table.environment, table.version, published)
     oldest = to_micros(now - policy.history)
     changes = _changes(conn)
     old = f"it was replaced more than {policy.history.days} days ago"
@@ -322,11 +309,11 @@ def kept_versions(
     return kept, forgotten
 
 
-def _changes(conn: Connection) -> dict[str, list[int]]:
+def _changes(conn: sa.Connection) -> dict[str, list[int]]:
     entry = schema.entries.c
-    query = union(
-        select(entry.environment, entry.valid_from),
-        select(entry.environment, entry.valid_to).where(entry.valid_to.is_not(None)),
+    query = sa.union(
+        sa.select(entry.environment, entry.valid_from),
+        sa.select(entry.environment, entry.valid_to).where(entry.valid_to.is_not(None)),
     )
     found: dict[str, list[int]] = {}
     rows: Iterable[Any] = conn.execute(query)
@@ -338,11 +325,11 @@ def _changes(conn: Connection) -> dict[str, list[int]]:
 
 
 def dead_plans(
-    conn: Connection, policy: Retention, now: datetime, plans: PlanStore, leases: Set[str]
+    conn: sa.Connection, policy: Retention, now: datetime, plans: PlanStore, leases: Set[str]
 ) -> dict[str, str]:
     """Find the open plans that can no longer be applied or never will be, with the reasons."""
     table = schema.plans
-    query = select(
+    query = sa.select(
         table.c.plan_id,
         table.c.environment,
         table.c.created_at,
@@ -365,20 +352,20 @@ def dead_plans(
     return dead
 
 
-def _current_tables(conn: Connection) -> dict[str, str]:
+def _current_tables(conn: sa.Connection) -> dict[str, str]:
     entry = schema.entries.c
     query = (
-        select(entry.table_id, func.max(entry.environment))
+        sa.select(entry.table_id, sa.func.max(entry.environment))
         .where(entry.table_id.is_not(None), entry.valid_to.is_(None))
         .group_by(entry.table_id)
     )
     return {row[0]: row[1] for row in conn.execute(query)}
 
 
-def _earlier_tables(conn: Connection, kept: dict[str, list[int]]) -> Iterator[tuple[str, str]]:
+def _earlier_tables(conn: sa.Connection, kept: dict[str, list[int]]) -> Iterator[tuple[str, str]]:
     entry = schema.entries.c
     query = (
-        select(entry.environment, entry.table_id, entry.valid_from, entry.valid_to)
+        sa.select(entry.environment, entry.table_id, entry.valid_from, entry.valid_to)
         .where(entry.table_id.is_not(None), entry.valid_to.is_not(None))
         .order_by(entry.environment, entry.model_namespace, entry.model_name, entry.valid_from)
     )
@@ -395,9 +382,9 @@ def _earlier_tables(conn: Connection, kept: dict[str, list[int]]) -> Iterator[tu
             )
 
 
-def _planned_tables(conn: Connection, dead: dict[str, str]) -> dict[str, set[str]]:
+def _planned_tables(conn: sa.Connection, dead: dict[str, str]) -> dict[str, set[str]]:
     table = schema.plans.c
-    query = select(table.plan_id, table.payload).where(table.status.in_(OPEN_PLANS))
+    query = sa.select(table.plan_id, table.payload).where(table.status.in_(OPEN_PLANS))
     found: dict[str, set[str]] = {}
     for row in conn.execute(query):
         if row.plan_id not in dead:
@@ -405,7 +392,7 @@ def _planned_tables(conn: Connection, dead: dict[str, str]) -> dict[str, set[str
             found[row.plan_id] = {e.table_id for e in plan.entries.values() if e.table_id}
             found[row.plan_id] |= {m.table.id for m in plan.models if m.table}
     pending = schema.pending.c
-    for row in conn.execute(select(pending.plan_id, pending.table_id)):
+    for row in conn.execute(sa.select(pending.plan_id, pending.table_id)):
         if row.plan_id not in dead:
             found.setdefault(row.plan_id, set()).add(row.table_id)
     return found
@@ -415,12 +402,12 @@ def _counts(records: _Records) -> dict[str, int]:
     return {kind: len(keys) for kind, keys in records.items() if keys}
 
 
-def _old_records(conn: Connection, policy: Retention, now: datetime) -> _Records:
+def _old_records(conn: sa.Connection, policy: Retention, now: datetime) -> _Records:
     before = now - policy.history
     plans = _old_plans(conn, before)
     table = schema.publications.c
     publications = (
-        select(table.publication_id)
+        sa.select(table.publication_id)
         .where(table.status != "intended", table.cleaned_at.is_not(None), table.decided_at < before)
         .order_by(table.publication_id)
     )
@@ -431,17 +418,17 @@ def _old_records(conn: Connection, policy: Retention, now: datetime) -> _Records
     }
 
 
-def _old_plans(conn: Connection, before: datetime) -> tuple[str, ...]:
+def _old_plans(conn: sa.Connection, before: datetime) -> tuple[str, ...]:
     plans, versions = schema.plans.c, schema.environment_versions.c
-    kept = select(versions.plan_id).where(versions.plan_id.is_not(None))
+    kept = sa.select(versions.plan_id).where(versions.plan_id.is_not(None))
     query = (
-        select(plans.plan_id)
+        sa.select(plans.plan_id)
         .where(
             plans.status.not_in(OPEN_PLANS),
-            or_(plans.finished_at < before, plans.finished_at.is_(None)),
+            sa.or_(plans.finished_at < before, plans.finished_at.is_(None)),
             plans.created_at < before,
             plans.plan_id.not_in(kept),
-            plans.plan_id.not_in(select(schema.pending.c.plan_id)),
+            plans.plan_id.not_in(sa.select(schema.pending.c.plan_id)),
         )
         .order_by(plans.plan_id)
     )
@@ -449,24 +436,26 @@ def _old_plans(conn: Connection, before: datetime) -> tuple[str, ...]:
 
 
 def _old_snapshots(
-    conn: Connection, before: datetime, forgotten_plans: set[str]
+    conn: sa.Connection, before: datetime, forgotten_plans: set[str]
 ) -> tuple[str, ...]:
     table = schema.snapshots.c
-    filled = select(schema.tables.c.snapshot_id).where(schema.tables.c.status != DROPPED)
-    old = select(table.snapshot_id).where(
+    filled = sa.select(schema.tables.c.snapshot_id).where(schema.tables.c.status != DROPPED)
+    old = sa.select(table.snapshot_id).where(
         table.created_at < before,
-        table.snapshot_id.not_in(select(schema.entries.c.snapshot_id)),
+        table.snapshot_id.not_in(sa.select(schema.entries.c.snapshot_id)),
         table.snapshot_id.not_in(filled),
     )
     unused: set[str] = set(conn.execute(old).scalars())
     if unused:
         plans = schema.plans.c
-        for row in conn.execute(select(plans.plan_id, plans.payload)):
+        for row in conn.execute(sa.select(plans.plan_id, plans.payload)):
             if row.plan_id not in forgotten_plans:
                 unused.difference_update(load_stored_plan(row.payload).snapshot_ids)
     return tuple(sorted(unused))
 
 
-def _delete(conn: Connection, table: Table, column: Column[str], keys: Iterable[str]) -> None:
+def _delete(
+    conn: sa.Connection, table: sa.Table, column: sa.Column[str], keys: Iterable[str]
+) -> None:
     for part in chunks(list(keys)):
-        conn.execute(delete(table).where(column.in_(part)))
+        conn.execute(sa.delete(table).where(column.in_(part)))

@@ -26,23 +26,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import (
-    URL,
-    ColumnElement,
-    Connection,
-    Dialect,
-    Engine,
-    Executable,
-    MetaData,
-    Select,
-    Table,
-    Transaction,
-    create_engine,
-    event,
-    inspect,
-    make_url,
-    text,
-)
+import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.util import LRUCache
 
@@ -95,10 +79,10 @@ _TAKEN = "23505"
 """SQL state of a violated key: another row has the same one."""
 
 
-def make_engine(url: str, idle_seconds: float = IDLE_SECONDS) -> Engine:
+def make_engine(url: str, idle_seconds: float = IDLE_SECONDS) -> sa.Engine:
     """Create an engine for `sqlite:///file` or `postgresql://…`, without opening a connection."""
     try:
-        parsed = make_url(url)
+        parsed = sa.make_url(url)
     except ArgumentError as error:
         raise UsageError(
             "the state store's URL cannot be read",
@@ -119,10 +103,10 @@ def make_engine(url: str, idle_seconds: float = IDLE_SECONDS) -> Engine:
 
 def without_password(url: str) -> str:
     """Return a database's URL without its password."""
-    return mask(make_url(url).render_as_string(hide_password=True))
+    return mask(sa.make_url(url).render_as_string(hide_password=True))
 
 
-def _postgres_engine(url: URL, idle_seconds: float) -> Engine:
+def _postgres_engine(url: sa.URL, idle_seconds: float) -> sa.Engine:
     if find_spec("psycopg") is None:
         raise UsageError(
             "a state in PostgreSQL needs the package psycopg, which is not installed",
@@ -133,7 +117,7 @@ def _postgres_engine(url: URL, idle_seconds: float) -> Engine:
     return make_postgres_engine(url, idle_seconds)
 
 
-def lock_rows(connection: Connection, query: Select[Any], by: str = "", key: str = "") -> Any:
+def lock_rows(connection: sa.Connection, query: sa.Select[Any], by: str = "", key: str = "") -> Any:
     """Run a query, and lock the returned rows until the transaction ends.
 
     Args:
@@ -145,14 +129,14 @@ def lock_rows(connection: Connection, query: Select[Any], by: str = "", key: str
     # These logins can lock rows only through a function. Without a function, the rows are not
     # locked, and one of two conflicting transactions fails.
     if by:
-        connection.execute(text(f"SELECT {by}(:key)"), {"key": key})
+        connection.execute(sa.text(f"SELECT {by}(:key)"), {"key": key})
     return connection.execute(query)
 
 
-def _sqlite_engine(url: URL) -> Engine:
+def _sqlite_engine(url: sa.URL) -> sa.Engine:
     Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
     dialect, compiled = _sqlite_statements()
-    engine = create_engine(
+    engine = sa.create_engine(
         url,
         connect_args={"timeout": BUSY_TIMEOUT_MS / 1000, "check_same_thread": False},
         execution_options={"compiled_cache": compiled},
@@ -160,7 +144,7 @@ def _sqlite_engine(url: URL) -> Engine:
     )
     engine.dialect = dialect  # Statements are cached by dialect instance, not by dialect class.
 
-    @event.listens_for(engine, "connect")
+    @sa.event.listens_for(engine, "connect")
     def connect(connection: Any, record: Any) -> None:
         connection.isolation_level = None  # `begin` below writes BEGIN itself.
         cursor = connection.cursor()
@@ -174,8 +158,8 @@ def _sqlite_engine(url: URL) -> Engine:
         cursor.execute("PRAGMA synchronous=FULL")
         cursor.close()
 
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
+    @sa.event.listens_for(engine, "begin")
+    def begin(connection: sa.Connection) -> None:
         statement = connection.get_execution_options().get(_BEGIN)
         if statement is None:  # For a reader, which waits for nothing and fails for nothing.
             connection.connection.cursor().execute("BEGIN")
@@ -187,13 +171,13 @@ def _sqlite_engine(url: URL) -> Engine:
 
 # Compiling a statement takes longer than running it, and a process may open many stores.
 @cache
-def _sqlite_statements() -> tuple[Dialect, LRUCache[Any, Any]]:
-    engine = create_engine("sqlite://")
+def _sqlite_statements() -> tuple[sa.Dialect, LRUCache[Any, Any]]:
+    engine = sa.create_engine("sqlite://")
     engine.connect().close()
     return engine.dialect, LRUCache(2000)
 
 
-def _require_whole_pages(url: URL, cursor: Any) -> None:
+def _require_whole_pages(url: sa.URL, cursor: Any) -> None:
     # SQLite would read missing bytes as zeros. The file is not opened here: closing it would
     # release the locks of the process's other connections.
     log = Path(f"{url.database}-wal")
@@ -206,12 +190,12 @@ def _require_whole_pages(url: URL, cursor: Any) -> None:
         raise _damaged(url, f"it ends within a page, at {there:,} bytes")
 
 
-def _raise_damaged(url: URL, error: BaseException) -> None:
+def _raise_damaged(url: sa.URL, error: BaseException) -> None:
     if any(phrase in str(error) for phrase in _SQLITE_DAMAGED):
         raise _damaged(url, error) from error
 
 
-def _damaged(url: URL, damage: object) -> StoreError:
+def _damaged(url: sa.URL, damage: object) -> StoreError:
     return StoreError(
         f"the state database {url.database} is damaged: {damage}",
         hint="stop everything that uses it and restore it from a backup; see `vde fsck`",
@@ -270,7 +254,7 @@ class Database:
     """Connects to the state's database, and retries transactions while the database is busy."""
 
     def __init__(
-        self, engine: Engine, clock: Clock | None = None, effects: Effects | None = None
+        self, engine: sa.Engine, clock: Clock | None = None, effects: Effects | None = None
     ) -> None:
         self.engine = engine
         own = SystemClock() if self.is_sqlite else ServersClock(self._servers_time)
@@ -287,7 +271,7 @@ class Database:
         return self.engine.dialect.name == "sqlite"
 
     @contextmanager
-    def transaction(self, name: str = "state") -> Iterator[Connection]:
+    def transaction(self, name: str = "state") -> Iterator[sa.Connection]:
         """Run one writing transaction, without retries.
 
         Args:
@@ -328,7 +312,7 @@ class Database:
             if own_turn:
                 self._turn.release()
 
-    def require_right_clock(self, connection: Connection) -> None:
+    def require_right_clock(self, connection: sa.Connection) -> None:
         """Check again in a transaction that the clocks of machine and server agree."""
         if isinstance(self.clock, ServersClock):
             self.clock.require_agreement(partial(_time_in, connection), anew=True)
@@ -337,7 +321,7 @@ class Database:
         with self.reading() as connection:
             return _time_in(connection)
 
-    def _commit(self, transaction: Transaction, name: str) -> None:
+    def _commit(self, transaction: sa.Transaction, name: str) -> None:
         sent = False
         try:
             with self.effects.at(f"{name}.commit"):
@@ -353,7 +337,7 @@ class Database:
             ) from error
 
     @staticmethod
-    def postgres_engine(url: URL, idle_seconds: float, **options: Any) -> Engine:
+    def postgres_engine(url: sa.URL, idle_seconds: float, **options: Any) -> sa.Engine:
         """Create an engine for a PostgreSQL server other than the state's.
 
         Raises:
@@ -365,7 +349,7 @@ class Database:
 
     def run_transaction(
         self,
-        work: Callable[[Connection], T],
+        work: Callable[[sa.Connection], T],
         *,
         name: str = "state",
         idempotent: bool = True,
@@ -413,7 +397,7 @@ class Database:
     def _end_stalled(self) -> None:
         # The server refuses this if the state has no roles, or if the login may only read.
         # No transaction is ended then.
-        end = text("SELECT vde_end_stalled()")
+        end = sa.text("SELECT vde_end_stalled()")
         with (
             suppress(DBAPIError),
             self.engine.begin() as conn,
@@ -422,14 +406,14 @@ class Database:
             conn.execute(end)
 
     def run(
-        self, connection: Connection | None, work: Callable[[Connection], T], *, name: str
+        self, connection: sa.Connection | None, work: Callable[[sa.Connection], T], *, name: str
     ) -> T:
         """Call a function in the given connection's transaction, or in a new transaction."""
         if connection is not None:
             return work(connection)
         return self.run_transaction(work, name=name)
 
-    def ensure_tables(self, metadata: MetaData) -> None:
+    def ensure_tables(self, metadata: sa.MetaData) -> None:
         """Create the missing tables of a plug-in."""
         names = [table.name for table in metadata.sorted_tables]
         if all(map(self.has_table, names)):
@@ -443,10 +427,10 @@ class Database:
 
     def has_table(self, name: str) -> bool:
         with self.reading() as conn:
-            return inspect(conn).has_table(name)
+            return sa.inspect(conn).has_table(name)
 
     @contextmanager
-    def reading(self, connection: Connection | None = None) -> Iterator[Connection]:
+    def reading(self, connection: sa.Connection | None = None) -> Iterator[sa.Connection]:
         """Open a connection for a block of queries that all see the same committed state."""
         if connection is not None:
             yield connection
@@ -463,21 +447,21 @@ class Database:
                 raise self.unusable(error) from error
             raise
 
-    def rows(self, query: Executable, connection: Connection | None = None) -> Sequence[Any]:
+    def rows(self, query: sa.Executable, connection: sa.Connection | None = None) -> Sequence[Any]:
         with self.reading(connection) as conn:
             return conn.execute(query).all()
 
-    def column(self, query: Executable, connection: Connection | None = None) -> list[Any]:
+    def column(self, query: sa.Executable, connection: sa.Connection | None = None) -> list[Any]:
         return [row[0] for row in self.rows(query, connection)]
 
     def row(
-        self, query: Executable, connection: Connection | None = None, **parameters: Any
+        self, query: sa.Executable, connection: sa.Connection | None = None, **parameters: Any
     ) -> Any:
         """Run a query with parameters and return its first row, or None."""
         with self.reading(connection) as conn:
             return conn.execute(query, parameters).first()
 
-    def value(self, query: Executable, connection: Connection | None = None) -> Any:
+    def value(self, query: sa.Executable, connection: sa.Connection | None = None) -> Any:
         """Run a query and return the first value of its first row, or None."""
         row = self.row(query, connection)
         return None if row is None else row[0]
@@ -485,16 +469,20 @@ class Database:
     def among(
         self,
         query: Any,
-        column: ColumnElement[Any],
+        column: sa.ColumnElement[Any],
         values: Iterable[Any],
-        connection: Connection | None = None,
+        connection: sa.Connection | None = None,
     ) -> list[Any]:
         """Run a query, and return the rows with one of the given values in a column."""
         with self.reading(connection) as conn:
             return list(among(conn, query, column, values))
 
     def upsert(
-        self, connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *changed: str
+        self,
+        connection: sa.Connection,
+        table: sa.Table,
+        rows: Sequence[Mapping[str, Any]],
+        *changed: str,
     ) -> int:
         """Insert rows, and update some columns of existing rows. Returns the number of rows."""
         return upsert(connection, table, rows, *changed)
@@ -531,19 +519,19 @@ class Database:
         self.engine.dispose()
 
 
-def _time_in(connection: Connection) -> datetime:
+def _time_in(connection: sa.Connection) -> datetime:
     now: datetime = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
     return utc(now)
 
 
-def _time_beside(connection: Connection) -> datetime:
+def _time_beside(connection: sa.Connection) -> datetime:
     with connection.begin():  # Before the transaction, so that its snapshot is newer.
         return _time_in(connection)
 
 
-def _lock_tables(connection: Connection, tables: Sequence[str]) -> None:
+def _lock_tables(connection: sa.Connection, tables: Sequence[str]) -> None:
     if writes_by_views(connection):
-        connection.execute(text("SELECT vde_hold_tables(:names)"), {"names": list(tables)})
+        connection.execute(sa.text("SELECT vde_hold_tables(:names)"), {"names": list(tables)})
     else:
         connection.exec_driver_sql(f"LOCK TABLE {', '.join(tables)} IN EXCLUSIVE MODE")
 
@@ -556,7 +544,7 @@ def _is_refused(error: BaseException) -> bool:
     return state is not None and (state in _POSTGRES_IDLE or not is_disconnect(error))
 
 
-def _abandon(transaction: Transaction) -> None:
+def _abandon(transaction: sa.Transaction) -> None:
     # A broken connection cannot roll back; the server does when it notices.
     if transaction.is_active:
         with suppress(DBAPIError):

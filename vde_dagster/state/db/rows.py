@@ -10,22 +10,7 @@ from datetime import datetime, timedelta, timezone
 from functools import cache, lru_cache
 from typing import Any, TypeVar
 
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Connection,
-    Delete,
-    Dialect,
-    LargeBinary,
-    Row,
-    Select,
-    Table,
-    TypeDecorator,
-    bindparam,
-    delete,
-    insert,
-    select,
-)
+import sqlalchemy as sa
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
@@ -47,9 +32,9 @@ def chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def among(
-    connection: Connection,
+    connection: sa.Connection,
     query: Any,
-    column: ColumnElement[Any],
+    column: sa.ColumnElement[Any],
     values: Iterable[Any],
     parameters: Mapping[str, Any] | None = None,
 ) -> Iterator[Any]:
@@ -60,28 +45,30 @@ def among(
 
 
 @lru_cache(maxsize=256)
-def _with_values(query: Any, column: ColumnElement[Any]) -> Any:
-    return query.where(column.in_(bindparam("among", expanding=True)))
+def _with_values(query: Any, column: sa.ColumnElement[Any]) -> Any:
+    return query.where(column.in_(sa.bindparam("among", expanding=True)))
 
 
 @dataclass(frozen=True, slots=True)
 class OnRanges:
     """Statements that read or delete a table's rows in a range, with the parameters of `span`."""
 
-    read: Select[Any]
-    delete: Delete
-    delete_within: Delete
+    read: sa.Select[Any]
+    delete: sa.Delete
+    delete_within: sa.Delete
 
 
 @cache
-def on_ranges(table: Table) -> OnRanges:
+def on_ranges(table: sa.Table) -> OnRanges:
     """Build the statements that read or delete the rows of a table that overlap a range."""
     row = table.c
-    own, start, end = row.table_id == bindparam("of"), row.start_at, row.end_at
-    overlaps = own & (start < bindparam("of_end")) & (end > bindparam("of_start"))
-    within = own & (start >= bindparam("of_start")) & (end <= bindparam("of_end"))
+    own, start, end = row.table_id == sa.bindparam("of"), row.start_at, row.end_at
+    overlaps = own & (start < sa.bindparam("of_end")) & (end > sa.bindparam("of_start"))
+    within = own & (start >= sa.bindparam("of_start")) & (end <= sa.bindparam("of_end"))
     return OnRanges(
-        select(table).where(overlaps), delete(table).where(overlaps), delete(table).where(within)
+        sa.select(table).where(overlaps),
+        sa.delete(table).where(overlaps),
+        sa.delete(table).where(within),
     )
 
 
@@ -90,7 +77,7 @@ def span(table_id: str, interval: Interval) -> dict[str, Any]:
     return {"of": table_id, "of_start": interval.start, "of_end": interval.end}
 
 
-def value_from_row(kind: type[T], row: Row[Any], **others: Any) -> T:
+def value_from_row(kind: type[T], row: sa.Row[Any], **others: Any) -> T:
     """Create a dataclass value from the columns of a row with the same names, and from `others`."""
     hashable: Any = kind
     values = {name: getattr(row, name) for name in _fields(hashable) if name not in others}
@@ -102,13 +89,13 @@ def _fields(kind: Any) -> tuple[str, ...]:
     return tuple(one.name for one in fields(kind))
 
 
-def row_from_value(value: object, table: Table, **others: Any) -> dict[str, Any]:
+def row_from_value(value: object, table: sa.Table, **others: Any) -> dict[str, Any]:
     """Create a row from a value's attributes with the names of columns, and from `others`."""
     names = (column.name for column in table.c)
     return {name: getattr(value, name) for name in names if hasattr(value, name)} | others
 
 
-def is_model(table: Table, name: ModelName) -> ColumnElement[bool]:
+def is_model(table: sa.Table, name: ModelName) -> sa.ColumnElement[bool]:
     """Build the SQL condition that a row belongs to a model."""
     return (table.c.model_namespace == name.namespace) & (table.c.model_name == name.name)
 
@@ -122,7 +109,7 @@ def ranges_by_key(rows: Iterable[Any]) -> dict[Any, IntervalSet]:
 
 
 def upsert(
-    connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *changed: str
+    connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]], *changed: str
 ) -> int:
     """Insert rows, and update the columns `changed` of existing rows. Returns the row count."""
     if not rows:
@@ -130,12 +117,12 @@ def upsert(
     if writes_by_views(connection):
         taken = ",".join(changed) or NOTHING
         own = [{**row, ON_CONFLICT: taken} for row in rows]
-        return connection.execute(insert(with_conflict_column(table)), own).rowcount
+        return connection.execute(sa.insert(with_conflict_column(table)), own).rowcount
     return connection.execute(_upsert(connection.dialect.name, table, changed), rows).rowcount
 
 
 @cache
-def _upsert(dialect_name: str, table: Table, changed: tuple[str, ...]) -> Any:
+def _upsert(dialect_name: str, table: sa.Table, changed: tuple[str, ...]) -> Any:
     dialect: Any
     if dialect_name == "postgresql":
         from sqlalchemy.dialects import postgresql as dialect  # 50 ms that SQLite need not pay.
@@ -160,27 +147,27 @@ def from_micros(value: int) -> datetime:
     return EPOCH + timedelta(microseconds=value)
 
 
-class Texts(TypeDecorator[dict[str, str]]):
+class Texts(sa.TypeDecorator[dict[str, str]]):
     """Column type for a dictionary of texts, stored compressed. An empty dictionary is NULL."""
 
-    impl = LargeBinary
+    impl = sa.LargeBinary
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> bytes | None:
+    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> bytes | None:
         return zlib.compress(json.dumps(value, sort_keys=True).encode(), 6) if value else None
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> dict[str, str]:
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> dict[str, str]:
         return {} if value is None else dict(json.loads(zlib.decompress(value)))
 
 
-class Instant(TypeDecorator[datetime]):
+class Instant(sa.TypeDecorator[datetime]):
     """Column type for a datetime with time zone, stored as microseconds since 1970."""
 
-    impl = BigInteger
+    impl = sa.BigInteger
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> int | None:
+    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> int | None:
         return None if value is None else to_micros(value)
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> datetime | None:
         return None if value is None else from_micros(value)

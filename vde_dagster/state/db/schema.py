@@ -9,20 +9,7 @@ dialect here takes 60 ms of every command.
 
 from __future__ import annotations
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Float,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    text,
-)
+import sqlalchemy as sa
 
 from vde_dagster.state.db.rows import Instant, Texts
 
@@ -31,416 +18,416 @@ FIRST_VERSION = "0015"
 """The oldest schema that can be upgraded; earlier schemas were never released."""
 VERSION_TABLE = "vde_alembic_version"
 
-metadata = MetaData()
+metadata = sa.MetaData()
 
-snapshots = Table(
+snapshots = sa.Table(
     "vde_snapshots",
     metadata,
-    Column("snapshot_id", String(64), primary_key=True),
-    Column("model_namespace", String(255), nullable=False),
-    Column("model_name", String(255), nullable=False),
-    Column("payload", LargeBinary, nullable=False),
-    Column("created_at", Instant, nullable=False),
+    sa.Column("snapshot_id", sa.String(64), primary_key=True),
+    sa.Column("model_namespace", sa.String(255), nullable=False),
+    sa.Column("model_name", sa.String(255), nullable=False),
+    sa.Column("payload", sa.LargeBinary, nullable=False),
+    sa.Column("created_at", Instant, nullable=False),
 )
 
-view_types = Table(
+view_types = sa.Table(
     "vde_view_types",
     metadata,
-    Column("snapshot_id", String(64), primary_key=True),
-    Column("columns", Text, nullable=False),
+    sa.Column("snapshot_id", sa.String(64), primary_key=True),
+    sa.Column("columns", sa.Text, nullable=False),
     # The login that wrote the row, if it may not publish; see `state.db.guards.rights`.
-    Column("db_user", String(255)),
+    sa.Column("db_user", sa.String(255)),
 )
 
-tables = Table(
+tables = sa.Table(
     "vde_tables",
     metadata,
-    Column("table_id", String(64), primary_key=True),
-    Column("namespace", String(255), nullable=False),
-    Column("name", String(255), nullable=False),
-    Column("fill_version", String(64), nullable=False),
-    Column("columns_version", String(64), nullable=False),
-    Column("columns", Text, nullable=False),
-    Column("snapshot_id", String(64), nullable=False),
-    Column("created", Boolean, nullable=False),
-    Column("status", String(16), nullable=False),
-    Column("registered_at", Instant, nullable=False),
-    Column("tombstoned_at", Instant),
-    Column("location", String(1000)),
-    Index("vde_tables_place", "namespace", "name", unique=True),
-    Index(
+    sa.Column("table_id", sa.String(64), primary_key=True),
+    sa.Column("namespace", sa.String(255), nullable=False),
+    sa.Column("name", sa.String(255), nullable=False),
+    sa.Column("fill_version", sa.String(64), nullable=False),
+    sa.Column("columns_version", sa.String(64), nullable=False),
+    sa.Column("columns", sa.Text, nullable=False),
+    sa.Column("snapshot_id", sa.String(64), nullable=False),
+    sa.Column("created", sa.Boolean, nullable=False),
+    sa.Column("status", sa.String(16), nullable=False),
+    sa.Column("registered_at", Instant, nullable=False),
+    sa.Column("tombstoned_at", Instant),
+    sa.Column("location", sa.String(1000)),
+    sa.Index("vde_tables_place", "namespace", "name", unique=True),
+    sa.Index(
         "vde_tables_content",
         "fill_version",
         "columns_version",
         unique=True,
-        sqlite_where=text("status = 'live'"),
+        sqlite_where=sa.text("status = 'live'"),
     ),
 )
 
-intervals = Table(
+intervals = sa.Table(
     "vde_intervals",
     metadata,
-    Column("table_id", String(64), primary_key=True),
-    Column("start_at", Instant, primary_key=True),
-    Column("end_at", Instant, nullable=False),
+    sa.Column("table_id", sa.String(64), primary_key=True),
+    sa.Column("start_at", Instant, primary_key=True),
+    sa.Column("end_at", Instant, nullable=False),
 )
 
-fills = Table(
+fills = sa.Table(
     "vde_fills",
     metadata,
-    Column("table_id", String(64), primary_key=True),
-    Column("start_at", Instant, primary_key=True),
-    Column("end_at", Instant, primary_key=True),
-    Column("plan_id", String(64), primary_key=True),
-    Column("iceberg_snapshot_id", BigInteger),
-    Column("row_count", BigInteger),
-    Column("byte_count", BigInteger),
-    Column("seconds", Float),
-    Column("recorded_at", Instant, nullable=False),
-    Column("inputs", Text),
-    Column("output", Text),
-    Column("skipped", Text),
-    Column("lacks", Text),
-    Column("undone", Boolean),
-    Column("task_seconds", Float),
-    Column("bytes_read", BigInteger),
-    Column("refresh", Text),
-    Index("vde_fills_latest", "table_id", "recorded_at"),
+    sa.Column("table_id", sa.String(64), primary_key=True),
+    sa.Column("start_at", Instant, primary_key=True),
+    sa.Column("end_at", Instant, primary_key=True),
+    sa.Column("plan_id", sa.String(64), primary_key=True),
+    sa.Column("iceberg_snapshot_id", sa.BigInteger),
+    sa.Column("row_count", sa.BigInteger),
+    sa.Column("byte_count", sa.BigInteger),
+    sa.Column("seconds", sa.Float),
+    sa.Column("recorded_at", Instant, nullable=False),
+    sa.Column("inputs", sa.Text),
+    sa.Column("output", sa.Text),
+    sa.Column("skipped", sa.Text),
+    sa.Column("lacks", sa.Text),
+    sa.Column("undone", sa.Boolean),
+    sa.Column("task_seconds", sa.Float),
+    sa.Column("bytes_read", sa.BigInteger),
+    sa.Column("refresh", sa.Text),
+    sa.Index("vde_fills_latest", "table_id", "recorded_at"),
 )
 
-environments = Table(
+environments = sa.Table(
     "vde_environments",
     metadata,
-    Column("environment", String(64), primary_key=True),
-    Column("version", Integer, nullable=False),
-    Column("live", Boolean, nullable=False),
-    Column("expires_at", Instant),
+    sa.Column("environment", sa.String(64), primary_key=True),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("live", sa.Boolean, nullable=False),
+    sa.Column("expires_at", Instant),
 )
 
-environment_versions = Table(
+environment_versions = sa.Table(
     "vde_environment_versions",
     metadata,
-    Column("environment", String(64), primary_key=True),
-    Column("version", Integer, primary_key=True, autoincrement=False),
-    Column("publication_id", String(64), nullable=False, unique=True),
-    Column("plan_id", String(64)),
-    Column("published_at", Instant, nullable=False),
-    Column("published_by", String(255), nullable=False),
-    Column("expires_at", Instant),
-    Column("note", Text, nullable=False),
-    Column("added", Integer, nullable=False),
-    Column("changed", Integer, nullable=False),
-    Column("removed", Integer, nullable=False),
-    Column("dropped", Boolean, nullable=False),
-    Column("suffix", String(16)),
-    Column("mode", String(16)),
-    Column("frozen", String(255)),
-    Column("kept", Texts),
+    sa.Column("environment", sa.String(64), primary_key=True),
+    sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("publication_id", sa.String(64), nullable=False, unique=True),
+    sa.Column("plan_id", sa.String(64)),
+    sa.Column("published_at", Instant, nullable=False),
+    sa.Column("published_by", sa.String(255), nullable=False),
+    sa.Column("expires_at", Instant),
+    sa.Column("note", sa.Text, nullable=False),
+    sa.Column("added", sa.Integer, nullable=False),
+    sa.Column("changed", sa.Integer, nullable=False),
+    sa.Column("removed", sa.Integer, nullable=False),
+    sa.Column("dropped", sa.Boolean, nullable=False),
+    sa.Column("suffix", sa.String(16)),
+    sa.Column("mode", sa.String(16)),
+    sa.Column("frozen", sa.String(255)),
+    sa.Column("kept", Texts),
 )
 
-entries = Table(
+entries = sa.Table(
     "vde_entries",
     metadata,
-    Column("environment", String(64), primary_key=True),
-    Column("model_namespace", String(255), primary_key=True),
-    Column("model_name", String(255), primary_key=True),
-    Column("valid_from", Integer, primary_key=True, autoincrement=False),
-    Column("valid_to", Integer),
-    Column("snapshot_id", String(64), nullable=False),
-    Column("table_id", String(64)),
+    sa.Column("environment", sa.String(64), primary_key=True),
+    sa.Column("model_namespace", sa.String(255), primary_key=True),
+    sa.Column("model_name", sa.String(255), primary_key=True),
+    sa.Column("valid_from", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("valid_to", sa.Integer),
+    sa.Column("snapshot_id", sa.String(64), nullable=False),
+    sa.Column("table_id", sa.String(64)),
     # Set where the environment shows an earlier snapshot of the table; NULL for an empty table.
-    Column("held_schema_id", Integer),
-    Column("held_snapshot_id", BigInteger),
-    Index("vde_entries_valid", "environment", "valid_to"),
+    sa.Column("held_schema_id", sa.Integer),
+    sa.Column("held_snapshot_id", sa.BigInteger),
+    sa.Index("vde_entries_valid", "environment", "valid_to"),
     # Which environments show a table is queried at every fill; the index avoids reading them all.
-    Index(
+    sa.Index(
         "vde_entries_shown",
         "table_id",
         "environment",
-        sqlite_where=text("valid_to IS NULL"),
+        sqlite_where=sa.text("valid_to IS NULL"),
     ),
 )
 
 # Facts about the metadata file that a table's pointer named; see `state.environments.pins`.
-heads = Table(
+heads = sa.Table(
     "vde_heads",
     metadata,
-    Column("table_id", String(64), primary_key=True),
-    Column("metadata_location", String(1000), nullable=False),
-    Column("iceberg_snapshot_id", BigInteger),
-    Column("schema_id", Integer, nullable=False),
-    Column("row_count", BigInteger),
+    sa.Column("table_id", sa.String(64), primary_key=True),
+    sa.Column("metadata_location", sa.String(1000), nullable=False),
+    sa.Column("iceberg_snapshot_id", sa.BigInteger),
+    sa.Column("schema_id", sa.Integer, nullable=False),
+    sa.Column("row_count", sa.BigInteger),
 )
 
-pins = Table(
+pins = sa.Table(
     "vde_pins",
     metadata,
-    Column("environment", String(64), primary_key=True),
-    Column("table_id", String(64), primary_key=True),
-    Column("valid_from", Integer, primary_key=True, autoincrement=False),
-    Column("valid_to", Integer),
-    Column("iceberg_snapshot_id", BigInteger),
-    Column("schema_id", Integer, nullable=False),
-    Column("row_count", BigInteger),
-    Column("rows_added", BigInteger),
-    Column("rows_removed", BigInteger),
-    Column("filled", Text),
-    Index(
+    sa.Column("environment", sa.String(64), primary_key=True),
+    sa.Column("table_id", sa.String(64), primary_key=True),
+    sa.Column("valid_from", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("valid_to", sa.Integer),
+    sa.Column("iceberg_snapshot_id", sa.BigInteger),
+    sa.Column("schema_id", sa.Integer, nullable=False),
+    sa.Column("row_count", sa.BigInteger),
+    sa.Column("rows_added", sa.BigInteger),
+    sa.Column("rows_removed", sa.BigInteger),
+    sa.Column("filled", sa.Text),
+    sa.Index(
         "vde_pins_open",
         "environment",
         "table_id",
         unique=True,
-        sqlite_where=text("valid_to IS NULL"),
+        sqlite_where=sa.text("valid_to IS NULL"),
     ),
 )
 
-plans = Table(
+plans = sa.Table(
     "vde_plans",
     metadata,
-    Column("plan_id", String(64), primary_key=True),
-    Column("environment", String(64), nullable=False),
-    Column("kind", String(16), nullable=False),
-    Column("base_version", Integer, nullable=False),
-    Column("status", String(16), nullable=False),
-    Column("created_at", Instant, nullable=False),
-    Column("started_at", Instant),
-    Column("finished_at", Instant),
-    Column("message", Text),
-    Column("payload", LargeBinary, nullable=False),
-    Index("vde_plans_recent", "environment", "created_at"),
+    sa.Column("plan_id", sa.String(64), primary_key=True),
+    sa.Column("environment", sa.String(64), nullable=False),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("base_version", sa.Integer, nullable=False),
+    sa.Column("status", sa.String(16), nullable=False),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("started_at", Instant),
+    sa.Column("finished_at", Instant),
+    sa.Column("message", sa.Text),
+    sa.Column("payload", sa.LargeBinary, nullable=False),
+    sa.Index("vde_plans_recent", "environment", "created_at"),
 )
 
 # Statements that environments have not run yet; see `state.environments.statements`.
-journal = Table(
+journal = sa.Table(
     "vde_journal",
     metadata,
-    Column("seq", Integer, primary_key=True, autoincrement=True),
-    Column("plan_id", String(64), nullable=False, index=True),
-    Column("step", String(255), nullable=False),
-    Column("detail", Text, nullable=False),
-    Column("at", Instant, nullable=False),
+    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("plan_id", sa.String(64), nullable=False, index=True),
+    sa.Column("step", sa.String(255), nullable=False),
+    sa.Column("detail", sa.Text, nullable=False),
+    sa.Column("at", Instant, nullable=False),
 )
 
-pending = Table(
+pending = sa.Table(
     "vde_pending_intervals",
     metadata,
-    Column("plan_id", String(64), primary_key=True),
-    Column("table_id", String(64), primary_key=True),
-    Column("start_at", Instant, primary_key=True),
-    Column("end_at", Instant, primary_key=True),
-    Column("branch", String(255), nullable=False),
-    Column("iceberg_snapshot_id", BigInteger),
-    Column("row_count", BigInteger),
-    Column("byte_count", BigInteger),
-    Column("seconds", Float),
-    Column("recorded_at", Instant, nullable=False),
-    Column("inputs", Text),
-    Column("output", Text),
-    Column("skipped", Text),
-    Column("lacks", Text),
-    Column("task_seconds", Float),
-    Column("bytes_read", BigInteger),
-    Column("refresh", Text),
+    sa.Column("plan_id", sa.String(64), primary_key=True),
+    sa.Column("table_id", sa.String(64), primary_key=True),
+    sa.Column("start_at", Instant, primary_key=True),
+    sa.Column("end_at", Instant, primary_key=True),
+    sa.Column("branch", sa.String(255), nullable=False),
+    sa.Column("iceberg_snapshot_id", sa.BigInteger),
+    sa.Column("row_count", sa.BigInteger),
+    sa.Column("byte_count", sa.BigInteger),
+    sa.Column("seconds", sa.Float),
+    sa.Column("recorded_at", Instant, nullable=False),
+    sa.Column("inputs", sa.Text),
+    sa.Column("output", sa.Text),
+    sa.Column("skipped", sa.Text),
+    sa.Column("lacks", sa.Text),
+    sa.Column("task_seconds", sa.Float),
+    sa.Column("bytes_read", sa.BigInteger),
+    sa.Column("refresh", sa.Text),
 )
 
 # Ranges that work begun after `since` has to compute again; see `state.fills.outdated`.
-outdated = Table(
+outdated = sa.Table(
     "vde_outdated",
     metadata,
-    Column("table_id", String(64), primary_key=True),
-    Column("start_at", Instant, primary_key=True),
-    Column("end_at", Instant, primary_key=True),
-    Column("since", Instant, nullable=False),
+    sa.Column("table_id", sa.String(64), primary_key=True),
+    sa.Column("start_at", Instant, primary_key=True),
+    sa.Column("end_at", Instant, primary_key=True),
+    sa.Column("since", Instant, nullable=False),
 )
 
 # Partly filled interval units, to be filled again; see `state.tables.noted_ranges`.
-parts = Table(
+parts = sa.Table(
     "vde_parts",
     metadata,
-    Column("table_id", String(64), primary_key=True),
-    Column("start_at", Instant, primary_key=True),
-    Column("end_at", Instant, primary_key=True),
-    Column("unit", String(16), primary_key=True),
-    Column("since", Instant, nullable=False),
+    sa.Column("table_id", sa.String(64), primary_key=True),
+    sa.Column("start_at", Instant, primary_key=True),
+    sa.Column("end_at", Instant, primary_key=True),
+    sa.Column("unit", sa.String(16), primary_key=True),
+    sa.Column("since", Instant, nullable=False),
 )
 
-audit_results = Table(
+audit_results = sa.Table(
     "vde_audit_results",
     metadata,
-    Column("seq", Integer, primary_key=True, autoincrement=True),
-    Column("plan_id", String(64), nullable=False, index=True),
-    Column("table_id", String(64), index=True),
-    Column("model_namespace", String(255), nullable=False),
-    Column("model_name", String(255), nullable=False),
-    Column("audit", Text, nullable=False),
-    Column("blocking", Boolean, nullable=False),
-    Column("start_at", Instant, nullable=False),
-    Column("end_at", Instant, nullable=False),
-    Column("failed_rows", BigInteger, nullable=False),
-    Column("sample", Text, nullable=False),
-    Column("seconds", Float, nullable=False),
-    Column("recorded_at", Instant, nullable=False),
-    Column("environment", String(64)),
-    Column("version", Integer),
+    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("plan_id", sa.String(64), nullable=False, index=True),
+    sa.Column("table_id", sa.String(64), index=True),
+    sa.Column("model_namespace", sa.String(255), nullable=False),
+    sa.Column("model_name", sa.String(255), nullable=False),
+    sa.Column("audit", sa.Text, nullable=False),
+    sa.Column("blocking", sa.Boolean, nullable=False),
+    sa.Column("start_at", Instant, nullable=False),
+    sa.Column("end_at", Instant, nullable=False),
+    sa.Column("failed_rows", sa.BigInteger, nullable=False),
+    sa.Column("sample", sa.Text, nullable=False),
+    sa.Column("seconds", sa.Float, nullable=False),
+    sa.Column("recorded_at", Instant, nullable=False),
+    sa.Column("environment", sa.String(64)),
+    sa.Column("version", sa.Integer),
 )
 
 # `seq` is assigned when a row is written, `number` when it is first read: see `state.db.outbox`.
-outbox = Table(
+outbox = sa.Table(
     "vde_news",
     metadata,
-    Column("seq", Integer, primary_key=True, autoincrement=True),
-    Column("number", BigInteger),
-    Column("kind", String(16), nullable=False),
-    Column("subject", Text, nullable=False),
-    Column("origin", String(255), nullable=False),
-    Column("at", Instant, nullable=False),
-    Index("vde_news_number", "number", unique=True),
-    Index("vde_news_origin", "origin", "number"),
+    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("number", sa.BigInteger),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("subject", sa.Text, nullable=False),
+    sa.Column("origin", sa.String(255), nullable=False),
+    sa.Column("at", Instant, nullable=False),
+    sa.Index("vde_news_number", "number", unique=True),
+    sa.Index("vde_news_origin", "origin", "number"),
 )
 
-change_cursors = Table(
+change_cursors = sa.Table(
     "vde_change_cursors",
     metadata,
-    Column("environment", String(64), primary_key=True),
-    Column("model_namespace", String(255), primary_key=True),
-    Column("model_name", String(255), primary_key=True),
-    Column("name", String(64), primary_key=True),
-    Column("version", Integer, nullable=False),
-    Column("moved_at", Instant, nullable=False),
-    Column("moved_by", String(255), nullable=False),
+    sa.Column("environment", sa.String(64), primary_key=True),
+    sa.Column("model_namespace", sa.String(255), primary_key=True),
+    sa.Column("model_name", sa.String(255), primary_key=True),
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("moved_at", Instant, nullable=False),
+    sa.Column("moved_by", sa.String(255), nullable=False),
 )
 
-leases = Table(
+leases = sa.Table(
     "vde_leases",
     metadata,
-    Column("resource", String(255), primary_key=True),
-    Column("owner", String(255)),
-    Column("token", BigInteger, nullable=False),
-    Column("acquired_at", Instant, nullable=False),
-    Column("heartbeat_at", Instant, nullable=False),
-    Column("expires_at", Instant, nullable=False),
+    sa.Column("resource", sa.String(255), primary_key=True),
+    sa.Column("owner", sa.String(255)),
+    sa.Column("token", sa.BigInteger, nullable=False),
+    sa.Column("acquired_at", Instant, nullable=False),
+    sa.Column("heartbeat_at", Instant, nullable=False),
+    sa.Column("expires_at", Instant, nullable=False),
     # The login that holds the lease, where roles exist; see `state.db.guards.rights`.
-    Column("db_user", String(255)),
+    sa.Column("db_user", sa.String(255)),
     # The owner's process, so that others on its machine can detect that it has ended.
-    Column("process", String(255)),
+    sa.Column("process", sa.String(255)),
 )
 
-publications = Table(
+publications = sa.Table(
     "vde_publications",
     metadata,
-    Column("publication_id", String(64), primary_key=True),
-    Column("environment", String(64), nullable=False),
-    Column("status", String(16), nullable=False),
-    Column("version", Integer),
-    Column("plan_id", String(64)),
-    Column("published_by", String(255), nullable=False),
-    Column("files", LargeBinary, nullable=False),
-    Column("started_at", Instant, nullable=False),
-    Column("decided_at", Instant),
-    Column("cleaned_at", Instant),
-    Index("vde_publications_cleaned", "cleaned_at"),
+    sa.Column("publication_id", sa.String(64), primary_key=True),
+    sa.Column("environment", sa.String(64), nullable=False),
+    sa.Column("status", sa.String(16), nullable=False),
+    sa.Column("version", sa.Integer),
+    sa.Column("plan_id", sa.String(64)),
+    sa.Column("published_by", sa.String(255), nullable=False),
+    sa.Column("files", sa.LargeBinary, nullable=False),
+    sa.Column("started_at", Instant, nullable=False),
+    sa.Column("decided_at", Instant),
+    sa.Column("cleaned_at", Instant),
+    sa.Index("vde_publications_cleaned", "cleaned_at"),
 )
 
-views = Table(
+views = sa.Table(
     "vde_views",
     metadata,
-    Column("catalog_name", String(255), primary_key=True),
-    Column("namespace", String(255), primary_key=True),
-    Column("name", String(255), primary_key=True),
-    Column("environment", String(64), nullable=False),
-    Column("definition_hash", String(64), nullable=False),
-    Column("metadata_location", String(1000), nullable=False),
-    Column("publication_id", String(64), nullable=False),
-    Index("vde_views_environment", "environment"),
+    sa.Column("catalog_name", sa.String(255), primary_key=True),
+    sa.Column("namespace", sa.String(255), primary_key=True),
+    sa.Column("name", sa.String(255), primary_key=True),
+    sa.Column("environment", sa.String(64), nullable=False),
+    sa.Column("definition_hash", sa.String(64), nullable=False),
+    sa.Column("metadata_location", sa.String(1000), nullable=False),
+    sa.Column("publication_id", sa.String(64), nullable=False),
+    sa.Index("vde_views_environment", "environment"),
 )
 
-namespaces = Table(
+namespaces = sa.Table(
     "vde_namespaces",
     metadata,
-    Column("catalog_name", String(255), primary_key=True),
-    Column("namespace", String(255), primary_key=True),
-    Column("environment", String(64), nullable=False),
-    Column("created_at", Instant, nullable=False),
+    sa.Column("catalog_name", sa.String(255), primary_key=True),
+    sa.Column("namespace", sa.String(255), primary_key=True),
+    sa.Column("environment", sa.String(64), nullable=False),
+    sa.Column("created_at", Instant, nullable=False),
 )
 
-tokens = Table(
+tokens = sa.Table(
     "vde_tokens",
     metadata,
-    Column("token_id", String(16), primary_key=True),
-    Column("environment", String(64), nullable=False),
-    Column("secret_hash", String(64), nullable=False),
-    Column("row_filter", String(2000)),
-    Column("created_at", Instant, nullable=False),
-    Column("created_by", String(255), nullable=False),
-    Column("expires_at", Instant),
-    Column("revoked_at", Instant),
+    sa.Column("token_id", sa.String(16), primary_key=True),
+    sa.Column("environment", sa.String(64), nullable=False),
+    sa.Column("secret_hash", sa.String(64), nullable=False),
+    sa.Column("row_filter", sa.String(2000)),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("created_by", sa.String(255), nullable=False),
+    sa.Column("expires_at", Instant),
+    sa.Column("revoked_at", Instant),
 )
 
-mirrored_views = Table(
+mirrored_views = sa.Table(
     "vde_mirrored_views",
     metadata,
-    Column("catalog_name", String(255), primary_key=True),
-    Column("namespace", String(255), primary_key=True),
-    Column("name", String(255), primary_key=True),
-    Column("environment", String(64), nullable=False),
-    Column("wanted_hash", String(64)),
-    Column("definition", Text),
-    Column("behind_since", Instant),
-    Column("writer", String(64)),
-    Column("watched_until", Instant),
-    Column("failure", String(1000)),
+    sa.Column("catalog_name", sa.String(255), primary_key=True),
+    sa.Column("namespace", sa.String(255), primary_key=True),
+    sa.Column("name", sa.String(255), primary_key=True),
+    sa.Column("environment", sa.String(64), nullable=False),
+    sa.Column("wanted_hash", sa.String(64)),
+    sa.Column("definition", sa.Text),
+    sa.Column("behind_since", Instant),
+    sa.Column("writer", sa.String(64)),
+    sa.Column("watched_until", Instant),
+    sa.Column("failure", sa.String(1000)),
 )
 
 # One row, written with the first publication; see `state.store`.
-project = Table(
+project = sa.Table(
     "vde_project",
     metadata,
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("project_id", String(255), nullable=False),
-    Column("name", String(255), nullable=False),
-    Column("named", Boolean, nullable=False),
-    Column("since", Instant, nullable=False),
-    Column("warehouse", String(1000)),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("project_id", sa.String(255), nullable=False),
+    sa.Column("name", sa.String(255), nullable=False),
+    sa.Column("named", sa.Boolean, nullable=False),
+    sa.Column("since", Instant, nullable=False),
+    sa.Column("warehouse", sa.String(1000)),
 )
 
 # Acts, each with the hash of the one before; see `state.db.log`.
-log = Table(
+log = sa.Table(
     "vde_log",
     metadata,
-    Column("number", BigInteger, primary_key=True, autoincrement=False),
-    Column("at", Instant, nullable=False),
-    Column("db_user", String(255)),
-    Column("who", String(255), nullable=False),
-    Column("act", String(16), nullable=False),
-    Column("environment", String(64)),
-    Column("version", Integer),
-    Column("detail", Text, nullable=False),
-    Column("previous", String(64), nullable=False),
-    Column("hash", String(64), nullable=False),
-    Index("vde_log_previous", "previous", unique=True),
-    Index("vde_log_environment", "environment", "number"),
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("at", Instant, nullable=False),
+    sa.Column("db_user", sa.String(255)),
+    sa.Column("who", sa.String(255), nullable=False),
+    sa.Column("act", sa.String(16), nullable=False),
+    sa.Column("environment", sa.String(64)),
+    sa.Column("version", sa.Integer),
+    sa.Column("detail", sa.Text, nullable=False),
+    sa.Column("previous", sa.String(64), nullable=False),
+    sa.Column("hash", sa.String(64), nullable=False),
+    sa.Index("vde_log_previous", "previous", unique=True),
+    sa.Index("vde_log_environment", "environment", "number"),
 )
 
-iceberg_metadata = MetaData()
+iceberg_metadata = sa.MetaData()
 
-iceberg_tables = Table(
+iceberg_tables = sa.Table(
     "iceberg_tables",
     iceberg_metadata,
-    Column("catalog_name", String(255), primary_key=True),
-    Column("table_namespace", String(255), primary_key=True),
-    Column("table_name", String(255), primary_key=True),
-    Column("metadata_location", String(1000)),
-    Column("previous_metadata_location", String(1000)),
-    Column("iceberg_type", String(5)),
+    sa.Column("catalog_name", sa.String(255), primary_key=True),
+    sa.Column("table_namespace", sa.String(255), primary_key=True),
+    sa.Column("table_name", sa.String(255), primary_key=True),
+    sa.Column("metadata_location", sa.String(1000)),
+    sa.Column("previous_metadata_location", sa.String(1000)),
+    sa.Column("iceberg_type", sa.String(5)),
 )
 
-iceberg_namespace_properties = Table(
+iceberg_namespace_properties = sa.Table(
     "iceberg_namespace_properties",
     iceberg_metadata,
-    Column("catalog_name", String(255), primary_key=True),
-    Column("namespace", String(255), primary_key=True),
-    Column("property_key", String(255), primary_key=True),
-    Column("property_value", String(1000)),
+    sa.Column("catalog_name", sa.String(255), primary_key=True),
+    sa.Column("namespace", sa.String(255), primary_key=True),
+    sa.Column("property_key", sa.String(255), primary_key=True),
+    sa.Column("property_value", sa.String(1000)),
 )
 
 ICEBERG_DDL = (

@@ -17,17 +17,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import (
-    Connection,
-    DateTime,
-    LargeBinary,
-    MetaData,
-    Table,
-    insert,
-    inspect,
-    select,
-    text,
-)
+import sqlalchemy as sa
 
 from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import StoreError, UsageError
@@ -44,19 +34,19 @@ _LEFT_OUT = {"vde_leases"}
 """Tables that are not exported."""
 
 
-def transferred_tables() -> list[Table]:
+def transferred_tables() -> list[sa.Table]:
     ours = [table for table in schema.metadata.sorted_tables if table.name not in _LEFT_OUT]
     return [*ours, *schema.iceberg_metadata.sorted_tables]
 
 
-_PLUGINS: Seam[MetaData] = Seam("state_tables")
+_PLUGINS: Seam[sa.MetaData] = Seam("state_tables")
 
 
-def _plugin_tables() -> list[Table]:
+def _plugin_tables() -> list[sa.Table]:
     return [table for made in tables_of_plugins() for table in made.sorted_tables]
 
 
-def tables_of_plugins() -> list[MetaData]:
+def tables_of_plugins() -> list[sa.MetaData]:
     """Return the definitions of the tables that plug-ins have in the state's database."""
     return list(_PLUGINS.working().values())
 
@@ -67,11 +57,11 @@ def export_state(database: Database, path: Path) -> dict[str, int]:
     temporary = path.with_name(f".{path.name}.part")
     with database.reading() as conn, gzip.open(temporary, "wt", encoding="utf-8") as file:
         file.write(json.dumps({"format": FORMAT, "schema": SCHEMA_VERSION}) + "\n")
-        there = set(inspect(conn).get_table_names())
+        there = set(sa.inspect(conn).get_table_names())
         own = [table for table in _plugin_tables() if table.name in there]
         for table in [*transferred_tables(), *own]:
             counts[table.name] = 0
-            for row in conn.execute(select(table)).mappings():
+            for row in conn.execute(sa.select(table)).mappings():
                 file.write(json.dumps([table.name, _with_forms(table, row, False)]) + "\n")
                 counts[table.name] += 1
     with database.effects.at("state.export", str(path)):
@@ -83,7 +73,7 @@ def import_state(database: Database, path: Path) -> dict[str, int]:
     """Read all rows from an exported file into an empty state database, and count them by table."""
     _check_header(path)
 
-    def work(conn: Connection) -> dict[str, int]:
+    def work(conn: sa.Connection) -> dict[str, int]:
         for table in (
             schema.snapshots,
             schema.tables,
@@ -91,7 +81,7 @@ def import_state(database: Database, path: Path) -> dict[str, int]:
             schema.iceberg_tables,
             schema.log,
         ):
-            if conn.execute(select(table).limit(1)).first() is not None:
+            if conn.execute(sa.select(table).limit(1)).first() is not None:
                 raise UsageError(
                     "the state store to import into is not empty",
                     hint="import into a new database: set state_url",
@@ -105,7 +95,7 @@ def import_state(database: Database, path: Path) -> dict[str, int]:
             if table.name not in counts and table.name not in made:
                 table.create(conn, checkfirst=True)
                 made.add(table.name)
-            conn.execute(insert(table), rows)
+            conn.execute(sa.insert(table), rows)
             counts[table.name] = counts.get(table.name, 0) + len(rows)
         _continue_sequences(conn)
         _let_import(conn, "off")
@@ -132,7 +122,7 @@ def _check_header(path: Path) -> None:
         )
 
 
-def _batches(path: Path) -> Iterator[tuple[Table, list[dict[str, Any]]]]:
+def _batches(path: Path) -> Iterator[tuple[sa.Table, list[dict[str, Any]]]]:
     tables = {table.name: table for table in [*transferred_tables(), *_plugin_tables()]}
     with gzip.open(path, "rt", encoding="utf-8") as file:
         next(file)
@@ -149,16 +139,16 @@ def _batches(path: Path) -> Iterator[tuple[Table, list[dict[str, Any]]]]:
 
 _FORMS: dict[type[Any], tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     Instant: (to_micros, from_micros),
-    DateTime: (
+    sa.DateTime: (
         lambda at: (at if at.tzinfo else at.replace(tzinfo=timezone.utc)).isoformat(),
         datetime.fromisoformat,
     ),
-    LargeBinary: (lambda content: base64.b64encode(content).decode(), base64.b64decode),
+    sa.LargeBinary: (lambda content: base64.b64encode(content).decode(), base64.b64decode),
 }
 """How to write a column type's values as JSON, and how to read them back."""
 
 
-def _with_forms(table: Table, row: Mapping[Any, Any], reading: bool) -> dict[str, Any]:
+def _with_forms(table: sa.Table, row: Mapping[Any, Any], reading: bool) -> dict[str, Any]:
     changed = dict(row)
     for column in table.columns:
         form = _FORMS.get(type(column.type))
@@ -167,22 +157,22 @@ def _with_forms(table: Table, row: Mapping[Any, Any], reading: bool) -> dict[str
     return changed
 
 
-def _let_import(conn: Connection, to: str) -> None:
+def _let_import(conn: sa.Connection, to: str) -> None:
     if conn.dialect.name == "postgresql":
-        conn.execute(text("SELECT set_config('vde.import', :to, true)"), {"to": to})
+        conn.execute(sa.text("SELECT set_config('vde.import', :to, true)"), {"to": to})
 
 
-def _continue_sequences(conn: Connection) -> None:
+def _continue_sequences(conn: sa.Connection) -> None:
     if conn.dialect.name != "postgresql":
         return
     counted = [(name, "seq") for name in ("vde_journal", "vde_audit_results", "vde_news")]
-    there = set(inspect(conn).get_table_names())
+    there = set(sa.inspect(conn).get_table_names())
     for table in _plugin_tables():
         if table.name in there and (number := table.autoincrement_column) is not None:
             counted.append((table.name, number.name))
     for name, column in counted:
         conn.execute(
-            text(
+            sa.text(
                 f"SELECT setval(pg_get_serial_sequence('{name}', '{column}'), "
                 f"(SELECT coalesce(max({column}), 0) + 1 FROM {name}), false)"
             )

@@ -15,18 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import (
-    Connection,
-    bindparam,
-    delete,
-    exists,
-    func,
-    insert,
-    or_,
-    select,
-    text,
-    update,
-)
+import sqlalchemy as sa
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environments.environment import HeldState
@@ -39,33 +28,33 @@ from vde_dagster.state.environments.versions import valid_at
 from vde_dagster.state.tables.tables import parse_place
 
 _HEAD, _PIN = schema.heads.c, schema.pins.c
-OPEN = (_PIN.environment == bindparam("of")) & _PIN.valid_to.is_(None)
+OPEN = (_PIN.environment == sa.bindparam("of")) & _PIN.valid_to.is_(None)
 
 # Built once: building a statement takes longer than running it.
-_PINNED = select(_PIN.table_id).where(OPEN)
-_HELD = select(schema.entries.c.table_id).where(
-    schema.entries.c.environment == bindparam("of"),
+_PINNED = sa.select(_PIN.table_id).where(OPEN)
+_HELD = sa.select(schema.entries.c.table_id).where(
+    schema.entries.c.environment == sa.bindparam("of"),
     schema.entries.c.valid_to.is_(None),
     schema.entries.c.held_schema_id.is_not(None),
 )
-_HEADS = select(schema.heads)
-_OPEN_PINS = select(schema.pins).where(OPEN)
-_PLACES = select(schema.tables.c.table_id, schema.tables.c.namespace, schema.tables.c.name)
+_HEADS = sa.select(schema.heads)
+_OPEN_PINS = sa.select(schema.pins).where(OPEN)
+_PLACES = sa.select(schema.tables.c.table_id, schema.tables.c.namespace, schema.tables.c.name)
 _MOVED = (
-    select(schema.heads)
+    sa.select(schema.heads)
     .join(schema.pins, _PIN.table_id == _HEAD.table_id)
     .where(
         OPEN,
-        or_(
+        sa.or_(
             _PIN.iceberg_snapshot_id.is_distinct_from(_HEAD.iceberg_snapshot_id),
             _PIN.schema_id != _HEAD.schema_id,
         ),
     )
 )
 CLOSE = (
-    update(schema.pins)
-    .where(OPEN, _PIN.table_id == bindparam("table"))
-    .values(valid_to=bindparam("at"))
+    sa.update(schema.pins)
+    .where(OPEN, _PIN.table_id == sa.bindparam("table"))
+    .values(valid_to=sa.bindparam("at"))
 )
 
 
@@ -123,21 +112,21 @@ class Pin:
 class PinStore:
     database: Database
 
-    def pinned(self, connection: Connection, environment: str) -> set[str]:
+    def pinned(self, connection: sa.Connection, environment: str) -> set[str]:
         return set(connection.execute(_PINNED, {"of": environment}).scalars())
 
-    def current(self, connection: Connection, environment: str) -> dict[str, int]:
-        query = select(_PIN.table_id, _PIN.iceberg_snapshot_id).where(
+    def current(self, connection: sa.Connection, environment: str) -> dict[str, int]:
+        query = sa.select(_PIN.table_id, _PIN.iceberg_snapshot_id).where(
             OPEN, _PIN.iceberg_snapshot_id.is_not(None)
         )
         return {row[0]: row[1] for row in connection.execute(query, {"of": environment})}
 
-    def tables_at_earlier_snapshot(self, connection: Connection, environment: str) -> set[str]:
+    def tables_at_earlier_snapshot(self, connection: sa.Connection, environment: str) -> set[str]:
         """Return the ids of tables that an environment shows at an earlier snapshot."""
         return set(connection.execute(_HELD, {"of": environment}).scalars())
 
     def places(
-        self, connection: Connection, table_ids: Iterable[str]
+        self, connection: sa.Connection, table_ids: Iterable[str]
     ) -> dict[str, tuple[TableRef, str | None]]:
         """Return each table's name and the branch that readers see (None for `main`)."""
         found: dict[str, tuple[TableRef, str | None]] = {}
@@ -146,29 +135,29 @@ class PinStore:
             found[row.table_id] = (TableRef(row.namespace, name), branch)
         return found
 
-    def heads(self, connection: Connection, table_ids: Iterable[str]) -> dict[str, Head]:
+    def heads(self, connection: sa.Connection, table_ids: Iterable[str]) -> dict[str, Head]:
         """Return the last recorded snapshots of tables, by id. The catalog may have newer ones."""
         rows = among(connection, _HEADS, _HEAD.table_id, table_ids)
         return {row.table_id: _head(row) for row in rows}
 
-    def note(self, connection: Connection, heads: Iterable[Head]) -> None:
+    def note(self, connection: sa.Connection, heads: Iterable[Head]) -> None:
         """Record the current snapshots that tables have after this transaction."""
         ordered = sorted(heads, key=lambda head: head.table_id)
         rows = [{**_row(head), "metadata_location": head.location} for head in ordered]
         upsert(connection, schema.heads, rows, *(one.name for one in _HEAD if not one.primary_key))
 
-    def forget(self, connection: Connection, table_ids: Iterable[str]) -> None:
+    def forget(self, connection: sa.Connection, table_ids: Iterable[str]) -> None:
         for part in chunks(sorted(table_ids)):
-            connection.execute(delete(schema.heads).where(_HEAD.table_id.in_(part)))
+            connection.execute(sa.delete(schema.heads).where(_HEAD.table_id.in_(part)))
 
-    def moved(self, connection: Connection, environment: str) -> dict[str, Head]:
+    def moved(self, connection: sa.Connection, environment: str) -> dict[str, Head]:
         """Return the tables whose current snapshot differs from an environment's pin."""
         rows = connection.execute(_MOVED, {"of": environment})
         return {row.table_id: _head(row) for row in rows}
 
     def write(
         self,
-        connection: Connection,
+        connection: sa.Connection,
         environment: str,
         version: int,
         shown: Mapping[str, Head],
@@ -196,14 +185,14 @@ class PinStore:
                 added = {"rows_added": growth.added, "rows_removed": growth.removed}
                 place = {"environment": environment, "valid_from": version, "valid_to": None}
                 new.append({**_row(head), **place, **added})
-            connection.execute(insert(schema.pins), new)
+            connection.execute(sa.insert(schema.pins), new)
 
     def at(self, environment: str, version: int) -> dict[str, Pin]:
         """Return the pins of an environment's version, by table id.
 
         Versions from before the introduction of pins have none.
         """
-        query = select(schema.pins).where(*valid_at(schema.pins, environment, version))
+        query = sa.select(schema.pins).where(*valid_at(schema.pins, environment, version))
         return {row.table_id: _pin(row) for row in self.database.rows(query)}
 
     def changes(self, environment: str, first: int, last: int) -> list[PinChange]:
@@ -212,13 +201,13 @@ class PinStore:
         The same snapshot under another schema is not a change.
         """
         earlier, once = schema.pins.alias("earlier"), schema.pins.alias("once")
-        known = exists().where(
+        known = sa.exists().where(
             once.c.environment == _PIN.environment,
             once.c.table_id == _PIN.table_id,
             once.c.valid_from < _PIN.valid_from,
         )
         query = (
-            select(
+            sa.select(
                 schema.pins,
                 earlier.c.valid_from.label("since"),
                 earlier.c.iceberg_snapshot_id.label("before"),
@@ -253,7 +242,7 @@ class PinStore:
         ]
 
     def changed_tables(self, environment: str, version: int) -> set[str]:
-        query = select(_PIN.table_id).where(
+        query = sa.select(_PIN.table_id).where(
             _PIN.environment == environment, _PIN.valid_from == version
         )
         return set(self.database.column(query))
@@ -267,7 +256,7 @@ class PinStore:
         """
         entry = schema.entries.c
         name = (entry.model_namespace, entry.model_name)
-        query = select(entry.table_id, entry.valid_from, entry.valid_to, *name).where(
+        query = sa.select(entry.table_id, entry.valid_from, entry.valid_to, *name).where(
             entry.environment == environment, entry.table_id.is_not(None)
         )
         return [
@@ -285,7 +274,7 @@ class PinStore:
         """
         preview = _TABLE.name.startswith(f"{ref.name}@{PREVIEW_PREFIX}", autoescape=True)
         versions = (
-            select(_PIN.iceberg_snapshot_id, _PIN.environment, _VERSION.version)
+            sa.select(_PIN.iceberg_snapshot_id, _PIN.environment, _VERSION.version)
             .select_from(_KEPT)
             .where(
                 _OF_LIVE,
@@ -304,23 +293,23 @@ class PinStore:
             for snapshot, by_name in found.items()
         }
 
-    def kept_snapshots(self, connection: Connection) -> list[tuple[str, int]]:
+    def kept_snapshots(self, connection: sa.Connection) -> list[tuple[str, int]]:
         """Return (table id, Iceberg snapshot) for all pins in kept versions of environments."""
         ends = (
-            select(_VERSION.environment, func.max(_VERSION.version).label("last"))
+            sa.select(_VERSION.environment, sa.func.max(_VERSION.version).label("last"))
             .where(_VERSION.dropped)
             .group_by(_VERSION.environment)
             .subquery()
         )
         # A pin without an end is the current version's; other pins count while a version is kept.
-        of_kept = exists().where(
+        of_kept = sa.exists().where(
             _VERSION.environment == _PIN.environment,
             _VERSION.version >= _PIN.valid_from,
             _VERSION.version < _PIN.valid_to,
-            _VERSION.version > func.coalesce(ends.c.last, 0),
+            _VERSION.version > sa.func.coalesce(ends.c.last, 0),
         )
         query = (
-            select(_PIN.table_id, _PIN.iceberg_snapshot_id)
+            sa.select(_PIN.table_id, _PIN.iceberg_snapshot_id)
             .select_from(
                 schema.pins.join(
                     schema.environments, _ENVIRONMENT.environment == _PIN.environment
@@ -361,7 +350,7 @@ _PIN, _TABLE, _ENVIRONMENT = schema.pins.c, schema.tables.c, schema.environments
 _VERSION = schema.environment_versions.c
 _END = schema.environment_versions.alias("the_end")
 # Versions from before the end of an environment keep nothing.
-_BEFORE_END = exists().where(
+_BEFORE_END = sa.exists().where(
     _END.c.environment == _VERSION.environment, _END.c.version >= _VERSION.version, _END.c.dropped
 )
 """Condition that the environment was dropped in this version or in a later one."""
@@ -415,13 +404,13 @@ _DIFFERING = """
       FROM vde_pins p WHERE p.environment = :of AND p.valid_to IS NULL) found
     WHERE filled IS NULL OR filled <> now
 """
-_ON_SQLITE = text(_DIFFERING.format(now=_SQLITE))
-_ON_POSTGRES = text(_DIFFERING.format(now=_POSTGRES))
-_FILLED = select(_PIN.table_id, _PIN.filled, _PIN.valid_from).where(OPEN)
+_ON_SQLITE = sa.text(_DIFFERING.format(now=_SQLITE))
+_ON_POSTGRES = sa.text(_DIFFERING.format(now=_POSTGRES))
+_FILLED = sa.select(_PIN.table_id, _PIN.filled, _PIN.valid_from).where(OPEN)
 _SAY = (
-    update(schema.pins)
-    .where(OPEN, _PIN.table_id == bindparam("table"))
-    .values(filled=bindparam("text"))
+    sa.update(schema.pins)
+    .where(OPEN, _PIN.table_id == sa.bindparam("table"))
+    .values(filled=sa.bindparam("text"))
 )
 
 
@@ -438,7 +427,7 @@ def load_filled(text: str) -> IntervalSet:
 
 
 def pin_filled(
-    connection: Connection,
+    connection: sa.Connection,
     environment: str,
     version: int,
     after: Mapping[str, IntervalSet],
@@ -467,7 +456,7 @@ def pin_filled(
 
 
 def _reopen(
-    connection: Connection, environment: str, version: int, table_ids: Collection[str]
+    connection: sa.Connection, environment: str, version: int, table_ids: Collection[str]
 ) -> None:
     kept: list[dict[str, Any]] = []
     for row in among(connection, _OPEN_PINS, _PIN.table_id, table_ids, {"of": environment}):
@@ -476,13 +465,13 @@ def _reopen(
     if kept:
         closed = [{"of": environment, "table": row["table_id"], "at": version} for row in kept]
         connection.execute(CLOSE, closed)
-        connection.execute(insert(schema.pins), kept)
+        connection.execute(sa.insert(schema.pins), kept)
 
 
-def restore_filled(connection: Connection, table_id: str, filled: IntervalSet) -> None:
+def restore_filled(connection: sa.Connection, table_id: str, filled: IntervalSet) -> None:
     """Replace the filled ranges of a table, and delete the table's pending fills."""
     for table in (schema.intervals, schema.pending):
-        connection.execute(delete(table).where(table.c.table_id == table_id))
+        connection.execute(sa.delete(table).where(table.c.table_id == table_id))
     rows = [{"table_id": table_id, "start_at": one.start, "end_at": one.end} for one in filled]
     if rows:
-        connection.execute(insert(schema.intervals), rows)
+        connection.execute(sa.insert(schema.intervals), rows)

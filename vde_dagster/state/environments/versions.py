@@ -9,21 +9,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    Select,
-    Table,
-    bindparam,
-    exists,
-    func,
-    insert,
-    select,
-    true,
-    union,
-    update,
-)
+import sqlalchemy as sa
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError
@@ -45,7 +31,7 @@ ENTRY = (
 """The columns of an entry."""
 
 
-def read_entry(row: Row[Any]) -> Entry:
+def read_entry(row: sa.Row[Any]) -> Entry:
     """Create an entry from a row with the columns of `ENTRY`."""
     return _entry(
         row.model_namespace,
@@ -71,17 +57,17 @@ def _entry(
     return Entry(ModelName(namespace, name), snapshot_id, table_id, held)
 
 
-def read_head(conn: Connection, name: str) -> Row[Any] | None:
+def read_head(conn: sa.Connection, name: str) -> sa.Row[Any] | None:
     """Return an environment's row with its current version number, or None."""
     return conn.execute(_HEAD_ROW, {"of": name}).one_or_none()
 
 
-def read_frozen(conn: Connection, name: str, version: int) -> str | None:
+def read_frozen(conn: sa.Connection, name: str, version: int) -> str | None:
     """Return the version that a frozen environment shows, such as `prod@41`, or None."""
     return conn.execute(_FROZEN, {"of": name, "at": version}).scalar()
 
 
-def valid_at(table: Table, environment: Any, version: Any) -> tuple[ColumnElement[bool], ...]:
+def valid_at(table: sa.Table, environment: Any, version: Any) -> tuple[sa.ColumnElement[bool], ...]:
     """Build the SQL condition that an entry or pin belongs to a version of an environment."""
     until = table.c.valid_to
     return (
@@ -92,18 +78,18 @@ def valid_at(table: Table, environment: Any, version: Any) -> tuple[ColumnElemen
 
 
 _HEAD = schema.environments.c
-_HEAD_ROW = select(schema.environments).where(_HEAD.environment == bindparam("of"))
-_VERSION = select(schema.environment_versions).where(
-    schema.environment_versions.c.environment == bindparam("of"),
-    schema.environment_versions.c.version == bindparam("at"),
+_HEAD_ROW = sa.select(schema.environments).where(_HEAD.environment == sa.bindparam("of"))
+_VERSION = sa.select(schema.environment_versions).where(
+    schema.environment_versions.c.environment == sa.bindparam("of"),
+    schema.environment_versions.c.version == sa.bindparam("at"),
 )
 _FROZEN = _VERSION.with_only_columns(schema.environment_versions.c.frozen)
-_IN_ORDER = select(*ENTRY, _ENTRY.valid_from).order_by(_ENTRY.model_namespace, _ENTRY.model_name)
-_ENTRIES = _IN_ORDER.where(*valid_at(schema.entries, bindparam("of"), bindparam("at")))
-_OPEN_ENTRIES = _IN_ORDER.where(_ENTRY.environment == bindparam("of"), _ENTRY.valid_to.is_(None))
+_IN_ORDER = sa.select(*ENTRY, _ENTRY.valid_from).order_by(_ENTRY.model_namespace, _ENTRY.model_name)
+_ENTRIES = _IN_ORDER.where(*valid_at(schema.entries, sa.bindparam("of"), sa.bindparam("at")))
+_OPEN_ENTRIES = _IN_ORDER.where(_ENTRY.environment == sa.bindparam("of"), _ENTRY.valid_to.is_(None))
 
 
-def read_version(conn: Connection, name: str, version: int) -> Environment | None:
+def read_version(conn: sa.Connection, name: str, version: int) -> Environment | None:
     row = conn.execute(_VERSION, {"of": name, "at": version}).one_or_none()
     if row is None:
         return None
@@ -117,7 +103,9 @@ def read_version(conn: Connection, name: str, version: int) -> Environment | Non
     )
 
 
-def write_entries(conn: Connection, environment: Environment, version: int) -> tuple[int, int, int]:
+def write_entries(
+    conn: sa.Connection, environment: Environment, version: int
+) -> tuple[int, int, int]:
     """Write a version's changes, and return the numbers of added, changed and removed models."""
     before, since = _read_entries(conn, _OPEN_ENTRIES, of=environment.name)
     after = environment.entries
@@ -128,7 +116,7 @@ def write_entries(conn: Connection, environment: Environment, version: int) -> t
     opened = [after[name] for name in sorted(added | changed, key=_primary_key)]
     if opened:
         conn.execute(
-            insert(schema.entries),
+            sa.insert(schema.entries),
             [
                 {
                     "environment": environment.name,
@@ -150,7 +138,7 @@ def write_entries(conn: Connection, environment: Environment, version: int) -> t
 
 
 def _read_entries(
-    conn: Connection, query: Select[Any], **parameters: Any
+    conn: sa.Connection, query: sa.Select[Any], **parameters: Any
 ) -> tuple[dict[ModelName, Entry], dict[ModelName, int]]:
     found: dict[ModelName, Entry] = {}
     since: dict[ModelName, int] = {}
@@ -162,7 +150,7 @@ def _read_entries(
 
 
 def _close(
-    conn: Connection,
+    conn: sa.Connection,
     environment: str,
     names: Set[ModelName],
     since: Mapping[ModelName, int],
@@ -176,12 +164,12 @@ def _close(
     if rows:
         table = schema.entries
         conn.execute(
-            update(table)
+            sa.update(table)
             .where(
                 table.c.environment == environment,
-                table.c.model_namespace == bindparam("ns"),
-                table.c.model_name == bindparam("model"),
-                table.c.valid_from == bindparam("since"),
+                table.c.model_namespace == sa.bindparam("ns"),
+                table.c.model_name == sa.bindparam("model"),
+                table.c.valid_from == sa.bindparam("since"),
             )
             .values(valid_to=version),
             rows,
@@ -192,9 +180,9 @@ def _primary_key(name: ModelName) -> tuple[str, str]:
     return name.namespace, name.name
 
 
-_SHOWN = select(_ENTRY.table_id).where(_ENTRY.valid_to.is_(None))
+_SHOWN = sa.select(_ENTRY.table_id).where(_ENTRY.valid_to.is_(None))
 _OF_LIVE = (
-    select(_ENTRY.environment)
+    sa.select(_ENTRY.environment)
     .join_from(schema.entries, schema.environments, _HEAD.environment == _ENTRY.environment)
     .where(_HEAD.live)
 )
@@ -211,18 +199,18 @@ class ShownStore:
         return self.database.column(query)
 
     def tables_in(
-        self, connection: Connection, environment: str, ids: Iterable[str]
+        self, connection: sa.Connection, environment: str, ids: Iterable[str]
     ) -> frozenset[str]:
         """Return the given tables that the current version of an environment shows."""
         query = _SHOWN.where(_ENTRY.environment == environment)
         return frozenset(row[0] for row in among(connection, query, _ENTRY.table_id, ids))
 
     def other_environments(
-        self, environment: str, ids: Iterable[str], connection: Connection | None = None
+        self, environment: str, ids: Iterable[str], connection: sa.Connection | None = None
     ) -> dict[str, set[str]]:
         """Return, by table id, the other environments that show the table's current rows."""
         found: dict[str, set[str]] = {}
-        query = select(_ENTRY.table_id, _ENTRY.environment).where(
+        query = sa.select(_ENTRY.table_id, _ENTRY.environment).where(
             _ENTRY.environment != environment,
             _ENTRY.valid_to.is_(None),
             _ENTRY.held_schema_id.is_(None),
@@ -236,14 +224,14 @@ class ShownStore:
         rows = self.database.among(_SHOWN.distinct(), _ENTRY.table_id, ids)
         return frozenset(row[0] for row in rows)
 
-    def tables(self, connection: Connection | None = None) -> list[str]:
+    def tables(self, connection: sa.Connection | None = None) -> list[str]:
         query = _SHOWN.where(_ENTRY.table_id.is_not(None)).distinct().order_by(_ENTRY.table_id)
         return self.database.column(query, connection)
 
     def previews(self) -> list[tuple[str, Entry]]:
         """Return (environment, entry) for each model that an environment shows as a preview."""
         table = schema.tables.c
-        query = select(table.table_id).where(
+        query = sa.select(table.table_id).where(
             table.name.contains(f"@{PREVIEW_PREFIX}", autoescape=True), table.status == "live"
         )
         ids: list[str] = self.database.column(query)
@@ -292,15 +280,15 @@ class VersionStore:
         with self.database.reading() as conn:
             return read_version(conn, name, version)
 
-    def require_kept(self, connection: Connection, name: str, version: int) -> None:
+    def require_kept(self, connection: sa.Connection, name: str, version: int) -> None:
         """Check that a version still exists, and lock it until the transaction ends.
 
         Raises:
             ConflictError: The version was forgotten, or its environment was dropped.
         """
         known, head = schema.environment_versions.c, schema.environments.c
-        kept = select(known.version).where(known.environment == name, known.version == version)
-        live = select(head.live).where(head.environment == name)
+        kept = sa.select(known.version).where(known.environment == name, known.version == version)
+        live = sa.select(head.live).where(head.environment == name)
         # A concurrent cleanup waits for this transaction, and then finds what it has pinned.
         there = lock_rows(connection, kept).first()
         alive = there is not None and lock_rows(connection, live).scalar()
@@ -314,9 +302,9 @@ class VersionStore:
         self, name: str, limit: int | None = None, until: int | None = None
     ) -> list[EnvironmentVersion]:
         """Return the versions of an environment, newest first."""
-        last = schema.environment_versions.c.version <= until if until is not None else true()
+        last = schema.environment_versions.c.version <= until if until is not None else sa.true()
         query = (
-            select(schema.environment_versions)
+            sa.select(schema.environment_versions)
             .where(schema.environment_versions.c.environment == name, last)
             .order_by(schema.environment_versions.c.version.desc())
             .limit(limit)
@@ -328,9 +316,11 @@ class VersionStore:
         known = schema.environment_versions.c
         own = known.environment == name
         # The version before the first later one, as instants of earlier releases may go back.
-        later = select(func.min(known.version)).where(own, known.published_at > at)
-        before = known.version < func.coalesce(later.scalar_subquery(), known.version + 1)
-        found: int | None = self.database.value(select(func.max(known.version)).where(own, before))
+        later = sa.select(sa.func.min(known.version)).where(own, known.published_at > at)
+        before = known.version < sa.func.coalesce(later.scalar_subquery(), known.version + 1)
+        found: int | None = self.database.value(
+            sa.select(sa.func.max(known.version)).where(own, before)
+        )
         return found
 
     def differing(self, name: str, version: int, *, data: bool = False) -> list[int]:
@@ -340,19 +330,19 @@ class VersionStore:
         """
         known = schema.environment_versions.c
         versions = (
-            select(known.version)
+            sa.select(known.version)
             .where(known.environment == name, known.version < version)
             .order_by(known.version.desc())
         )
         # The content of a version differs from that of the one before exactly where an entry
         # begins or ends with it.
         parts = [
-            select(version).where(table.c.environment == name, version.is_not(None))
+            sa.select(version).where(table.c.environment == name, version.is_not(None))
             for table in ((schema.entries, schema.pins) if data else (schema.entries,))
             for version in (table.c.valid_from, table.c.valid_to)
         ]
         with self.database.reading() as conn:
-            changed_at: list[int] = sorted(conn.execute(union(*parts)).scalars())
+            changed_at: list[int] = sorted(conn.execute(sa.union(*parts)).scalars())
             earlier: list[int] = list(conn.execute(versions).scalars())
         found: list[int] = []
         latest = bisect_right(changed_at, version)
@@ -365,7 +355,7 @@ class VersionStore:
 
     def publication(self, name: str, version: int) -> str | None:
         known = schema.environment_versions.c
-        query = select(known.publication_id).where(
+        query = sa.select(known.publication_id).where(
             known.environment == name, known.version == version, ~known.dropped
         )
         found: str | None = self.database.value(query)
@@ -373,13 +363,15 @@ class VersionStore:
 
     def is_end(self, name: str, version: int) -> bool:
         known = schema.environment_versions.c
-        query = select(known.dropped).where(known.environment == name, known.version == version)
+        query = sa.select(known.dropped).where(known.environment == name, known.version == version)
         return bool(self.database.value(query))
 
-    def is_before_end(self, name: str, version: int, connection: Connection | None = None) -> bool:
+    def is_before_end(
+        self, name: str, version: int, connection: sa.Connection | None = None
+    ) -> bool:
         """Check whether the environment was dropped in this version or in a later one."""
         known = schema.environment_versions.c
-        query = select(known.version).where(
+        query = sa.select(known.version).where(
             known.environment == name, known.version >= version, known.dropped
         )
         return self.database.row(query.limit(1), connection) is not None
@@ -387,7 +379,7 @@ class VersionStore:
     def changed(self, name: str, version: int) -> set[ModelName]:
         """Return the models whose definition or table changed with a version of an environment."""
         entry = schema.entries.c
-        query = select(entry.model_namespace, entry.model_name).where(
+        query = sa.select(entry.model_namespace, entry.model_name).where(
             entry.environment == name, entry.valid_from == version
         )
         return {ModelName(row[0], row[1]) for row in self.database.rows(query)}
@@ -402,7 +394,7 @@ class VersionStore:
             of the new entry, and an added model has None in place of the previous entry.
         """
         entry = schema.entries.c
-        query = select(*ENTRY, entry.valid_from, entry.valid_to).where(
+        query = sa.select(*ENTRY, entry.valid_from, entry.valid_to).where(
             entry.environment == name,
             entry.valid_from.between(first, last) | entry.valid_to.between(first, last),
         )
@@ -423,7 +415,7 @@ class VersionStore:
         """Return the time (UTC) and plan of the first change of a model's entry after a version."""
         known, entry = schema.environment_versions.c, schema.entries.c
         query = (
-            select(known.published_at, known.plan_id)
+            sa.select(known.published_at, known.plan_id)
             .select_from(_WITH_FIRST_VERSION)
             .where(
                 entry.environment == name,
@@ -447,7 +439,7 @@ class VersionStore:
             if current == base_version:
                 return current
             # Runs and backfills publish versions that change only the rows of tables.
-            kept = current and conn.execute(select(kept_since(name, base_version))).scalar()
+            kept = current and conn.execute(sa.select(kept_since(name, base_version))).scalar()
         return current if kept else None
 
     def entry_times(self, name: str, version: int) -> dict[ModelName, datetime]:
@@ -457,7 +449,7 @@ class VersionStore:
         """
         entry, known = schema.entries.c, schema.environment_versions.c
         query = (
-            select(entry.model_namespace, entry.model_name, known.published_at)
+            sa.select(entry.model_namespace, entry.model_name, known.published_at)
             .select_from(_WITH_FIRST_VERSION)
             .where(*valid_at(schema.entries, name, version))
         )
@@ -465,16 +457,16 @@ class VersionStore:
 
 
 def kept_since(
-    environment: str | ColumnElement[str], version: int | ColumnElement[int]
-) -> ColumnElement[bool]:
+    environment: str | sa.ColumnElement[str], version: int | sa.ColumnElement[int]
+) -> sa.ColumnElement[bool]:
     """Build the SQL condition that the models of an environment have not changed since a version.
 
     The condition is false for a forgotten version.
     """
     entry, known = schema.entries.c, schema.environment_versions.c
-    moved = exists().where(
+    moved = sa.exists().where(
         entry.environment == environment, (entry.valid_from > version) | (entry.valid_to > version)
     )
     # The old entries of a forgotten version are deleted, so changes since then cannot be seen.
-    kept = exists().where(known.environment == environment, known.version == version)
+    kept = sa.exists().where(known.environment == environment, known.version == version)
     return kept & ~moved

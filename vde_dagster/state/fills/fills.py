@@ -7,19 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from sqlalchemy import (
-    Connection,
-    Row,
-    Table,
-    bindparam,
-    delete,
-    func,
-    insert,
-    literal,
-    select,
-    union_all,
-    update,
-)
+import sqlalchemy as sa
 
 from vde_dagster.base.work import Work
 from vde_dagster.planning.changes.refresh import MeasuredFill
@@ -56,25 +44,27 @@ from vde_dagster.state.tables.tables import LIVE, STATUS, not_live
 _RANGE, _FILL = schema.intervals.c, schema.fills.c
 _EARLIER = schema.intervals.alias("earlier")
 _LAST_BEFORE = (
-    select(func.max(_EARLIER.c.start_at))
-    .where(_EARLIER.c.table_id == bindparam("of"), _EARLIER.c.start_at <= bindparam("of_start"))
+    sa.select(sa.func.max(_EARLIER.c.start_at))
+    .where(
+        _EARLIER.c.table_id == sa.bindparam("of"), _EARLIER.c.start_at <= sa.bindparam("of_start")
+    )
     .scalar_subquery()
 )
 # Stored ranges are disjoint: except for the last one that begins before, those that touch begin
 # within. In this form the primary key finds them among any number of others.
 _TOUCHING = (
-    (_RANGE.table_id == bindparam("of"))
-    & (_RANGE.start_at >= func.coalesce(_LAST_BEFORE, bindparam("of_start", type_=Instant)))
-    & (_RANGE.start_at <= bindparam("of_end"))
-    & (_RANGE.end_at >= bindparam("of_start"))
+    (_RANGE.table_id == sa.bindparam("of"))
+    & (_RANGE.start_at >= sa.func.coalesce(_LAST_BEFORE, sa.bindparam("of_start", type_=Instant)))
+    & (_RANGE.start_at <= sa.bindparam("of_end"))
+    & (_RANGE.end_at >= sa.bindparam("of_start"))
 )
-_TOUCHING_RANGES = select(_RANGE.start_at, _RANGE.end_at).where(_TOUCHING)
-_DELETE_TOUCHING = delete(schema.intervals).where(_TOUCHING)
-_OUTPUTS = union_all(
+_TOUCHING_RANGES = sa.select(_RANGE.start_at, _RANGE.end_at).where(_TOUCHING)
+_DELETE_TOUCHING = sa.delete(schema.intervals).where(_TOUCHING)
+_OUTPUTS = sa.union_all(
     *(
-        select(table.c.output, literal(order).label("order")).where(
-            table.c.table_id == bindparam("of"),
-            table.c.iceberg_snapshot_id == bindparam("of_commit"),
+        sa.select(table.c.output, sa.literal(order).label("order")).where(
+            table.c.table_id == sa.bindparam("of"),
+            table.c.iceberg_snapshot_id == sa.bindparam("of_commit"),
             table.c.output.is_not(None),
             table.c.output != "",
             table.c.skipped.is_(None),
@@ -84,18 +74,18 @@ _OUTPUTS = union_all(
 ).order_by("order")
 _FEW = 100
 COUNTS = _FILL.undone.is_not(True)
-_COUNTED = select(_FILL.table_id, _FILL.start_at, _FILL.end_at).where(COUNTS)
-_RECORDED_LATE = _COUNTED.where(_FILL.recorded_at > bindparam("late"))
-_ENDED_LATE = _COUNTED.where(_FILL.end_at > bindparam("late"))
+_COUNTED = sa.select(_FILL.table_id, _FILL.start_at, _FILL.end_at).where(COUNTS)
+_RECORDED_LATE = _COUNTED.where(_FILL.recorded_at > sa.bindparam("late"))
+_ENDED_LATE = _COUNTED.where(_FILL.end_at > sa.bindparam("late"))
 """Condition that a fill was not undone by a rollback."""
 _THIS_FILL = (
-    (_FILL.table_id == bindparam("of"))
-    & (_FILL.start_at == bindparam("of_start"))
-    & (_FILL.end_at == bindparam("of_end"))
-    & (_FILL.plan_id == bindparam("of_plan"))
+    (_FILL.table_id == sa.bindparam("of"))
+    & (_FILL.start_at == sa.bindparam("of_start"))
+    & (_FILL.end_at == sa.bindparam("of_end"))
+    & (_FILL.plan_id == sa.bindparam("of_plan"))
 )
-_DELETE_FILL = delete(schema.fills).where(_THIS_FILL)
-_REDATE_FILL = update(schema.fills).where(_THIS_FILL).values(recorded_at=bindparam("at"))
+_DELETE_FILL = sa.delete(schema.fills).where(_THIS_FILL)
+_REDATE_FILL = sa.update(schema.fills).where(_THIS_FILL).values(recorded_at=sa.bindparam("at"))
 
 
 _WITHOUT_FACTS = [one for one in schema.fills.c if one.name not in ("inputs", "output", "lacks")]
@@ -158,7 +148,7 @@ class FillRecord:
             self.bytes_read,
         )
 
-    def row(self, table: Table, at: datetime) -> dict[str, Any]:
+    def row(self, table: sa.Table, at: datetime) -> dict[str, Any]:
         """Convert the fill, recorded at `at`, to a row of the fills or of the pending fills."""
         return row_from_value(
             self,
@@ -172,7 +162,7 @@ class FillRecord:
         )
 
 
-def read_fill(row: Row[Any]) -> FillRecord:
+def read_fill(row: sa.Row[Any]) -> FillRecord:
     """Create a fill from a row of the table of fills or of pending fills.
 
     `facts` has only the values of the selected columns.
@@ -200,7 +190,7 @@ Progress = Literal["begun", "computed", "broken"]
 
 def add_fill_record(
     database: Database,
-    connection: Connection,
+    connection: sa.Connection,
     kind: Progress | Literal["waiting", "fill"],
     fill: FillRecord,
     **more: Any,
@@ -217,7 +207,7 @@ class FillStore:
     database: Database
 
     def record(
-        self, fill: FillRecord, connection: Connection | None = None, *, waited: bool = False
+        self, fill: FillRecord, connection: sa.Connection | None = None, *, waited: bool = False
     ) -> None:
         """Record that a range of a table is filled and audited. Repeating the call is harmless.
 
@@ -227,12 +217,12 @@ class FillStore:
         """
         table_id, interval, plan_id = fill.table_id, fill.interval, fill.plan_id
 
-        def work(conn: Connection) -> None:
+        def work(conn: sa.Connection) -> None:
             status = conn.execute(STATUS, {"of": table_id}).scalar()
             if status != LIVE:
                 raise not_live(table_id)
             conn.execute(_DELETE_FILL, {**span(table_id, interval), "of_plan": plan_id})
-            conn.execute(insert(schema.fills), fill.row(schema.fills, self.database.clock.now()))
+            conn.execute(sa.insert(schema.fills), fill.row(schema.fills, self.database.clock.now()))
             add_fill_record(
                 self.database, conn, "fill", fill, **({"waited": True} if waited else {})
             )
@@ -253,7 +243,7 @@ class FillStore:
         )
 
     def remove(
-        self, table_id: str, interval: Interval, connection: Connection | None = None
+        self, table_id: str, interval: Interval, connection: sa.Connection | None = None
     ) -> None:
         """Mark a range of a table as missing, so that it is filled again."""
         self.database.run(
@@ -277,7 +267,7 @@ class FillStore:
             rows = among(conn, _RECORDED_LATE, _FILL.table_id, filled, at)
             ended = among(conn, _ENDED_LATE, _FILL.table_id, ahead, at)
             found = ranges_by_key([*rows, *ended])
-            sane = select(func.max(_FILL.recorded_at)).where(
+            sane = sa.select(sa.func.max(_FILL.recorded_at)).where(
                 COUNTS, _FILL.recorded_at <= late, _FILL.end_at <= late
             )
             since = {one: conn.execute(sane.where(_FILL.table_id == one)).scalar() for one in found}
@@ -287,13 +277,13 @@ class FillStore:
         """Mark the ranges that `early` returned as missing."""
         late = now + STEP
 
-        def work(conn: Connection) -> None:
+        def work(conn: sa.Connection) -> None:
             for table_id, ranges in early.items():
                 for interval in ranges:
                     _change_intervals(conn, table_id, interval, add=False)
                 own = (_FILL.table_id == table_id) & (_FILL.recorded_at > late)
                 doubtful = conn.execute(
-                    select(_FILL.start_at, _FILL.end_at, _FILL.plan_id)
+                    sa.select(_FILL.start_at, _FILL.end_at, _FILL.plan_id)
                     .where(own)
                     .order_by(_FILL.recorded_at.desc())
                 )
@@ -304,7 +294,7 @@ class FillStore:
                     conn.execute(_REDATE_FILL, {**key, **again})
                 waiting = schema.pending.c
                 conn.execute(
-                    delete(schema.pending).where(
+                    sa.delete(schema.pending).where(
                         waiting.table_id == table_id, waiting.recorded_at > late
                     )
                 )
@@ -312,12 +302,12 @@ class FillStore:
         self.database.run_transaction(work, name="state.give_up_early")
 
     def undo(
-        self, connection: Connection, table_id: str, commits: Collection[int], *, undone: bool
+        self, connection: sa.Connection, table_id: str, commits: Collection[int], *, undone: bool
     ) -> None:
         """Record that the fills of some commits were undone or restored by a rollback."""
         for part in chunks(sorted(commits)):
             connection.execute(
-                update(schema.fills)
+                sa.update(schema.fills)
                 .where(_FILL.table_id == table_id, _FILL.iceberg_snapshot_id.in_(part))
                 .values(undone=undone)
             )
@@ -326,7 +316,7 @@ class FillStore:
         self, table_ids: Collection[str], plan_ids: Iterable[str]
     ) -> dict[tuple[str, str | None], IntervalSet]:
         """Return the ranges (UTC) that plans filled, by (table id, plan id)."""
-        query = select(_FILL.table_id, _FILL.plan_id, _FILL.start_at, _FILL.end_at)
+        query = sa.select(_FILL.table_id, _FILL.plan_id, _FILL.start_at, _FILL.end_at)
         if len(table_ids) <= _FEW:  # The primary key finds the rows of so few.
             query = query.where(_FILL.table_id.in_(table_ids))
         rows = self.database.among(query, _FILL.plan_id, plan_ids)
@@ -341,7 +331,7 @@ class FillStore:
         have no `facts` except `skipped`.
         """
         query = (
-            select(*(_WITHOUT_FACTS if interval is None else schema.fills.c))
+            sa.select(*(_WITHOUT_FACTS if interval is None else schema.fills.c))
             .where(_FILL.table_id == table_id)
             .where(COUNTS if plan_id is None else _FILL.plan_id == plan_id)
             .order_by(_FILL.recorded_at.desc(), _FILL.start_at.desc())
@@ -361,18 +351,20 @@ class FillStore:
             most: Maximum number for each table.
             until: Only fills recorded by then (UTC).
         """
-        age = func.row_number().over(
+        age = sa.func.row_number().over(
             partition_by=_FILL.table_id,
             order_by=(_FILL.recorded_at.desc(), _FILL.start_at.desc()),
         )
-        counted = select(*_WITHOUT_FACTS, age.label("age")).where(COUNTS)
+        counted = sa.select(*_WITHOUT_FACTS, age.label("age")).where(COUNTS)
         if until is not None:
             counted = counted.where(_FILL.recorded_at <= until)
         found: dict[str, list[FillRecord]] = {}
         with self.database.reading() as conn:
             for part in chunks(list(dict.fromkeys(table_ids))):
                 aged = counted.where(_FILL.table_id.in_(part)).subquery()
-                query = select(aged).where(aged.c.age <= most).order_by(aged.c.table_id, aged.c.age)
+                query = (
+                    sa.select(aged).where(aged.c.age <= most).order_by(aged.c.table_id, aged.c.age)
+                )
                 for row in conn.execute(query):
                     found.setdefault(row.table_id, []).append(read_fill(row))
         return found
@@ -383,7 +375,7 @@ class FillStore:
         The fills have no `facts` except `skipped`.
         """
         query = (
-            select(*_WITHOUT_FACTS)
+            sa.select(*_WITHOUT_FACTS)
             .where(_FILL.recorded_at >= since, _FILL.recorded_at < until)
             .order_by(_FILL.recorded_at, _FILL.table_id, _FILL.start_at)
         )
@@ -393,12 +385,12 @@ class FillStore:
         """Return the latest fill of each table that has one, by table id."""
         newer = schema.fills.alias("newer")
         newest = (
-            select(func.max(newer.c.recorded_at))
+            sa.select(sa.func.max(newer.c.recorded_at))
             .where(newer.c.table_id == _FILL.table_id, newer.c.undone.is_not(True))
             .scalar_subquery()
         )
         query = (
-            select(schema.fills)
+            sa.select(schema.fills)
             .where(_FILL.recorded_at == newest, COUNTS)
             .order_by(_FILL.table_id, _FILL.start_at)
         )
@@ -435,7 +427,7 @@ class FillStore:
         ]
 
 
-def _change_intervals(conn: Connection, table_id: str, interval: Interval, *, add: bool) -> None:
+def _change_intervals(conn: sa.Connection, table_id: str, interval: Interval, *, add: bool) -> None:
     touching = span(table_id, interval)
     rows = conn.execute(_TOUCHING_RANGES, touching).all()
     before = IntervalSet.of(Interval(row[0], row[1]) for row in rows)
@@ -446,6 +438,6 @@ def _change_intervals(conn: Connection, table_id: str, interval: Interval, *, ad
     conn.execute(_DELETE_TOUCHING, touching)
     if after:
         conn.execute(
-            insert(schema.intervals),
+            sa.insert(schema.intervals),
             [{"table_id": table_id, "start_at": part.start, "end_at": part.end} for part in after],
         )

@@ -7,19 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    Connection,
-    Row,
-    bindparam,
-    delete,
-    exists,
-    insert,
-    literal,
-    or_,
-    select,
-    union_all,
-    update,
-)
+import sqlalchemy as sa
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
@@ -52,30 +40,30 @@ DROPPED = "dropped"
 
 # Built once: building a statement takes longer than running it.
 _TABLE, _RANGE = schema.tables.c, schema.intervals.c
-_LIVE = select(schema.tables).where(_TABLE.status == LIVE)
-_LIVE_IDS = select(_TABLE.table_id).where(_TABLE.status == LIVE)
+_LIVE = sa.select(schema.tables).where(_TABLE.status == LIVE)
+_LIVE_IDS = sa.select(_TABLE.table_id).where(_TABLE.status == LIVE)
 _OLDEST_FIRST = _LIVE.order_by(_TABLE.registered_at, _TABLE.table_id)
-_LIVE_TABLE = _LIVE.where(_TABLE.table_id == bindparam("of"))
+_LIVE_TABLE = _LIVE.where(_TABLE.table_id == sa.bindparam("of"))
 _SAME_TABLE = _LIVE.where(
-    _TABLE.fill_version == bindparam("fill"), _TABLE.columns_version == bindparam("columns")
+    _TABLE.fill_version == sa.bindparam("fill"), _TABLE.columns_version == sa.bindparam("columns")
 )
-STATUS = select(_TABLE.status).where(_TABLE.table_id == bindparam("of"))
-_UPDATE_LIVE = update(schema.tables).where(
-    _TABLE.table_id == bindparam("of"), _TABLE.status == LIVE
+STATUS = sa.select(_TABLE.status).where(_TABLE.table_id == sa.bindparam("of"))
+_UPDATE_LIVE = sa.update(schema.tables).where(
+    _TABLE.table_id == sa.bindparam("of"), _TABLE.status == LIVE
 )
-_RANGES = select(_RANGE.table_id, _RANGE.start_at, _RANGE.end_at)
+_RANGES = sa.select(_RANGE.table_id, _RANGE.start_at, _RANGE.end_at)
 _FILL = schema.fills.c
 _NEWER = schema.fills.alias("newer")
 # In the order of an index, so that the first one that counts is found at once.
 _NEWEST = (
-    select(_NEWER.c.recorded_at)
+    sa.select(_NEWER.c.recorded_at)
     .where(_NEWER.c.table_id == _TABLE.table_id, _NEWER.c.undone.is_not(True))
     .order_by(_NEWER.c.recorded_at.desc())
     .limit(1)
     .correlate(schema.tables)
     .scalar_subquery()
 )
-_PARENT_GAPS = select(_FILL.table_id, _FILL.lacks).where(
+_PARENT_GAPS = sa.select(_FILL.table_id, _FILL.lacks).where(
     _FILL.table_id == _TABLE.table_id,
     _FILL.recorded_at == _NEWEST,
     _FILL.lacks.is_not(None),
@@ -108,12 +96,14 @@ class TableStore:
     def mislabeled(self) -> Iterator[tuple[PhysicalTable, str]]:
         """Yield the live tables whose columns do not match their stored hash, with the reason."""
         with self.database.reading() as conn:
-            rows = list(conn.execute(select(schema.tables).where(_TABLE.status == LIVE)))
+            rows = list(conn.execute(sa.select(schema.tables).where(_TABLE.status == LIVE)))
             for row, table in zip(rows, _read_tables(conn, rows), strict=True):
                 if row.columns_version != content_version(table):
                     yield table, "its columns do not match their stored hash"
 
-    def ensure(self, table: PhysicalTable, connection: Connection | None = None) -> PhysicalTable:
+    def ensure(
+        self, table: PhysicalTable, connection: sa.Connection | None = None
+    ) -> PhysicalTable:
         """Store a new table, or return the stored table with the same rows and columns.
 
         Raises:
@@ -121,7 +111,7 @@ class TableStore:
         """
         version = content_version(table)
 
-        def work(conn: Connection) -> PhysicalTable:
+        def work(conn: sa.Connection) -> PhysicalTable:
             same = {"fill": table.fill_version, "columns": version}
             row = conn.execute(_SAME_TABLE, same).first()
             if row is not None:
@@ -135,7 +125,7 @@ class TableStore:
                     hint="plan again",
                 )
             conn.execute(
-                insert(schema.tables),
+                sa.insert(schema.tables),
                 {
                     "table_id": table.id,
                     "namespace": table.ref.namespace,
@@ -160,7 +150,7 @@ class TableStore:
             name="state.ensure_tables",
         )
 
-    def get(self, table_id: str, connection: Connection | None = None) -> PhysicalTable:
+    def get(self, table_id: str, connection: sa.Connection | None = None) -> PhysicalTable:
         """Read a live table with its filled ranges.
 
         Raises:
@@ -173,14 +163,14 @@ class TableStore:
             return _read_tables(conn, [row])[0]
 
     def load(
-        self, ids: Iterable[str], connection: Connection | None = None
+        self, ids: Iterable[str], connection: sa.Connection | None = None
     ) -> dict[str, PhysicalTable]:
         """Read live tables with their filled ranges, by id. Other ids are left out."""
         with self.database.reading(connection) as conn:
             found = _read_tables(conn, among(conn, _LIVE, _TABLE.table_id, ids))
         return {table.id: table for table in found}
 
-    def live(self, connection: Connection) -> dict[str, PhysicalTable]:
+    def live(self, connection: sa.Connection) -> dict[str, PhysicalTable]:
         return {table.id: table for table in _read_tables(connection, connection.execute(_LIVE))}
 
     def with_fill_versions(self, fill_versions: Iterable[str]) -> list[PhysicalTable]:
@@ -219,7 +209,7 @@ class TableStore:
         return created
 
     def add_columns(
-        self, connection: Connection, table_id: str, columns: Iterable[PhysicalColumn]
+        self, connection: sa.Connection, table_id: str, columns: Iterable[PhysicalColumn]
     ) -> None:
         """Record the columns and nested fields that were added to a table in the catalog."""
         known = self.get(table_id, connection)
@@ -227,7 +217,7 @@ class TableStore:
         kept = (_grown(column, given.pop(column.name, column)) for column in known.columns)
         _update(connection, replace(known, columns=(*kept, *given.values())))
 
-    def branch_off(self, connection: Connection, table: PhysicalTable) -> PhysicalTable:
+    def branch_off(self, connection: sa.Connection, table: PhysicalTable) -> PhysicalTable:
         """Store a new preview branch in the transaction that creates the branch in Iceberg."""
         assert table.preview is not None
         base = self.get(table.preview.of, connection)
@@ -242,14 +232,14 @@ class TableStore:
         """Record partly filled intervals of tables before they are filled."""
         listed, since = list(parts), self.database.clock.now()
 
-        def work(conn: Connection) -> None:
+        def work(conn: sa.Connection) -> None:
             for table_id, (interval, unit) in listed:
                 note_ranges(conn, schema.parts, table_id, [(interval, unit.name)], since)
 
         if listed:
             self.database.run_transaction(work, name="state.note_parts")
 
-    def disinherit(self, connection: Connection, table_id: str, intervals: IntervalSet) -> None:
+    def disinherit(self, connection: sa.Connection, table_id: str, intervals: IntervalSet) -> None:
         """Remove ranges that a preview took over from `main`. Does nothing for other tables."""
         known = self.load([table_id], connection).get(table_id)
         if known is None or known.preview is None:
@@ -257,7 +247,7 @@ class TableStore:
         inherited = known.preview.inherited - intervals
         _update(connection, replace(known, preview=replace(known.preview, inherited=inherited)))
 
-    def deploy(self, connection: Connection, table: PhysicalTable) -> None:
+    def deploy(self, connection: sa.Connection, table: PhysicalTable) -> None:
         """Record in a publication's transaction that another definition fills a table."""
         known = self.get(table.id, connection)
         there = {column.name: column for column in known.columns}
@@ -276,7 +266,7 @@ class TableStore:
         """Store a table's new hashes. Returns False if another live table has the same hashes."""
         version = content_version(table)
 
-        def work(conn: Connection) -> bool:
+        def work(conn: sa.Connection) -> bool:
             same = {"fill": table.fill_version, "columns": version}
             others = _SAME_TABLE.where(_TABLE.table_id != table.id)
             if conn.execute(others, same).first() is not None:
@@ -284,7 +274,7 @@ class TableStore:
             if writes_by_views(conn) and not has_right(conn, "publish"):
                 return True  # The next plan of a login that may publish stores them.
             conn.execute(
-                update(schema.tables)
+                sa.update(schema.tables)
                 .where(_TABLE.table_id == table.id)
                 .values(
                     fill_version=table.fill_version,
@@ -296,7 +286,7 @@ class TableStore:
 
         return self.database.run_transaction(work, name="state.rehash_table")
 
-    def require_live(self, connection: Connection, ids: Iterable[str]) -> None:
+    def require_live(self, connection: sa.Connection, ids: Iterable[str]) -> None:
         """Raise ConflictError if the janitor has marked one of the tables for deletion."""
         query = _LIVE_IDS
         if not self.database.is_sqlite and not writes_by_views(connection):
@@ -327,13 +317,13 @@ def not_live(table_id: str) -> StoreError:
     )
 
 
-def _update(conn: Connection, table: PhysicalTable, **values: Any) -> None:
+def _update(conn: sa.Connection, table: PhysicalTable, **values: Any) -> None:
     stored = {"of": table.id, "columns": dump_columns(table), **values}
     if conn.execute(_UPDATE_LIVE, stored).rowcount == 0:
         raise not_live(table.id)
 
 
-def _read_tables(conn: Connection, rows: Iterable[Row[Any]]) -> list[PhysicalTable]:
+def _read_tables(conn: sa.Connection, rows: Iterable[sa.Row[Any]]) -> list[PhysicalTable]:
     rows = list(rows)
     ids = [row.table_id for row in rows]
     filled, parts = filled_ranges(conn, ids), read_parts(conn, ids)
@@ -360,7 +350,7 @@ def _read_tables(conn: Connection, rows: Iterable[Row[Any]]) -> list[PhysicalTab
     return found
 
 
-def filled_ranges(conn: Connection, ids: Iterable[str]) -> dict[str, IntervalSet]:
+def filled_ranges(conn: sa.Connection, ids: Iterable[str]) -> dict[str, IntervalSet]:
     """Return the filled ranges of tables, by id. Tables without ranges are left out."""
     return ranges_by_key(among(conn, _RANGES, _RANGE.table_id, ids))
 
@@ -377,44 +367,46 @@ def parse_place(name: str) -> tuple[str, str | None]:
 
 _ENTRY = schema.entries.c
 _SHOWING = (
-    select(_ENTRY.environment)
-    .where(_ENTRY.table_id == bindparam("of"), _ENTRY.valid_to.is_(None))
+    sa.select(_ENTRY.environment)
+    .where(_ENTRY.table_id == sa.bindparam("of"), _ENTRY.valid_to.is_(None))
     .limit(1)
 )
 
 
-def is_shown(connection: Connection, table_id: str) -> bool:
+def is_shown(connection: sa.Connection, table_id: str) -> bool:
     """Check whether the current version of any environment shows a table."""
     return connection.execute(_SHOWING, {"of": table_id}).first() is not None
 
 
 _VERSION, _END = schema.environment_versions.c, schema.environment_versions.alias("the_end")
-_KEPT_VERSION = exists().where(
+_KEPT_VERSION = sa.exists().where(
     _VERSION.environment == _ENTRY.environment,
     _VERSION.version >= _ENTRY.valid_from,
-    or_(_ENTRY.valid_to.is_(None), _VERSION.version < _ENTRY.valid_to),
+    sa.or_(_ENTRY.valid_to.is_(None), _VERSION.version < _ENTRY.valid_to),
     # Versions before an environment was dropped keep nothing.
-    ~exists().where(
+    ~sa.exists().where(
         _END.c.environment == _VERSION.environment,
         _END.c.version >= _VERSION.version,
         _END.c.dropped,
     ),
 )
 _REACHED = (
-    union_all(
-        select(literal(1)).where(_ENTRY.table_id == bindparam("of"), _ENTRY.valid_to.is_(None)),
-        select(literal(1)).where(
-            _ENTRY.table_id == bindparam("of"),
+    sa.union_all(
+        sa.select(sa.literal(1)).where(
+            _ENTRY.table_id == sa.bindparam("of"), _ENTRY.valid_to.is_(None)
+        ),
+        sa.select(sa.literal(1)).where(
+            _ENTRY.table_id == sa.bindparam("of"),
             _ENTRY.environment == schema.environments.c.environment,
             schema.environments.c.live,
             _KEPT_VERSION,
         ),
-        select(literal(1)).where(schema.pending.c.table_id == bindparam("of")),
+        sa.select(sa.literal(1)).where(schema.pending.c.table_id == sa.bindparam("of")),
     )
 ).limit(1)
 
 
-def is_reached(connection: Connection, table_id: str) -> bool:
+def is_reached(connection: sa.Connection, table_id: str) -> bool:
     """Check whether a kept version shows a table, or fills of the table wait for a publication."""
     return connection.execute(_REACHED, {"of": table_id}).first() is not None
 
@@ -440,11 +432,11 @@ class LedgerStore:
     leases: LeaseStore
 
     def tables(
-        self, statuses: Iterable[str] = (LIVE,), connection: Connection | None = None
+        self, statuses: Iterable[str] = (LIVE,), connection: sa.Connection | None = None
     ) -> list[LedgerTable]:
         """Return the physical tables with one of the statuses, oldest first."""
         query = (
-            select(schema.tables)
+            sa.select(schema.tables)
             .where(_TABLE.status.in_(list(statuses)))
             .order_by(_TABLE.registered_at, _TABLE.namespace, _TABLE.name)
         )
@@ -457,7 +449,7 @@ class LedgerStore:
 
     def places(self, table_ids: Iterable[str]) -> dict[str, TableRef]:
         """Look up the names of tables by id, without preview branches."""
-        query = select(_TABLE.table_id, _TABLE.namespace, _TABLE.name)
+        query = sa.select(_TABLE.table_id, _TABLE.namespace, _TABLE.name)
         found = {}
         for row in self.database.among(query, _TABLE.table_id, sorted(set(table_ids))):
             name, branch = parse_place(row.name)
@@ -465,12 +457,14 @@ class LedgerStore:
                 found[row.table_id] = TableRef(row.namespace, name)
         return found
 
-    def start_dropping(self, connection: Connection, table_id: str, location: str | None) -> bool:
+    def start_dropping(
+        self, connection: sa.Connection, table_id: str, location: str | None
+    ) -> bool:
         """Reserve a table for deletion. Returns False if it is shown, planned or being written."""
         if is_reached(connection, table_id) or table_id in self.leases.tables(connection):
             return False
         changed = connection.execute(
-            update(schema.tables)
+            sa.update(schema.tables)
             .where(
                 schema.tables.c.table_id == table_id,
                 schema.tables.c.status.in_((TOMBSTONED, DROPPING)),
@@ -482,16 +476,16 @@ class LedgerStore:
     def finish_dropping(self, table_id: str) -> None:
         """Record that a table was deleted. Its id and name are never used again."""
 
-        def work(conn: Connection) -> None:
+        def work(conn: sa.Connection) -> None:
             of_it = schema.tables.c.table_id == table_id
             changed = conn.execute(
-                update(schema.tables)
+                sa.update(schema.tables)
                 .where(of_it, schema.tables.c.status == DROPPING)
                 .values(status=DROPPED)
             )
             if changed.rowcount:
                 one = conn.execute(
-                    select(_TABLE.namespace, _TABLE.name, _TABLE.location).where(of_it)
+                    sa.select(_TABLE.namespace, _TABLE.name, _TABLE.location).where(of_it)
                 ).one()
                 about = {"table": table_id, "name": f"{one.namespace}.{one.name}"}
                 tell(self.database, conn, "dropped", **about, location=one.location)
@@ -503,6 +497,6 @@ class LedgerStore:
                 schema.parts,
                 schema.heads,
             ):
-                conn.execute(delete(table).where(table.c.table_id == table_id))
+                conn.execute(sa.delete(table).where(table.c.table_id == table_id))
 
         self.database.run_transaction(work, name="janitor.dropped")
