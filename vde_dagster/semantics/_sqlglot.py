@@ -56,19 +56,13 @@ def parse(query: str) -> exp.Expr:
 
 
 def called_function(e: exp.Expr) -> str:
-    """Return a called function's name in lower case, with synonyms resolved.
-
-    Return "" if `e` is not a call.
-    """
+    """Return a called function's lower-case name with synonyms resolved, or "" for other nodes."""
     name = call_name(e)
     return spark_functions.ALIASES.get(name, name)
 
 
 def canonical_text(query: str) -> str:
-    """Return a query's text without comments, in one format and with keywords in one case.
-
-    Names keep their case.
-    """
+    """Return a query's text without comments, in one format. Names keep their case."""
     try:
         tokens = plain_dialect("spark").tokenize(query)
     except SqlglotError:
@@ -96,7 +90,7 @@ def canonical_text(query: str) -> str:
 
 @lru_cache(maxsize=4096)
 def data_type(text: str) -> exp.DataType | None:
-    """Return the type that a text names, or None if the type is not supported."""
+    """Parse a Spark SQL type; return None if the text or type is not supported."""
     # SQLGlot drops the collation of a type, so that different types would have equal texts.
     if not text or text.upper() == "UNKNOWN" or "COLLATE" in text.upper():
         return None
@@ -107,14 +101,13 @@ def data_type(text: str) -> exp.DataType | None:
 
 
 def type_text(kind: exp.DataType | None) -> str:
-    """Return a type as Spark SQL, or UNKNOWN."""
     if kind is None or kind.this in (exp.DType.UNKNOWN, exp.DType.NULL):
         return "UNKNOWN" if kind is None or kind.this == exp.DType.UNKNOWN else "VOID"
     return type_sql(kind)
 
 
 def type_key(kind: exp.Expr) -> str:
-    """Return a text that is equal for two types only if Spark treats them as one type."""
+    """Return a text that identifies a type: types that Spark distinguishes have different texts."""
     # SQLGlot writes some different types as the same text, such as TIME and TIMESTAMP.
     if isinstance(kind, exp.DataType) and isinstance(kind.this, exp.DType):
         inner = [type_key(item) for item in kind.expressions]
@@ -135,7 +128,6 @@ _NESTED = (exp.DType.ARRAY, exp.DType.MAP, exp.DType.STRUCT)
 
 
 def type_sql(kind: exp.Expr) -> str:
-    """Return a type as Spark SQL."""
     if type(kind) is exp.DataType and kind.this == exp.DType.TIME:
         return f"TIME({kind.expressions[0].name if kind.expressions else 6})"
     if type(kind) is exp.DataType and isinstance(kind.this, exp.DType):
@@ -178,7 +170,7 @@ _NOT_ONE_TO_ONE = {exp.DType.UNKNOWN, exp.DType.NULL, exp.DType.CHAR, exp.DType.
 def is_injective_equality(left: exp.DataType | None, right: exp.DataType | None) -> bool:
     """Return whether a value of either type equals at most one value of the other type.
 
-    `'1'` and `'01'` both equal the INT 1, so STRING and INT are not such a pair.
+    This is false for STRING and INT: `'1'` and `'01'` both equal the INT 1.
     """
     if left is None or right is None:
         return False

@@ -39,7 +39,7 @@ class Analysis:
 
     Args:
         output_types: SQL type by output name, ``UNKNOWN`` if it could not be determined.
-        findings: Mistakes that the `checks` found.
+        findings: Mistakes found by the `checks`.
         complete: Whether all output columns are known.
         spelling: Output names as the author wrote them, by lower-case output name.
         other_texts: Lower-case names of outputs that Spark casts to a different text than the

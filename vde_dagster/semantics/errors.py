@@ -37,7 +37,6 @@ class SemanticError(ProjectError):
 
     @classmethod
     def for_column(cls, e: exp.Expr, message: str, hint: str | None) -> SemanticError:
-        """Create the error for a mistake in a column's name."""
         line, column = locate(e)
         return cls(message, hint=hint, line=line, column=column, word=e.name)
 
@@ -72,7 +71,7 @@ class Finding:
 
 
 class PositionedMistake(Protocol):
-    """A mistake with the 1-based line and column in its query's text."""
+    """A mistake with its position in a query's text."""
 
     @property
     def line(self) -> int | None:
@@ -84,7 +83,7 @@ class PositionedMistake(Protocol):
 
 
 def mistake_offset(query: str, mistake: PositionedMistake) -> int | None:
-    """Return the number of characters in a query's text before a mistake."""
+    """Return the offset of a mistake in a query's text, or None if unknown."""
     if mistake.line is None or mistake.column is None:
         return None
     lines = query.split("\n")[: mistake.line - 1]
@@ -110,7 +109,6 @@ def make_finding_at(
     certain: bool = True,
     untyped: bool = False,
 ) -> Finding:
-    """Create a finding at the line and column of an expression."""
     return Finding(rule, message, hint, certain, *locate(where), untyped)
 
 
@@ -132,7 +130,7 @@ Rule = Literal[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordedRefusal:
-    """A part of a query that Spark refuses, recorded while binding the query.
+    """A part of a query that Spark refuses, recorded during binding.
 
     Args:
         details: Values to insert into the rule's message.

@@ -4,17 +4,17 @@
 arguments of many types and literal values, and writes `function_types.txt`. A line has a function,
 a result and patterns of arguments. The type of a call that matches no line is unknown.
 
-A pattern has a letter per argument (`LETTERS`), or several letters in brackets, or units in braces:
-``[az][il]`` means a DATE or TIMESTAMP, then an INT or BIGINT. ``=`` is an argument of the same type
-as the first argument of its class, ``?`` any argument, and a final ``*`` any number of further
-arguments. A result is a type, or refers to an argument: ``=1`` is the first argument's type, ``@1``
-an array of this type, ``.1`` the type of the argument's elements, ``k1`` and ``v1`` the types of
-its keys and values. The table has no results that differ with ANSI mode. It assumes TIMESTAMP_LTZ,
-the default of ``spark.sql.timestampType``.
+A pattern has, per argument, a letter (`LETTERS`), several letters in brackets, or units in braces:
+``[az][il]`` means a DATE or TIMESTAMP, then an INT or BIGINT. ``=`` means the type of the first
+argument of its class, ``?`` any type, and a final ``*`` any number of further arguments. A result
+is a type, or refers to an argument: ``=1`` is the first argument's type, ``@1`` an array of this
+type, ``.1`` the type of the argument's elements, ``k1`` and ``v1`` the types of its keys and
+values. The table has no results that differ with ANSI mode. It assumes TIMESTAMP_LTZ, the default
+of ``spark.sql.timestampType``.
 
 ``--refusals`` writes `function_refusals.txt`: patterns of arguments that Spark refuses in both
-modes. Such a pattern has the letter of the refused type at one place, and ``?`` at all others,
-because Spark refuses this type whatever the other arguments are.
+modes. Each pattern has the letter of one refused type, and ``?`` for all other arguments, which do
+not matter.
 
 >>> find_result("date_add", "iz", unit="hour"), find_result("date_add", "ai")
 ('TIMESTAMP', 'DATE')
@@ -78,7 +78,6 @@ _BY_KEY = {f"{kind.name}<>": letter for kind, letter in _PLAIN.items()}
 
 
 def letter_of_type(kind: exp.DataType | None) -> str | None:
-    """Return the letter for a type in `function_types.txt`, or None if it has no letter."""
     if kind is None:
         return None
     known = _LETTERS.get(id(kind))
@@ -123,7 +122,7 @@ def _families(kinds: Iterable[exp.DataType | None]) -> set[str]:
 def lack_common_type(kinds: Iterable[exp.DataType | None], *, ordered: bool = False) -> bool:
     """Return whether Spark refuses a CASE or COALESCE with values of these types.
 
-    `ordered` is true if the function compares the values, as GREATEST does.
+    `ordered` means that the function also compares the values, as GREATEST does.
     """
     found = _families(kinds)
     if ordered:
@@ -150,18 +149,16 @@ _NOT_CAST = {
 
 
 def is_refused_cast(kind: exp.DataType | None, target: exp.DataType) -> bool:
-    """Return whether Spark refuses to cast values of a type to another type in ANSI mode."""
     letter, to = letter_of_type(kind), letter_of_type(target)
     return letter is not None and letter in _NOT_CAST.get(to or "", "")
 
 
 def has_no_text(kind: exp.DataType | None) -> bool:
-    """Return whether Spark refuses values of a type where it needs a text, as in LIKE."""
+    """Return whether Spark refuses values of a type as texts, for example in LIKE."""
     return not _families((kind,)).isdisjoint("@%&")
 
 
 def letter_of_key(key: str | None) -> str | None:
-    """Return the letter for the type with this `type_key`, or None if it has no letter."""
     if key is None:
         return None
     return "e" if key.startswith("DECIMAL<") else _BY_KEY.get(key)
@@ -172,7 +169,7 @@ def encode_argument_types(letters: Sequence[str | None], types: Sequence[object]
 
     Args:
         letters: A letter per argument; None if unknown.
-        types: An object per argument; the objects of arguments of the same type are equal.
+        types: An object per argument, equal for arguments of the same type.
     """
     first: dict[str, object] = {}
     made: list[str] = []
@@ -194,7 +191,7 @@ def find_result(
 
     Args:
         name: The function's canonical name (`spark_functions.ALIASES`).
-        letters: The arguments without the unit, as returned by `encode_argument_types`.
+        letters: The result of `encode_argument_types` for the arguments without the unit.
         count: The number of arguments, including the unit; required if the letters are unknown.
         unit: The canonical unit, such as `hour`, if the first argument is a unit.
     """
@@ -214,7 +211,7 @@ def find_result(
 def is_refused_call(name: str, letters: str) -> bool:
     """Return whether Spark certainly refuses a call because of the types of its arguments.
 
-    `name` is the function's canonical name; `letters` has `ANY` for an unknown type.
+    `name` is canonical; `letters` has `ANY` for an unknown type.
 
     >>> is_refused_call("sum", "o"), is_refused_call("sum", "?"), is_refused_call("sum", "i")
     (True, False, False)
@@ -231,15 +228,12 @@ class SignatureRow(NamedTuple):
 
     @property
     def is_free(self) -> bool:
-        """Whether the function has this result for arguments of any type."""
         return all(ANY in place for place in self.places)
 
     def allows(self, count: int) -> bool:
-        """Return whether a number of arguments matches the pattern."""
         return count == len(self.places) or (self.many and count > len(self.places) > 0)
 
     def covers(self, given: Sequence[str]) -> bool:
-        """Return whether the types of arguments match the pattern."""
         places = [*self.places, *self.places[-1:] * (len(given) - len(self.places))]
         return all(
             ANY in place or letter in place for letter, place in zip(given, places, strict=True)
@@ -248,7 +242,6 @@ class SignatureRow(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def find_rows(name: str) -> tuple[SignatureRow, ...]:
-    """Return the lines of the function table for one function."""
     rows: list[SignatureRow] = []
     for line in lines_by_key(TABLE).get(name, ()):
         _, result, patterns = line.split("\t")

@@ -21,9 +21,9 @@ class Session:
     """Assumptions about the Spark session that runs a query.
 
     Args:
-        has_zoned_timestamps: Whether TIMESTAMP is certainly the type with a time zone, as it is by
-            default (`spark.sql.timestampType`).
-        unlike: A setting or statement that may give queries another meaning, or None.
+        has_zoned_timestamps: Whether TIMESTAMP certainly has a time zone, which is the default
+            (`spark.sql.timestampType`).
+        unlike: A setting or statement that may change the meaning of queries, or None.
     """
 
     has_zoned_timestamps: bool

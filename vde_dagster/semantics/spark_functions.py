@@ -1,9 +1,9 @@
 """Spark 4.1's built-in functions: their kinds, synonyms and numbers of arguments.
 
-`spark_functions.txt` lists the lower-case names by kind. Every name that ``SHOW FUNCTIONS`` returns
-is in exactly one list. ``vde_dagster_tests/spark/test_spark_functions.py`` compares the lists with
-Spark's registry and verifies the synonyms. A query that calls a name in no list is opaque: it is
-compared as text. (https://spark.apache.org/docs/latest/api/sql/)
+`spark_functions.txt` lists the lower-case names by kind; each name of ``SHOW FUNCTIONS`` has one
+kind. ``vde_dagster_tests/spark/test_spark_functions.py`` compares the lists and synonyms with
+Spark. A query that calls any other function is opaque: it is compared as text.
+(https://spark.apache.org/docs/latest/api/sql/)
 """
 
 from __future__ import annotations
@@ -115,7 +115,6 @@ def function_kind(name: str) -> str | None:
 
 
 def function_names() -> Iterable[str]:
-    """Return the names of all functions that a query can call."""
     return (name for name in _KINDS if name.isidentifier())
 
 
@@ -186,9 +185,7 @@ _UNCOUNTED = OPERATORS | PARSED | CATALOG
 
 
 def accepts_argument_count(name: str, count: int) -> bool:
-    """Return whether a function accepts this number of arguments.
-
-    The result is true if the numbers are unknown.
+    """Return whether a function accepts this number of arguments, or true if unknown.
 
     >>> accepts_argument_count("date_trunc", 1), accepts_argument_count("my_function", 5)
     (False, True)
@@ -210,10 +207,7 @@ def arguments_text(name: str) -> str:
 
 
 def argument_counts(name: str) -> tuple[int, int | None]:
-    """Return a function's least and largest number of arguments.
-
-    The largest number is None if it is unlimited.
-    """
+    """Return the least and largest number of arguments; the largest is None if unlimited."""
     counts = _counts(ALIASES.get(name, name))
     ends = [one.partition("-") for one in counts]
     least = min(int(first.rstrip("+")) for first, _, _ in ends)

@@ -26,13 +26,13 @@ def are_only_texts(
 ) -> bool:
     """Return whether Spark certainly uses all selected literals of a query as texts.
 
-    A literal is used as a text if it is compared with texts, or is an output column of type STRING.
-    The result is false for a literal at any other place, or if a type is unknown.
+    Spark uses a literal as a text if it is compared with texts, or is an output column of type
+    STRING. The result is false for a literal at any other place, or if a type is unknown.
 
     Args:
         schema: Spark SQL types by table and column.
         stored: Spark SQL types of the columns that store the output, by lower-case name.
-        is_selected: Returns whether a literal with this value is selected.
+        is_selected: Returns whether to check literals with this value.
         count: The expected number of selected literals in the query's text.
     """
     tree = parse(query)

@@ -1,6 +1,6 @@
 """Checks of operators in translated audits, statements, keys and tests.
 
-Operators in a model's query are checked during its analysis; these other texts are not analyzed.
+Operators in a model's query are checked during its analysis instead.
 """
 
 from __future__ import annotations

@@ -117,7 +117,6 @@ def _operation(e: exp.Binary) -> Type:
 
 
 def _element(e: exp.Bracket) -> Type:
-    """Return the type of `a[0]`, `m['k']` or of a struct's field, `s['f']`."""
     kind, key = infer(e.this), e.expressions[0]
     if kind is not None and kind.this == _D.STRUCT and isinstance(key, exp.Literal):
         return _field_type(kind, str(key.this).strip("'\""))
@@ -125,7 +124,6 @@ def _element(e: exp.Bracket) -> Type:
 
 
 def _field(e: exp.Dot) -> Type:
-    """Return the type of a struct's field, `struct(a AS x).x`."""
     made, name = e.this.unnest(), e.expression.name
     if not isinstance(made, exp.Anonymous) or called_function(made) not in _STRUCTS:
         return _field_type(infer(made), name)
@@ -207,14 +205,13 @@ def _cast(e: exp.Cast) -> Type:
 
 
 def case_branches(e: exp.Case) -> list[exp.Expr]:
-    """Return the values after THEN and ELSE of a CASE."""
     default = e.args.get("default")
     values = [branch.args["true"] for branch in e.args["ifs"]]
     return [*values, *([default] if default is not None else [])]
 
 
 def common_type(values: Iterable[exp.Expr]) -> Type:
-    """Return the type that a CASE of these values has, or None if it is unknown."""
+    """Return the type of a CASE with these values, or None if it is unknown."""
     values = [value for value in values if not isinstance(value, exp.Null)]
     kinds = [infer(value) for value in values]
     if not kinds or all(kind == kinds[0] for kind in kinds):
@@ -281,17 +278,12 @@ def _typed_literal(name: str, text: str) -> Type:
 
 
 def _named(arguments: Sequence[exp.Expr]) -> Fields:
-    """Return the fields of `named_struct('x', a)`.
-
-    The name of a computed field is empty.
-    """
     names = (one if isinstance(one, exp.Literal) else None for one in arguments[::2])
     texts = ("" if one is None else str(one.this).strip("'\"") for one in names)
     return list(zip(texts, arguments[1::2], strict=False))
 
 
 def _aliased(arguments: Sequence[exp.Expr]) -> Fields:
-    """Return the fields of `struct(a, b + 1 AS c)`."""
     named = (exp.Alias, exp.Column)
     return [(a.alias_or_name if isinstance(a, named) else "", a) for a in arguments]
 
@@ -303,7 +295,6 @@ _STRUCTS: dict[str, Callable[[Sequence[exp.Expr]], Fields]] = {
 
 
 def _struct(fields: Fields) -> Type:
-    """Return a struct's type, or None if a field has no plain name or no known type."""
     kinds = [infer(value) for _, value in fields]
     names = [name.lower() for name, _ in fields]
     if not fields or None in kinds or len({*names}) < len(names):
@@ -349,7 +340,7 @@ _SUMS = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
 
 
 def infer_family(e: exp.Expr) -> Type:
-    """Return an expression's type, or DOUBLE if it is certainly a number of unknown type."""
+    """Return an expression's type, or DOUBLE for a number whose exact type is unknown."""
     found, e = infer(e), e.unnest()
     if found is not None:
         return found
@@ -367,14 +358,13 @@ def is_refused_by_argument_types(name: str, arguments: Sequence[exp.Expr]) -> bo
 
     Args:
         name: The function's canonical name, or the operator's sign (`function_types.txt`).
-        arguments: The arguments in order; an argument of unknown type is never refused.
+        arguments: The arguments in order; one of unknown type is never refused.
     """
     letters = [_letter(argument, infer(argument)) or ANY for argument in arguments]
     return is_refused_call(name, "".join(letters))
 
 
 def is_refused_by_operand_types(e: exp.Binary) -> bool:
-    """Return whether Spark certainly refuses an operator with these operand types."""
     sign = _SIGNS.get(e.__class__)
     return sign is not None and is_refused_by_argument_types(sign, [e.this, e.expression])
 
@@ -481,7 +471,7 @@ def type_class(kind: Type) -> str | None:
 
 
 def is_refused_store(value: str, column: str) -> bool:
-    """Return whether Spark certainly refuses to store a `value` type in a column of type `column`.
+    """Return whether Spark certainly refuses to store type `value` in a column of type `column`.
 
     >>> is_refused_store("STRING", "INT"), is_refused_store("INT", "STRING")
     (True, False)

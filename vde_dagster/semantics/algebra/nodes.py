@@ -5,11 +5,11 @@ of conditions. Select-project-join subqueries are merged into the surrounding gr
 subqueries (an aggregation, a LIMIT, a set operation) become separate sources. The right side of a
 LEFT JOIN, a lateral subquery and a generator are sources that depend on the row of the other
 sources: ``a LEFT JOIN b ON p`` adds to each row of ``a`` the rows of ``b`` that meet ``p``, or one
-row of NULLs. In this form, all joins except FULL need no order.
+row of NULLs. So the order of joins does not matter, except for FULL JOIN.
 
-Normal forms keep an expression's value on any data, NULLs and NaNs included. Some expressions are
-deliberately unchanged: sums are not re-associated (floats round, integers overflow), decimals are
-not folded (their scale is part of their type), and ``x = TRUE`` is not ``x``.
+Normal forms keep an expression's value on any data, including NULLs and NaNs. Sums are not
+re-associated (floats round, integers overflow), decimals are not folded (their scale is part of
+their type), and ``x = TRUE`` is not rewritten to ``x``.
 """
 
 from __future__ import annotations
@@ -41,8 +41,6 @@ _PIECES = re.compile(r"'[^'\\]*'(?: '[^'\\]*')+")
 
 
 class Node:
-    """An SQL expression, as a tag such as `add` and its operands."""
-
     __slots__ = ("parts", "serial", "tag")
 
     def __init__(self, tag: str, parts: tuple[Any, ...], serial: int) -> None:
@@ -55,10 +53,7 @@ class Node:
 
 
 class Terms:
-    """Creates the expressions of one query.
-
-    Equal expressions become the same object.
-    """
+    """Creates the expressions of one query. Equal expressions are the same object."""
 
     __slots__ = ("_known", "has_zoned_timestamps", "keys", "same_type")
 
@@ -72,7 +67,6 @@ class Terms:
         """Equalities between values of one type, which map these values one to one."""
 
     def make(self, tag: str, *parts: Any) -> Node:
-        """Return the expression with a tag and parts."""
         key = (tag, *parts, *map(type, parts))  # 1 and True are equal, and two expressions
         node = self._known.get(key)
         if node is None:
@@ -80,7 +74,6 @@ class Terms:
         return node
 
     def nodes(self) -> list[Node]:
-        """Return all expressions that were created."""
         return list(self._known.values())
 
     def free_nodes(self) -> None:
@@ -90,22 +83,17 @@ class Terms:
             node.parts = ()
 
     def unordered(self, tag: str, operands: Iterable[Node]) -> Node:
-        """Create an operator with sorted operands, because their order has no meaning."""
+        """Create an operator with sorted operands, such as AND, whose operands have no order."""
         return self.make(tag, *sorted(operands, key=lambda node: node.serial))
 
     def boolean(self, value: bool) -> Node:
-        """Create TRUE or FALSE."""
         return self.make("bool", value)
 
     def number(self, value: int | str) -> Node:
-        """Create a numeric literal."""
         return self.make("lit", "n", str(value))
 
     def literal(self, text: str) -> Node:
-        """Create a literal from its text.
-
-        Leading zeros of integers and the sign of zero are removed. Adjacent strings are joined.
-        """
+        """Create a literal without leading zeros or the sign of zero. Join adjacent strings."""
         # The text has quotes or a suffix as in `sql.grammar.tokens`.
         if _INTEGER.fullmatch(text):
             return self.number(int(text))
@@ -114,7 +102,6 @@ class Terms:
         return self.make("lit", "s", text) if text[-1:] in "'\"" else self.number(text.upper())
 
     def combine(self, tag: str, operands: Iterable[Node]) -> Node:
-        """Combine operands with AND or OR, without nesting and without repeated operands."""
         neutral = tag == "and"
         # `a AND FALSE` is not reduced to FALSE here, because evaluating `a` may raise an error. The
         # same is true of `a OR TRUE`. `simplify.facts` drops `a` if that is safe.
@@ -137,7 +124,7 @@ class Terms:
         return self.unordered(tag, kept)
 
     def negate(self, node: Node) -> Node:
-        """Negate a condition, with NOT moved inwards where possible."""
+        """Negate a condition. NOT is moved to the innermost conditions where possible."""
         tag, parts = node.tag, node.parts
         if tag == "not" and parts[0].tag in BOOLEAN:
             inner: Node = parts[0]
@@ -173,7 +160,6 @@ class Terms:
         return self.unordered(op, [left, right]) if op in UNORDERED else self.make(op, left, right)
 
     def is_null(self, node: Node) -> Node:
-        """Create the node of `node IS NULL`."""
         return self.make("Is", "expression", self.make("Null"), "this", node)
 
     def minus(self, operand: Node) -> Node:
@@ -193,10 +179,7 @@ def int_value(node: Node) -> int | None:
 
 
 def conjuncts(node: Node) -> list[Node]:
-    """Split a condition at its top-level ANDs.
-
-    A condition without AND is a single operand, and TRUE has no operands.
-    """
+    """Split a condition at its top-level ANDs. TRUE has no operands."""
     if node.tag == "and":
         return list(node.parts)
     return [] if node.tag == "bool" and node.parts[0] is True else [node]
@@ -206,22 +189,17 @@ _PLAIN = re.compile(r"'([^'\\]*)'")
 
 
 def case_values(node: Node) -> list[Node]:
-    """Return the values after THEN and ELSE of a CASE."""
     return [*node.parts[1::2], *(node.parts[-1:] if len(node.parts) % 2 else ())]
 
 
 def simple_aggregate(body: Node) -> tuple[str, Node] | None:
-    """Return the name and argument of an aggregate such as `sum(a)`.
-
-    Return None for other expressions.
-    """
+    """Return the name and argument of an aggregate such as `sum(a)`, else None."""
     if body.tag != "call" or len(body.parts) != 2 or body.parts[1].__class__ is not Node:
         return None
     return body.parts
 
 
 def is_false(node: Node) -> bool:
-    """Return whether an expression is FALSE."""
     return node.tag == "bool" and not node.parts[0]
 
 
@@ -276,7 +254,7 @@ class Group:
     """The FROM and WHERE of one SELECT: its tables and subqueries, and the conditions on rows.
 
     Args:
-        joins: The conditions that were written in a join's ON.
+        joins: The conditions in the ON clauses of joins.
         sorts: ORDER BY expressions of merged subqueries.
     """
 
@@ -286,7 +264,6 @@ class Group:
     sorts: list[Node] = field(default_factory=list)
 
     def absorb(self, other: Group) -> None:
-        """Add another group's sources and conditions to this group."""
         self.sources += other.sources
         self.conditions += other.conditions
         self.joins |= other.joins
@@ -301,7 +278,7 @@ class Group:
         self.sources += [*more, *behind]
 
     def copied(self) -> Group:
-        """Return a copy, which later changes of this group do not affect."""
+        """Return a copy that later changes of this group do not affect."""
         return Group(list(self.sources), list(self.conditions), set(self.joins), list(self.sorts))
 
 
@@ -337,8 +314,6 @@ class Derived(_Exporting):
 
 @dataclass(slots=True, eq=False)
 class FullJoin(_Exporting):
-    """A FULL JOIN of two groups."""
-
     left: Group
     right: Group
     conditions: list[Node]
@@ -383,19 +358,12 @@ Source: TypeAlias = Leaf | Derived | FullJoin | SetOperation | Generator | Const
 
 @dataclass(slots=True)
 class Output:
-    """An output column.
-
-    Args:
-        written: The name in its original case; None if unknown.
-    """
-
     name: str
     node: Node
     type: Any = None
     written: str | None = None
 
     def as_node(self, node: Node) -> Output:
-        """Return a copy of the column with another expression."""
         return Output(self.name, node, self.type, self.written)
 
 
@@ -422,8 +390,8 @@ Replacement = Callable[[Node], Node | None]
 def rewrite(node: Node, rule: Replacement, terms: Terms, memo: dict[Node, Node]) -> Node:
     """Replace an expression or its parts by a rule, outer expressions first.
 
-    The rule returns the replacement of an expression, or None to search its parts. Replacements are
-    not searched. Calls with the same rule share `memo`.
+    The rule returns an expression's replacement, or None to search its parts. Replacements are not
+    searched. Calls with the same rule share `memo`.
     """
     done = memo.get(node)
     if done is not None:
@@ -454,10 +422,7 @@ def walk(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def complete_windows(nodes: list[Node], group: Group, terms: Terms) -> list[Node]:
-    """Complete the window functions in expressions with the rows of `group`.
-
-    The functions were bound without rows.
-    """
+    """Add the rows of `group` to window functions, which were bound without rows."""
     completion = _Completion(group, terms)
     return [rewrite(node, completion, terms, completion.memo) for node in nodes]
 
@@ -493,7 +458,6 @@ PARTS: dict[type, Callable[[Any], Iterable[Any]]] = {
 
 
 def sources_in(part: Any) -> set[Any]:
-    """Return the tables and subqueries whose columns a node, group or query refers to."""
     found: set[Any] = set()
     seen: set[Any] = set()
     stack = [part]

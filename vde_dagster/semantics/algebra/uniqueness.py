@@ -1,9 +1,9 @@
 """Unique keys of relations, which show for example that a LEFT JOIN by a key adds no rows.
 
-Keys come from GROUP BY and DISTINCT, from parents, and from ``ROW_NUMBER() OVER (PARTITION BY k
-…) = 1``. A key is also a key of a join if the other sides have at most one match. An equality is
-used only between values of like types, because ``'1'`` and ``'01'`` both equal the number 1. NULLs
-of a key are equal, so ``valid_to IS NULL`` leaves one row per id if the key is (id, valid_to).
+Keys come from GROUP BY, DISTINCT, parents, and ``ROW_NUMBER() OVER (PARTITION BY k …) = 1``. A key
+of one side of a join is also a key of the join if each of its rows has at most one match. Only
+equalities between values of like types count, because ``'1'`` and ``'01'`` both equal the number 1.
+NULLs of a key are equal: with the key (id, valid_to), ``valid_to IS NULL`` leaves one row per id.
 """
 
 from __future__ import annotations
@@ -87,10 +87,7 @@ def _determines_all(group: Group, known: set[Any], terms: Terms) -> bool:
 
 
 def determined_sources(group: Group, known: set[Any], terms: Terms) -> set[Any]:
-    """Return the sources with at most one row for each row of the `known` sources.
-
-    The known sources are included.
-    """
+    """Return the `known` sources, and all sources with at most one row for each of their rows."""
     own = set(group.sources)
     known = set(known)
     rest = [s for s in _multiplying_sources(group) if s not in known]
@@ -124,14 +121,12 @@ def determined_sources(group: Group, known: set[Any], terms: Terms) -> set[Any]:
 
 
 def _is_determined(node: Node, own: set[Any], known: set[Any]) -> bool:
-    """Return whether a row of the known sources determines an expression's value."""
     if node.tag in ("window", "scalar", "unknown"):
         return False
     return not (sources_in(node) & own - known)
 
 
 def find_equal_expressions(group: Group, terms: Terms) -> dict[Node, list[Node]]:
-    """Map each expression to the expressions that WHERE or ON makes equal to it."""
     bound: dict[Node, list[Node]] = {}
     for condition in group.conditions:
         if condition.tag in ("eq", "nseq") and condition in terms.same_type:

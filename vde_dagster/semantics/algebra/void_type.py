@@ -55,7 +55,6 @@ def _sources_of_column(source: Any, key: Any) -> list[Node]:
 
 
 def _struct_field_values(node: Node, name: str) -> list[Node]:
-    """Return the expressions of a struct's field, such as `1` for `x` of `struct(1 AS x)`."""
     if node.tag == "ref":
         return [
             value

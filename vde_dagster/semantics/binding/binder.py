@@ -1,4 +1,4 @@
-"""The binder of one query. It also records mistakes, and why a query must be compared as text."""
+"""Binds the names of one query. Records mistakes, and why the query must be compared as text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Unsupported(Exception):
 
 
 def refuse_other_args(e: exp.Expr, understood: set[str], what: str = "") -> None:
-    """Raise `Unsupported` if a SQLGlot node has arguments other than `understood`."""
+    """Raise `Unsupported` if a SQLGlot node has arguments that are not in `understood`."""
     for key, value in e.args.items():
         if value and key not in understood:
             words = key.strip("_").replace("_", " ")
@@ -39,7 +39,6 @@ def refuse_other_args(e: exp.Expr, understood: set[str], what: str = "") -> None
 
 
 def flat_operands(e: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
-    """Return the operands of nested ANDs or ORs as one list."""
     # Generated queries have thousands of operands, too many for recursion.
     stack, operands = [e], []
     while stack:
@@ -115,7 +114,6 @@ class Binder:
         return self.terms.make("not each", node) if each else self.terms.negate(node)
 
     def bind_by_class(self, e: exp.Expr, scope: Scope) -> Node:
-        """Convert an operator or function without a special rule, by its class and arguments."""
         parts: list[Any] = []
         for key, value in sorted(e.args.items()):
             if value.__class__ is list:
@@ -126,7 +124,6 @@ class Binder:
         return self.terms.make(e.__class__.__name__, *parts)
 
     def bind_argument(self, value: Any, scope: Scope) -> Any:
-        """Convert an argument of a SQLGlot expression to a part of a node."""
         if isinstance(value, exp.Expr):
             return self.bind(value, scope)
         if isinstance(value, (str, bool, int)):
@@ -136,7 +133,6 @@ class Binder:
         raise Unsupported(f"an argument of type {type(value).__name__}")
 
     def bind_children(self, e: exp.Expr, scope: Scope) -> list[Node]:
-        """Bind the children of an unsupported expression."""
         # The lineage of the expression includes the columns of its children.
         return [self.bind(child, scope) for child in e.iter_expressions()]
 
@@ -151,7 +147,6 @@ class Binder:
         return self.terms.make("unknown", *operands)
 
     def give_up_call(self, why: str, arguments: list[Node]) -> Node:
-        """Record why a call is not supported, and return `unknown` over its arguments."""
         return self.give_up(why, *(arguments or [self.terms.make("Null")]))
 
     def check_condition(self, node: Node, e: exp.Expr) -> Node:
@@ -184,7 +179,6 @@ class Binder:
         return node
 
     def record_mistake(self, mistake: SemanticError) -> Node:
-        """Record a mistake in the query, and return `unknown`."""
         # After a star with unknown columns, any name may exist, so this is not a mistake.
         if self.partial is not None:
             return self.give_up(self.partial)
@@ -193,14 +187,10 @@ class Binder:
         return self.give_up(mistake.message)
 
     def record_refusal(self, rule: Rule, where: exp.Expr, *details: Any) -> None:
-        """Record a part of the query that Spark refuses."""
         self.noted.append(RecordedRefusal(rule, where, details))
 
     def bind_table(self, parts: tuple[str, ...]) -> NamedSource:
-        """Create the FROM entry of a table.
-
-        `parts` are its name's parts in lower case.
-        """
+        """Create the FROM entry of a table from the lower-case parts of its name."""
         name = ".".join(parts)
         columns, version = self._schema.get(name), self._parents.get(name)
         types: dict[str, Any] = {}

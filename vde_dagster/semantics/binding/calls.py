@@ -44,7 +44,6 @@ _MIDNIGHT = re.compile(r"[ T]00:00(:00(\.0{1,6})?)?'$")
 
 
 def bind_call(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
-    """Convert a function call to a node of the algebra."""
     name = called_function(e)
     if name.endswith(_LITERAL):
         return _typed_literal(binder, name[: -len(_LITERAL)], e.expressions[0].this)
@@ -112,7 +111,7 @@ def _bind_by_kind(binder: Binder, e: exp.Anonymous, name: str, scope: Scope) -> 
 
 
 def bind_arguments(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
-    """Bind a call's arguments, with one argument per column for `*`."""
+    """Bind a call's arguments. The argument `*` becomes one argument per column."""
     nodes: list[Node] = []
     for item in e.expressions:
         if not is_star(item):
@@ -141,14 +140,7 @@ _ARITHMETIC = frozenset(
 
 
 def widen_literals(binder: Binder, parts: Sequence[exp.Expr], sides: list[Node]) -> list[Node]:
-    """Cast an integer literal next to a DECIMAL operand to DECIMAL, as Spark does.
-
-    Return both operands.
-
-    Args:
-        parts: The two operands of an arithmetic operator, as syntax trees.
-        sides: The same operands, bound.
-    """
+    """Bind an operator's operands. Cast an integer literal next to a DECIMAL to DECIMAL."""
     found = list(sides)
     for at, other in ((0, 1), (1, 0)):
         # Spark casts only a plain literal: `e + 3` and `e + (4 - 1)` have different types.
@@ -248,9 +240,7 @@ _IN_TEXT = re.compile(r"'\s*(?:interval\s+)?([^']*?)\s*'", re.IGNORECASE)
 
 
 def _normal_interval(text: str) -> str:
-    """Return the normal form of an interval of whole units.
-
-    Other texts stay unchanged.
+    """Return the normal form of an interval of whole units, and any other text unchanged.
 
     >>> _normal_interval("'1' DAY"), _normal_interval("'1 days'"), _normal_interval("-1 MONTH")
     ('1 DAY', '1 DAY', '-1 MONTH')
@@ -272,10 +262,7 @@ def _normal_interval(text: str) -> str:
 
 
 def bind_session_value(binder: Binder, name: str, scope: Scope) -> Node:
-    """Bind a word such as CURRENT_DATE, as a column of this name if there is one.
-
-    Without such a column, the word is a function.
-    """
+    """Bind a word such as CURRENT_DATE as a column of this name, or else as a function call."""
     try:
         return resolve((name,), scope, binder.terms).node
     except NotFound:
@@ -392,22 +379,17 @@ COMPARISONS = {
 
 
 def make_call(terms: Terms, name: str, *arguments: Any) -> Node:
-    """Create a call of a Spark function with one result per row."""
     return terms.make("call", spark_functions.ALIASES.get(name, name), *arguments)
 
 
 def make_case(terms: Terms, parts: list[Node], other: Node | None) -> Node:
-    """Create a CASE.
-
-    `parts` alternate conditions and values.
-    """
+    """Create a CASE. `parts` alternate conditions and values."""
     if other is None or other.tag == "Null":
         return terms.make("case", *parts)
     return terms.make("case", *parts, other)
 
 
 def make_cast(terms: Terms, this: Node, target: exp.Expr, *, safe: bool = False) -> Node:
-    """Create a cast, or a TRY_CAST if `safe`."""
     return terms.make("cast", safe, type_key(target), this)
 
 
@@ -440,10 +422,7 @@ _WHOLE = ("UNBOUNDED", "PRECEDING", "UNBOUNDED", "FOLLOWING")
 
 
 def bind_window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
-    """Bind a window function without its rows.
-
-    `complete_windows` adds the rows later.
-    """
+    """Bind a window function without its rows, which `complete_windows` adds later."""
     # `complete_windows` completes the window.
     if scope.clause in ("where", "on", "group", "having"):
         if scope.parent is None:
@@ -532,10 +511,7 @@ def _window_definition(
 
 
 def _bind_window_function(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Node, bool]:
-    """Bind a window's function.
-
-    Also return whether rows with equal sort keys can have different results.
-    """
+    """Bind a window's function, and return whether its result can differ for equal sort keys."""
     if isinstance(e, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
         inner, ties = _bind_window_function(binder, e.this, scope)
         condition = e.args.get("expression")
@@ -558,7 +534,6 @@ def _bind_window_function(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[No
 
 
 def bind_sort_key(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
-    """Bind an ORDER BY expression with its direction and NULLS FIRST or LAST."""
     if not isinstance(e, exp.Ordered):
         return binder.terms.make("sort", False, True, binder.bind(e, scope))
     if e.args.get("with_fill"):

@@ -99,7 +99,6 @@ def _case(binder: Binder, e: exp.Case, scope: Scope) -> Node:
 
 
 def _bind_escape(binder: Binder, e: exp.Escape, scope: Scope) -> Node:
-    """Bind LIKE with an ESCAPE character as one operator with three operands."""
     like = e.this.unnest()
     if not isinstance(like, exp.Like | exp.ILike) or isinstance(like.expression, exp.Any | exp.All):
         return binder.give_up("ESCAPE of something unknown", *binder.bind_children(e, scope))
@@ -215,7 +214,6 @@ def _subquery(binder: Binder, e: exp.Expr, scope: Scope) -> Any:
 
 
 def _bind_lambda(binder: Binder, e: exp.Lambda, scope: Scope) -> Node:
-    """Bind a lambda, with its parameters identified by depth and position."""
     depth = len(scope.lambdas)
     names = {
         p.name.lower(): binder.terms.make("parameter", depth, i)
@@ -230,7 +228,6 @@ def _bind_lambda(binder: Binder, e: exp.Lambda, scope: Scope) -> Node:
 
 
 def _bind_name(binder: Binder, e: exp.Identifier, scope: Scope) -> Node:
-    """Bind a lambda's parameter, or a name that is part of the syntax, such as a field's name."""
     name = e.name.lower()
     for names in reversed(scope.lambdas):
         if name in names:

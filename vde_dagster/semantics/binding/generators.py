@@ -24,9 +24,7 @@ def generator_kind(e: exp.Expr) -> tuple[str, bool] | None:
 def bind_generator(
     binder: Binder, e: exp.Expr, names: list[str], scope: Scope, *, outer: bool = False
 ) -> tuple[Generator, list[Output]]:
-    """Bind a table function such as `explode(items)`.
-
-    `names` are its column aliases in the query, or empty.
+    """Bind a table function such as `explode(items)`, with its column aliases `names` if any.
 
     Raises:
         Unsupported: The number or the names of its columns are not known.
@@ -95,7 +93,6 @@ def _types(op: str, first_type: Any, count: int) -> list[Any]:
 
 
 def bind_values(binder: Binder, e: exp.Values, scope: Scope) -> tuple[Constant, list[Output]]:
-    """Bind a VALUES list."""
     rows = [
         [binder.bind(cell, scope) for cell in (row.expressions if _is_row(row) else [row])]
         for row in e.expressions
@@ -121,7 +118,6 @@ def _is_row(e: exp.Expr) -> bool:
 
 
 def bind_range(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Constant, list[Output]]:
-    """Bind RANGE(…) in FROM."""
     check_argument_count(binder, e)
     arguments = e.expressions
     if not arguments or not all(isinstance(a, (exp.Literal, exp.Neg)) for a in arguments):

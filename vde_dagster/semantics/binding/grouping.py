@@ -71,7 +71,6 @@ def bind_group_by(
 
 
 def may_have_grouping_sets(e: exp.Group) -> bool:
-    """Return whether a GROUP BY has ROLLUP, CUBE or GROUPING SETS."""
     kinds = (exp.Rollup, exp.Cube, exp.GroupingSets)
     return any(e.args.get(key) for key in ("grouping_sets", "rollup", "cube")) or any(
         isinstance(item, kinds) for item in e.expressions
@@ -87,7 +86,6 @@ class _KeyReader:
         self.has_two_names_of_one_value = False
 
     def element(self, item: exp.Expr) -> list[list[Node]]:
-        """Return the grouping sets of one GROUP BY element, such as a key or `ROLLUP (a, b)`."""
         if isinstance(item, exp.Rollup):
             return _rollup([self._keys(x) for x in item.expressions])
         if isinstance(item, exp.Cube):
@@ -133,7 +131,6 @@ def _cube(parts: list[list[Node]]) -> list[list[Node]]:
 
 
 def output_at_position(binder: Binder, item: exp.Literal, outputs: list[Output]) -> Output:
-    """Return the output column at a position in the SELECT list."""
     text = str(item.this)
     if not text.isdigit() or not 1 <= int(text) <= len(outputs):
         if text.isdigit():
@@ -153,17 +150,13 @@ def is_negative_position(e: exp.Expr) -> bool:
 
 
 def has_aggregate(node: Node) -> bool:
-    """Return whether the expression contains an aggregate function."""
     return any(part.tag in AGGREGATES for part in walk([node]))
 
 
 def make_grouped_source(
     binder: Binder, group: Group, grouping: Grouping, nodes: list[Node], scope: Scope
 ) -> tuple[Derived, list[Node]]:
-    """Create the source for a GROUP BY, and rewrite expressions to refer to its columns.
-
-    `nodes` are the expressions of SELECT, HAVING and ORDER BY.
-    """
+    """Create the source for a GROUP BY. Make the expressions `nodes` refer to its columns."""
     terms = binder.terms
     keys = dict.fromkeys(chain(*grouping))
     source = Derived(

@@ -49,14 +49,10 @@ class NamedSource:
     written: dict[str, str | None] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
-        """Return whether the entry certainly has a column with this name."""
         return name in self.types
 
     def get(self, name: str, terms: Terms) -> Node:
-        """Return a column's expression.
-
-        Outer joins around the table can make the expression NULL.
-        """
+        """Return a column's expression, which outer joins around the table may make NULL."""
         node = self.nodes.get(name)
         if node is None and self.rest is not None:
             node = self.nodes[name] = self.rest.get(name, terms)
@@ -112,8 +108,6 @@ class NotFound(Exception):
 
 
 class Ambiguous(Exception):
-    """Several tables have the column."""
-
     def __init__(self, tables: list[str]) -> None:
         super().__init__(", ".join(tables))
         self.tables = tables
@@ -210,7 +204,6 @@ def _find_qualified_table(qualifier: tuple[str, ...], scope: Scope) -> NamedSour
 
 
 def bind_column(binder: Binder, e: exp.Column, scope: Scope) -> Node:
-    """Bind a column reference, and set the column's type in the syntax tree."""
     identifiers = e.parts
     if isinstance(identifiers[-1], exp.Star):
         return binder.give_up("a star inside an expression")
@@ -243,7 +236,7 @@ def bind_column(binder: Binder, e: exp.Column, scope: Scope) -> Node:
 def _separate_subquery_column(
     binder: Binder, parts: tuple[str, ...], node: Node, scope: Scope
 ) -> Node:
-    """Return a separate node for a subquery's column in a query with grouping sets."""
+    """Return a subquery's column as a node that grouping sets without the column can make NULL."""
     column = _in_tables(parts, scope, binder.terms)
     if column is None or column.node is not node:
         return node
@@ -256,7 +249,7 @@ def _separate_subquery_column(
 
 
 def bind_struct_fields(binder: Binder, node: Node, fields: tuple[str, ...], kind: Any) -> Node:
-    """Bind `a.b` after a column: the fields of nested structs."""
+    """Bind the fields after a column in a name such as `column.a.b`."""
     for name in fields:
         if kind is not None and kind.this not in _WITH_FIELDS:
             return binder.give_up(f"field {name} of a single value", node)
@@ -274,7 +267,6 @@ _WITH_FIELDS = {_D.STRUCT, _D.MAP, _D.ARRAY, _D.VARIANT, _D.UNKNOWN}
 
 
 def field_type(kind: Any, fields: tuple[str, ...]) -> Any:
-    """Return the type of a nested field of a struct, or None if it is unknown."""
     for name in fields:
         members = getattr(kind, "expressions", None) or []
         kind = next((m.args.get("kind") for m in members if m.name.lower() == name.lower()), None)

@@ -1,9 +1,9 @@
 """PIVOT and UNPIVOT, rewritten as plain queries for lineage and names.
 
-`PIVOT (sum(a) FOR k IN (1 AS x))` becomes a GROUP BY of all columns that it does not name, with the
-aggregate `sum(a) FILTER (WHERE k = 1) AS x`. UNPIVOT becomes a UNION ALL of one query per column.
-A query with PIVOT is still compared as text, because the rewritten query may return other rows in
-rare cases; for example, a count of no rows is NULL in a PIVOT.
+`PIVOT (sum(a) FOR k IN (1 AS x))` becomes `sum(a) FILTER (WHERE k = 1) AS x`, grouped by all
+columns that the PIVOT does not name. UNPIVOT becomes a UNION ALL of one query per column. A query
+with PIVOT is still compared as text, because the rewritten query may return other rows in rare
+cases; for example, a count of no rows is NULL in a PIVOT.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ _PLAIN = re.compile(r"\w+")
 
 
 def rewrite_pivot(e: exp.Expr, columns: Callable[[exp.Expr], Sequence[str]]) -> exp.Expr | None:
-    """Rewrite a table or subquery with PIVOT or UNPIVOT as a SELECT or UNION.
+    """Rewrite a table or subquery with PIVOT or UNPIVOT as a query; return None without a PIVOT.
 
-    Return None if `e` has no PIVOT. `columns` returns a table's or subquery's column names.
+    Args:
+        columns: Returns the column names of a table or subquery.
 
     Raises:
         Unsupported: There are several PIVOTs, or the PIVOT has an unsupported form or name.
@@ -91,7 +92,6 @@ def _filtered(aggregate: exp.Expr, condition: exp.Expr) -> exp.Expr:
 
 
 def _values(listed: Sequence[exp.Expr]) -> Iterator[tuple[str, list[exp.Expr]]]:
-    """Yield the output column's name and the values of each element of `FOR … IN (…)`."""
     for one in listed:
         value = one.this if isinstance(one, (exp.PivotAlias, exp.Alias)) else one
         name = one.alias

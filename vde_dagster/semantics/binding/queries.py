@@ -50,10 +50,7 @@ _WRAPPER_ARGS = {"this", "with_", "alias", "order", "limit", "offset", "joins"}
 
 
 def bind_query(binder: Binder, e: exp.Expr, outer: Scope | None, known: VisibleCtes) -> Rel:
-    """Convert a query to the relational algebra.
-
-    Raise `Unsupported` if a column is unknown. See `bind_partial` for the arguments.
-    """
+    """Convert a query, or raise `Unsupported` if a column is unknown. See `bind_partial`."""
     rel = bind_partial(binder, e, outer, known)
     if rel.rest is not None:
         raise unknown_columns_error(rel.rest)
@@ -63,7 +60,8 @@ def bind_query(binder: Binder, e: exp.Expr, outer: Scope | None, known: VisibleC
 def bind_partial(binder: Binder, e: exp.Expr, outer: Scope | None, known: VisibleCtes) -> Rel:
     """Convert a query whose star may include one table with unknown columns (`Rel.rest`).
 
-    A correlated query may name columns of the scope `outer`.
+    Args:
+        outer: The scope around the query; a correlated query may name its columns.
 
     Raises:
         Unsupported: The query contains an unsupported form.
@@ -291,7 +289,6 @@ _TRIMS = ("order", "limit", "offset")
 
 
 def bind_sort_keys(binder: Binder, e: exp.Expr, outputs: list[Output], scope: Scope) -> list[Node]:
-    """Bind the expressions of ORDER BY, SORT BY, CLUSTER BY and DISTRIBUTE BY."""
     keys: list[Node] = []
     for clause in ("order", "sort", "cluster", "distribute"):
         found = e.args.get(clause)
@@ -383,7 +380,6 @@ def _count(binder: Binder, e: exp.Expr | None, scope: Scope) -> Node | None:
 
 
 def apply_order_and_limit(binder: Binder, e: exp.Expr, rel: Rel) -> Rel:
-    """Apply ORDER BY and LIMIT to the output of a set operation or a query in parentheses."""
     if not any(e.args.get(key) for key in _TRIMS):
         return rel
     entry = NamedSource(

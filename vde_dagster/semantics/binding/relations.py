@@ -63,10 +63,7 @@ def bind_from(binder: Binder, e: exp.Expr, scope: Scope) -> Group:
 
 
 def bind_conditions(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
-    """Bind a condition and return the operands of its ANDs.
-
-    Equalities that can prove uniqueness are recorded.
-    """
+    """Bind a condition, split it at its ANDs, and record equalities that can prove uniqueness."""
     nodes: list[Node] = []
     joining = len(scope.entries) > 1 or scope.parent is not None
     operands = flat_operands(e, exp.And)
@@ -107,7 +104,6 @@ def _alias(e: exp.Expr) -> tuple[str, ...]:
 
 
 def _alias_columns(e: exp.Expr) -> list[str]:
-    """Return the column names in an alias such as `t(a, b)`, in the author's case."""
     alias = e.args.get("alias")
     columns = alias.args.get("columns") if isinstance(alias, exp.TableAlias) else None
     return [c.name for c in columns or []]
@@ -506,8 +502,6 @@ NO_CTES = VisibleCtes({}, 0, None)
 
 @dataclass(slots=True, eq=False)
 class CteDef:
-    """A common table expression of a WITH clause."""
-
     query: exp.Expr
     names: list[str]
     position: int

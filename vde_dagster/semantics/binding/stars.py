@@ -26,7 +26,8 @@ def expand_star(
 ) -> list[Output]:
     """Return the columns that a star includes, in order.
 
-    With `partial`, tables with unknown columns are added to the `rest` of the scope.
+    Args:
+        partial: Add tables with unknown columns to the scope's `rest` instead of raising an error.
 
     Raises:
         Unsupported: A table's columns are unknown, or the star has an unsupported form.
@@ -109,7 +110,6 @@ def _merged_name(scope: Scope, name: str) -> str | None:
 
 
 def unknown_columns_error(entry: NamedSource) -> Unsupported:
-    """Return the error for a `*` over a table with unknown columns."""
     return Unsupported(f"the columns of {'.'.join(entry.parts)} are not known")
 
 

@@ -1,7 +1,7 @@
 """Checks for mistakes in bound queries. A check never changes a query's version.
 
-A check reports a query as refused only if Spark certainly refuses it; unknown parts of a query
-are assumed to be correct. `vde_dagster_tests/spark/test_mistakes_on_spark.py` verifies this.
+A check reports only queries that Spark certainly refuses; unknown parts count as correct.
+`vde_dagster_tests/spark/test_mistakes_on_spark.py` verifies this.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _WITHOUT_CHECKS = frozenset({exp.Identifier, exp.Column})
 
 
 def is_in_written_query(one: Finding, query: str) -> bool:
-    """Return whether the query's text before macros and translation has the mistake, too."""
+    """Return whether a mistake also exists in the query before macros and translation."""
     # A finding about a join by a comma does not hold for CROSS JOIN, which has the same tree.
     offset = mistake_offset(query, one)
     return one.rule != CROSSED or (offset is not None and query[:offset].rstrip().endswith(","))

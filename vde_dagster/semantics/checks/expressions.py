@@ -39,7 +39,7 @@ _JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 
 
 def expression_findings(parts: Iterable[exp.Expr]) -> Iterator[Finding]:
-    """Report operators and functions whose operands have types that do not fit.
+    """Report operators and functions whose operands have unsuitable types.
 
     `parts` are the nodes of the query's tree, with types on its columns.
     """
@@ -199,7 +199,7 @@ def _condition(e: exp.Expr) -> Finding | None:
 
 
 def _crossed(e: exp.Join) -> Finding | None:
-    """Report a table after a comma in FROM if no condition in WHERE joins it with other tables."""
+    """Report a table after a comma in FROM that no condition in WHERE joins with other tables."""
     table, select = e.this, e.parent
     named = isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier)
     if e.kind != "CROSS" or not named:

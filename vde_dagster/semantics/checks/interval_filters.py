@@ -1,8 +1,8 @@
 """Check for time filters that miss some rows of the interval that a fill computes.
 
-The check evaluates a filter with `@start_…` and `@end_…` bounds for the first and the last value
-that its column can have in an interval. For example, `day < @end_date` leaves out the interval's
-last day, and so does `ts <= @end_date`, except for midnight.
+The check evaluates filters with `@start_…` and `@end_…` bounds for the first and the last value of
+a column in an interval. For example, `day < @end_date` leaves out the last day, and `ts <=
+@end_date` leaves out the last day except for midnight.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Bound:
 
 
 def interval_filter_findings(parts: Iterable[exp.Expr]) -> Iterator[Finding]:
-    """Report time filters that leave out a part of every interval, as `day < @end_date` does."""
+    """Report time filters that leave out a part of every interval, such as `day < @end_date`."""
     for clause in parts:
         if not isinstance(clause, exp.Where):
             continue
@@ -129,7 +129,7 @@ def _reason(name: str, type_: str, grain: timedelta) -> str:
 
 
 def _bounds(condition: exp.Expr) -> Iterator[_Bound]:
-    """Yield the bounds in a condition, but none inside of OR or NOT."""
+    """Yield the bounds in a condition that are not inside OR or NOT."""
     condition = condition.unnest()
     if isinstance(condition, exp.And):
         yield from _bounds(condition.this)
@@ -174,7 +174,7 @@ def _type_text(value: exp.Expr) -> str | None:
 
 
 def _grain(value: exp.Expr) -> timedelta | None:
-    """Return the smallest difference between two values, or None if unknown."""
+    """Return the smallest step between values of an expression, such as a day, or None."""
     kind = infer(value)
     if kind is not None and kind.this in (exp.DType.DATE, exp.DType.TEXT):
         return _DAY
@@ -214,10 +214,7 @@ def _meets_bound(
 
 
 def _evaluate(e: exp.Expr, interval: tuple[datetime, datetime]) -> date | datetime | str | None:
-    """Compute a bound for an interval, or return None if the value is unknown.
-
-    The result is a DATE, an instant (UTC) or a text.
-    """
+    """Compute a bound for an interval: a DATE, an instant (UTC) or a text; None if unknown."""
     e = e.unnest()
     if isinstance(e, exp.Parameter):
         return _variable(e.this.name.lower(), interval)

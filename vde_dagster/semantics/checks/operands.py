@@ -1,4 +1,4 @@
-"""Kinds of operands: they decide if an operator has the same result in its dialect and on Spark."""
+"""Kinds of operands. An operator's result may differ between dialects for some kinds."""
 
 from __future__ import annotations
 
@@ -57,11 +57,10 @@ class Origin:
 
     @property
     def name(self) -> str:
-        """The dialect's usual name, such as `PostgreSQL`."""
         return DIALECTS.get(self.dialect, self.dialect)
 
     def trust_declaration(self, word: str) -> str:
-        """Return the line to write in the project to accept an operator or function as it is."""
+        """Return the line for the project's settings that accepts an operator or function."""
         if self.tool == "dbt":
             return f'dialect_trust = ["{word}"] under [tool.vde]'
         return f'dialect_trust ("{word}")'

@@ -1,8 +1,8 @@
 """Checks of translated operators whose results depend on the types of their operands.
 
-A query is translated to Spark SQL before the types of its columns are known. Planning has the types
-and reports an error if an operator's result on Spark differs from the result in its own dialect, or
-if it may differ because a type is unknown.
+Queries are translated to Spark SQL before column types are known. These checks run in planning,
+with types. They report operators whose result on Spark differs from the dialect's, or may differ
+because a type is unknown.
 
 Sources: DuckDB, PostgreSQL, Trino and GoogleSQL were run (the lines with `~` of
 `benchmarks/dialect_templates.txt`); docs.aws.amazon.com/redshift/latest/dg/r_AVG.html,
@@ -58,9 +58,9 @@ _POWERS_OF_TEN = frozenset({"1", "10", "100", "1000", "10000", "100000", "100000
 
 
 def dialect_findings(parts: Iterable[exp.Expr], origin: Origin) -> Iterator[Finding]:
-    """Report operators of a translated query whose result may differ on Spark.
+    """Report operators whose result may differ on Spark.
 
-    The query's columns must have their types.
+    `parts` are the nodes of a translated query, with types on its columns.
     """
     if origin.dialect in SPARKS or "*" in origin.trusted:
         return
@@ -198,7 +198,7 @@ def _cast(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def _is_tested_text(e: exp.Expr) -> bool:
-    """Return whether a cast was added by a translation that tests the value's text."""
+    """Return whether the translation generated a cast, to check a value's text."""
     above = e.parent
     while above is not None and not isinstance(above, exp.Query):
         if isinstance(above, exp.Case) or called_function(above) == "if":

@@ -21,7 +21,6 @@ _CLAUSES = {"where": "WHERE", "on": "a join's ON", "group": "GROUP BY", "having"
 
 
 def make_finding(noted: RecordedRefusal, binder: Binder) -> Finding:
-    """Return the message and hint for a mistake that was recorded while binding a query."""
     where, details, name = noted.where, noted.details, call_name(noted.where)
     match noted.rule:
         case "unknown function":
@@ -82,7 +81,6 @@ _AGGREGATES = ("aggregate", "ordered aggregate", "grouping")
 
 
 def ungrouped_findings(binder: Binder, noted: RecordedRefusal) -> Iterator[Finding]:
-    """Report each column that is neither in GROUP BY nor inside an aggregate function."""
     (scope,) = noted.details
     select = noted.where
     wrong = set(scope.ungrouped)
@@ -154,7 +152,7 @@ _MOST = 20
 
 
 def output_findings(tree: exp.Expr, names: Sequence[str] | None) -> Iterator[Finding]:
-    """Report output columns without a name and repeated output names, if the names are known."""
+    """Report output columns without a name, and repeated output names."""
     while not isinstance(tree, exp.Select):
         if not isinstance(tree, exp.Subquery | exp.SetOperation):
             return

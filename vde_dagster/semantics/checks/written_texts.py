@@ -1,8 +1,8 @@
 """Checks of values that are converted to text: casts, concatenation, and choices with texts.
 
-The text of a value can differ between dialects. A PostgreSQL NUMERIC without declared digits keeps
-the digits of each value, so the text of `COALESCE(amount, 0)` is '0' or '1.50' there and '0.00' in
-Spark. DuckDB's date_trunc() by days returns a date, whose text has no time. The checks follow a
+The text of a value can differ between dialects. In PostgreSQL, a NUMERIC without declared digits
+keeps the digits of each value: `COALESCE(amount, 0)` has the text '0' or '1.50' there, and '0.00'
+in Spark. DuckDB's date_trunc() by days returns a date, whose text has no time. The checks follow a
 column to the expression that computes it.
 
 Sources: DuckDB and PostgreSQL were run (`benchmarks/dialect_expressions.py`);
@@ -134,9 +134,10 @@ def _find_text(
     """Return a finding for the first value whose text differs from Spark's.
 
     Args:
-        more: Kinds of values whose text differs in this place, but not everywhere in the dialect.
-        scale: Digits after the point of the values' common type on Spark; None if each value keeps
-            its type.
+        more: Kinds of values whose text differs in this function, in addition to the dialect's
+            kinds.
+        scale: Digits after the point of the values' common type on Spark. Without it, each value
+            keeps its type.
     """
     values = [one.unnest() for one in values if not isinstance(one.unnest(), exp.Null)]
     for value in values:
@@ -175,10 +176,7 @@ _DAYS = frozenset({"DAY", "WEEK", "MONTH", "MON", "MM", "QUARTER", "YEAR", "YYYY
 
 
 def find_other_texts(tree: exp.Expr, names: Iterable[str], origin: Origin) -> frozenset[str]:
-    """Return the output columns whose casts to text differ between the dialect and Spark.
-
-    Names are in lower case.
-    """
+    """Return the lower-case output columns whose text on Spark differs from the dialect's."""
     if origin.dialect not in _OWN_SCALES | _DATES_OF_TIMES:
         return frozenset()
     return frozenset(
@@ -227,10 +225,7 @@ def _cut_day(e: exp.Expr, cut: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def _cuts(cut: exp.Expr, origin: Origin) -> bool | None:
-    """Return whether the dialect's date_trunc() returns another type than Spark's.
-
-    Return None if the argument's type is unknown.
-    """
+    """Return whether the dialect's date_trunc() has another type than Spark's; None if unknown."""
     if called_function(cut) != "date_trunc" or len(cut.expressions) != 2:
         return False
     kind = kind_of_value(cut.expressions[1])
@@ -248,7 +243,7 @@ def _unit(cut: exp.Expr) -> str:
 
 
 def _scale(e: exp.Expr) -> int | None:
-    """Return the digits after the point of an INT's or DECIMAL's type, or None for other types."""
+    """Return the digits after the point of an exact number's type, or None for other types."""
     kind = infer(e)
     if kind is None or kind.this != _D.DECIMAL:
         return 0 if kind_of_value(e) == "int" else None
@@ -418,7 +413,7 @@ _NUMBERS = frozenset({"int", "float", "decimal", "date", "time", "boolean"})
 
 
 def check_set_operation_types(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Report a column of a UNION or similar that is a text in only one of the queries."""
+    """Report columns that are texts in some queries of a UNION or similar, but not in all."""
     if not isinstance(e, exp.SetOperation) or origin.dialect not in _UNITING_TEXTS:
         return None
     left, right = _columns(e.this), _columns(e.expression)

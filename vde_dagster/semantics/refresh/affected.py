@@ -1,25 +1,26 @@
 """Queries for the output rows that changes of a table affect.
 
-A derived query returns the values that the affected rows may have in the columns of a key. A query
-may read a table several times; one such reading changes at a time, and the others stay as they are.
-The changed rows take the place of the table. From the inside out, each enclosing query becomes a
-query for the rows that may differ, with only the columns whose values are known for all these rows:
+`find_affected` derives a query from the original query. It handles one reference to a table at a
+time: the changed rows take the place of the table, and all other references stay. Starting with the
+innermost SELECT, each SELECT becomes a query for the rows that may differ. Its output has only the
+columns whose values are known for these rows:
 
 - Conditions that name other columns are left out, so the query may find too many rows, but never
   too few.
-- A grouped query has its GROUP BY expressions as known columns. A query with windows has the
-  expressions that all windows have in PARTITION BY.
+- In a grouped query, the GROUP BY expressions are known. In a query with windows, the expressions
+  that all windows have in PARTITION BY are known.
 - The right side of a LEFT JOIN adds rows with NULLs when it loses rows: the left side's rows that
   meet changed rows are affected, and the right side's columns are unknown. In the same way, the
   rows that meet changed rows in a SEMI or ANTI JOIN or in a subquery of a condition are affected.
 - After a FULL JOIN, only the `coalesce` of two columns that the join makes equal is known.
 - Each branch of a set operation has its own changes.
-- If a query groups, partitions or compares rows by a column, the column is known only if its type
-  is exact. Floats are not exact: 0.0 and -0.0 are in one group, so a changed row may have the value
-  0.0 while its group's row has -0.0.
+- A column that the query groups, partitions or compares by is known only if its type is exact.
+  Floats are not exact: 0.0 and -0.0 are in one group, so a changed row may have the value 0.0 while
+  its group's row has -0.0.
 
-If readings change one after the other, the result changes by the sum of these steps, as deltas of
-products do (Blakeley, Larson, Tompa: Efficiently Updating Materialized Views, SIGMOD 1986).
+If several references change, one after the other, the result changes by the sum of the steps, as
+deltas of products do (Blakeley, Larson, Tompa: Efficiently Updating Materialized Views, SIGMOD
+1986).
 """
 
 from __future__ import annotations
@@ -80,9 +81,9 @@ class AffectedRowsQuery:
     """Query that returns the output rows affected by changed rows of one table.
 
     Args:
-        columns: Names of the output columns that the query can compute, in lower case.
-        query: Its tables are named `vde_0`, `vde_1`, … as in `Qualified`. The changed table is
-            named `vde_changed`.
+        columns: Output columns that the query can compute, in lower case.
+        query: Its tables are named `vde_0`, `vde_1`, … as in `Qualified`, and the changed table
+            `vde_changed`.
     """
 
     columns: tuple[str, ...]
@@ -111,13 +112,12 @@ def find_affected(query: Qualified, reading: int) -> AffectedRowsQuery:
 
 @dataclass(slots=True)
 class _Sources:
-    """Facts about a SELECT's sources after the changed rows replaced one source.
+    """The sources of a SELECT. One source has the changed rows.
 
     Args:
-        changed: Alias of the source with the changed rows; None if they are in a subquery of an
-            expression.
+        changed: Alias of that source; None if the changed rows are in a subquery of an expression.
         lost: Aliases of sources whose columns are unknown.
-        partly: Known columns of the source with the changed rows; None if all are known.
+        partly: Known columns of the source `changed`; None if all are known.
         pairs: Pairs of columns that a FULL JOIN makes equal.
     """
 
@@ -321,7 +321,7 @@ class _Step:
         found.lost.update((*before, alias))
 
     def _met(self, select: exp.Select) -> exp.Expr:
-        """Return a condition for the rows that changed rows of a subquery can affect."""
+        """Return a condition for the rows that a subquery's changed rows can affect."""
         at: exp.Expr = self._leaf
         outermost: exp.Expr | None = None
         while at is not select:
@@ -348,11 +348,7 @@ class _Step:
         )
 
     def _correlated(self, inner: exp.Select, subquery: exp.Expr) -> exp.Expr:
-        """Return an EXISTS of a correlated query.
-
-        Raises:
-            NotRefreshableError: The query is not correlated.
-        """
+        """Return an EXISTS of a correlated query, or raise an error for other queries."""
         if not _is_correlated(inner):
             raise NotRefreshableError(
                 "a subquery is not correlated, so it affects all rows",
@@ -445,9 +441,7 @@ class _Step:
         parts: Sequence[exp.Expr] | None,
         sources: _Sources,
     ) -> exp.Expr:
-        """Rewrite an output to use known columns.
-
-        Each column is replaced by a known column that a condition makes equal to it.
+        """Replace columns of an output by known columns that a condition makes equal to them.
 
         Args:
             parts: The only columns that may be used; None for all columns.
@@ -489,10 +483,7 @@ class _Step:
         sources: _Sources,
         made: exp.Select,
     ) -> list[exp.Expr] | None:
-        """Rewrite the outputs to read only the changed rows, without joins.
-
-        Return None if this is impossible.
-        """
+        """Rewrite the outputs to read only the changed rows, without joins, or return None."""
         alias = sources.changed
         if made.args.get("laterals") or alias is None:
             return None
@@ -525,7 +516,6 @@ class _Step:
         return equal
 
     def _type(self, made: exp.Select, column: Place) -> str | None:
-        """Return the type of a column of a source, or None if it is unknown or not exact."""
         source = next((one for one in list_sources(made) if one.alias_or_name == column[0]), None)
         types: Mapping[str, str] = {}
         if isinstance(source, exp.Table):
@@ -538,7 +528,7 @@ class _Step:
 
 
 def _linked(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Select:
-    """Restrict a query to rows whose only column equals an expression of the outer query."""
+    """Restrict a query of one column to rows with the value of an outer expression."""
     (output,) = query.selects
     if outer.isdisjoint(column.table for column in query.find_all(exp.Column)):
         alias = exp.TableAlias(this=exp.to_identifier("vde_met"))
@@ -566,8 +556,7 @@ def _is_correlated(query: exp.Expr) -> bool:
 def _in_condition_may_change(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Expr:
     """Return a condition for the rows whose IN or NOT IN may change with the subquery's rows.
 
-    The condition is true for rows whose value is NULL or among the subquery's rows. It is true for
-    all rows if the subquery's rows contain a NULL.
+    These are the rows with NULL or a value of the subquery, or all rows if the subquery has a NULL.
     """
     source = exp.Subquery(
         this=query.copy(), alias=exp.TableAlias(this=exp.to_identifier("vde_nulls"))

@@ -1,4 +1,4 @@
-"""Checks whether changes of a query's tables can be followed to the output rows they affect."""
+"""Checks whether a query's rows can be refreshed from changes of its tables."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def explain_not_refreshable(
     key: Sequence[str] = (),
     unique: Collection[frozenset[str]] = (),
 ) -> NotRefreshableError | None:
-    """Return why a query cannot be refreshed from changes of any of its tables.
+    """Return why a query cannot be refreshed from changes, whichever of its tables changes.
 
-    Return None if the changes of at least one table determine the affected output rows.
+    Return None if it can be refreshed from changes of at least one table.
 
     Args:
         query: Spark SQL.

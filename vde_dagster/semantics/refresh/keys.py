@@ -14,7 +14,7 @@ from vde_dagster.semantics.refresh.trees import has_exact_equality
 
 @dataclass(frozen=True, slots=True)
 class KeySteps:
-    """A query's key, with queries that find the key values whose output rows may differ.
+    """A query's key, and queries for the key values whose output rows may differ.
 
     Args:
         key: Output columns of the key, in lower case.
@@ -35,14 +35,13 @@ class KeySteps:
 
 @dataclass(frozen=True, slots=True)
 class KeyStep:
-    """A query that finds the key values whose rows may differ after one table changed."""
+    """A query for the key values whose output rows may differ after one table changed."""
 
     reading: int
     affected: AffectedRowsQuery
     query: Qualified
 
     def write(self, key: Sequence[str], relation: Relation) -> str:
-        """Return Spark SQL for the affected key values, in the columns `k0`, `k1`, …."""
         text = write_step(self.affected.query, self.query, self.reading, relation, "changed")
         listed = ", ".join(f"`{name}` AS k{n}" for n, name in enumerate(key))
         return f"SELECT DISTINCT {listed} FROM ({text}) AS affected"
@@ -56,14 +55,14 @@ def find_key_steps(
     key: Sequence[str] = (),
     unique: Collection[frozenset[str]] = (),
 ) -> KeySteps:
-    """Derive a query's key, and queries that find the key values affected by changed tables.
+    """Derive a query's key, and queries for the key values that changed tables affect.
 
     Args:
         query: Spark SQL.
         schema: Types by column and table.
         changed: Tables that changed, as the schema names them.
-        key: Output columns to use as the key; by default, all columns whose values are known for
-            every affected row, or a unique key among these columns.
+        key: Output columns of the key; by default, a unique key whose values are known for every
+            affected row, or else all columns with known values.
         unique: Unique keys of the query, in lower case.
 
     Raises:
@@ -75,9 +74,8 @@ def find_key_steps(
     ('c', 'odd')
     >>> query = "SELECT o.id, name FROM o LEFT JOIN c ON o.c = c.id"
     >>> find_key_steps(query, schema, ["c"]).write(lambda table, state: f"{state} {table}")
-    'SELECT DISTINCT `id` AS k0 FROM (SELECT o.id AS `id` FROM (now o) AS `o` JOIN \
-(changed c) AS `c` ON o.c = c.id) AS affected'
-    """
+    'SELECT DISTINCT `id` AS k0 FROM (SELECT o.id AS `id` FROM (now o) AS `o` JOIN (changed c) AS `c` ON o.c = c.id) AS affected'
+    """  # noqa: E501
     return derive_key_steps(qualify(query, schema), changed, key=key, unique=unique)
 
 
@@ -88,10 +86,6 @@ def derive_key_steps(
     key: Sequence[str] = (),
     unique: Collection[frozenset[str]] = (),
 ) -> KeySteps:
-    """Derive the key steps of a query that is already qualified.
-
-    See `find_key_steps`.
-    """
     steps = tuple(
         KeyStep(number, find_affected(known, number), known)
         for number, table in enumerate(known.readings)
@@ -120,7 +114,7 @@ def derive_key_steps(
 
 
 def tables_with_key(query: str, schema: Schema, key: Sequence[str]) -> frozenset[str]:
-    """Return the tables whose changed rows are enough to find the affected values of a key.
+    """Return the tables whose changed rows determine the affected values of a key.
 
     >>> schema = {"o": {"id": "INT", "c": "INT"}, "c": {"id": "INT", "name": "STRING"}}
     >>> query = "SELECT c.id, max(o.id) AS o FROM c, o WHERE c.name IN (SELECT max(name) FROM c)"

@@ -1,23 +1,22 @@
-"""Linear readings: changes of the rows that a query reads give the changes of its result.
+"""Linear references: a table's changed rows determine how the result of the query changes.
 
-A query's reading of a table is linear if the result is the sum, as a multiset, of the results for
-each of the table's rows. While all other readings stay as they are, the rows that a linear reading
-gained and lost then give exactly the rows that the result gains and loses. From the inside out:
+A query's reference to a table is linear if the result is the sum, as a multiset, of the results for
+each of the table's rows. Then the table's gained and lost rows give the rows that the result gains
+and loses, if all other references stay as they are.
 
 - A SELECT without groups, aggregates, windows, DISTINCT and LIMIT returns rows for each combination
   of source rows. WHERE, outputs and generators look at one combination at a time.
 - Both sides of an inner or CROSS JOIN are linear, because every combination has one row of each
-  side. In a LEFT, RIGHT, SEMI or ANTI JOIN, only the outer side is linear: whether one of its rows
-  has a match depends on the other side alone. The other side is not linear: a second match may
-  change nothing, or a match may remove a row with NULLs. No side of a FULL JOIN is linear.
-- A reading inside a subquery of a condition or an output is not linear, because one of its rows
+  side. In a LEFT, RIGHT, SEMI or ANTI JOIN, only the outer side is linear. A row of the other side
+  may change nothing if it is a second match, or may remove a row with NULLs. No side of a FULL JOIN
+  is linear.
+- A reference in a subquery of a condition or an output is not linear, because one of its rows
   affects all rows that meet it. Such a subquery may read tables that did not change.
 - Both branches of a UNION ALL are linear. A linear query over a linear subquery is linear.
 
-If several readings changed, there is a step for each of them. The differences of the steps add up
-to the difference of the results, because each step begins where the step before ended. Each step
-evaluates the other readings again, so their rows must not depend on the order of evaluation:
-windows that break ties, `first` and LIMIT are refused anywhere in the query.
+Each changed reference has a step, which begins where the previous step ended. The sum of the steps
+is the difference of the results. Each step evaluates the other references again, so their rows must
+not depend on the order of evaluation: windows that break ties, `first` and LIMIT are refused.
 """
 
 from __future__ import annotations
@@ -53,14 +52,13 @@ _UNSTEADY = spark_functions.ORDERED_AGGREGATE | spark_functions.TIE_BREAKING
 
 @dataclass(frozen=True, slots=True)
 class RowStep:
-    """A query that returns the rows that a result gains or loses when one table changes."""
+    """A query for the rows that a result gains or loses when one table changes."""
 
     reading: int
     tree: exp.Query
     query: Qualified
 
     def write(self, relation: Relation) -> str:
-        """Return Spark SQL for the rows, with 1 (gained) or -1 (lost) in `vde_sign`."""
         return write_step(self.tree, self.query, self.reading, relation, "signed")
 
 
@@ -103,7 +101,6 @@ LEFT JOIN (earlier c) AS `c` ON o.c = c.id)'
 
 
 def _with_sign(query: Qualified, reading: int) -> exp.Query:
-    """Return a query for the changed output rows, with `vde_sign` as its last column."""
     root = query.tree.copy()
     leaf = find_table_node(root, reading)
     _Signed(leaf).query(root)
@@ -208,11 +205,7 @@ _WHY = {
 
 
 def _check_steady(tree: exp.Expr) -> None:
-    """Check that no part of a query depends on the order of rows.
-
-    Raises:
-        NotRefreshableError: A part depends on the order of rows.
-    """
+    """Raise NotRefreshableError if a part of a query depends on the order of rows."""
     for node in tree.walk():
         if isinstance(node, exp.Limit | exp.Fetch | exp.Offset):
             raise NotRefreshableError("it takes the first rows", node)

@@ -4,24 +4,24 @@
 aggregates, which are updated as follows:
 
 - `count` adds 1 for each added row, and -1 for each removed row.
-- `sum` of integers and decimals adds the added values, and subtracts the removed values. These
-  types have exact addition: the order of the rows does not change the sum. If a sum overflows,
-  Spark raises an error (with ANSI off, integers wrap around, in any order with the same result).
-  Sums of floats are refused, because they depend on the order. A sum is NULL if no value is left,
-  so if rows were removed, a count of the same values must be among the outputs.
+- `sum` of integers and decimals adds the added values, and subtracts the removed values. Their
+  addition is exact, so the order of the rows does not matter. If a sum overflows, Spark raises an
+  error (with ANSI off, integers wrap around, in any order with the same result). Sums of floats are
+  refused, because they depend on the order. A sum is NULL if no value is left, so if rows were
+  removed, a count of the same values must be among the outputs.
 - `min`, `max`, `bool_and` and `bool_or` combine the old value with the added values. They are
   refused if rows were removed.
 - A group ends when its last row is removed, so `count(*)` must be among the outputs if rows were
-  removed. A query without GROUP BY has one row at all times.
+  removed. A query without GROUP BY always has one row.
 
-A query without GROUP BY has no key, so the affected groups cannot be computed again instead.
-Therefore two more cases are accepted for such a query. The table's row shows at run time whether
-the new value is known; if it is not known, the whole query is computed.
+A query without GROUP BY has no key, so single groups cannot be computed again. Therefore two more
+cases are accepted. If the table's row does not determine the new value at run time, the whole query
+is computed.
 
 - A sum after rows were removed, without a count of its values: if the new sum is not 0, values are
-  left, so the sum is known not to be NULL.
+  left, so the sum is not NULL.
 - A `max` after rows were removed: if all removed values are less than the new value, a row with the
-  new value is left, so it is known. `min`, `bool_and` and `bool_or` are treated in the same way.
+  new value is left. `min`, `bool_and` and `bool_or` are treated in the same way.
 
 Queries with HAVING, DISTINCT or expressions over aggregates are refused.
 """
@@ -62,7 +62,7 @@ class MergeableAggregate:
         counts: Whether it counts rows or values.
         counted: For a sum, the output column that counts the same values; empty if missing.
         type: Spark SQL type.
-        open: Whether the changes may be insufficient to determine the new value.
+        open: Whether the changes may not determine the new value.
     """
 
     column: str
@@ -76,10 +76,7 @@ class MergeableAggregate:
 
     @property
     def removed_values_column(self) -> str:
-        """Column with the removed values of an open `max` or `min`.
-
-        It is empty for other aggregates.
-        """
+        """Column with the removed values of an open `max` or `min`; empty for other aggregates."""
         return f"vde_went_{self.column}" if self.open and self.merge != "sum" else ""
 
 
@@ -219,7 +216,6 @@ class _Groups:
     def _values(
         self, total: MergeableAggregate, call: exp.Expr, argument: exp.Expr | None, inner: str
     ) -> dict[str, str]:
-        """Write Spark SQL for the value that a changed row adds to an aggregate, by column."""
         value, type_ = quote(inner), self._types[total.column]
         if isinstance(call, exp.Count):
             value = SIGN if argument is None else f"IF({value} IS NULL, 0, {SIGN})"
@@ -243,10 +239,9 @@ def _written(type_: str) -> str:
 
 
 def _argument(value: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
-    """Return an output's aggregate and its argument, which is None for `count(*)`.
+    """Return an output's aggregate and its argument. `count(*)` has the argument None.
 
-    Raises:
-        NotRefreshableError: The output is not an aggregate that can be merged.
+    Raises NotRefreshableError for outputs that are not aggregates that can be merged.
     """
     condition: exp.Expr | None = None
     if isinstance(value, exp.Filter):

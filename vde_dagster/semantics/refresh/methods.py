@@ -36,9 +36,8 @@ def find_refresh(
         query: Spark SQL.
         schema: Types by column and table.
         changed: Tables that changed, as the schema names them.
-        types: The types of the table's columns, by output column in lower case; by default, the
-            types of the query.
-        only_added: Whether the tables that changed only gained rows.
+        types: Types of the table's columns by lower-case name; by default, the query's types.
+        only_added: Whether these tables only gained rows.
         exact: Whether it is known how often each changed row was added or removed.
         key: Output columns to use as the key; if given, only `KeySteps` are considered.
         unique: Unique keys of the query, in lower case.

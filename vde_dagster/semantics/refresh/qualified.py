@@ -1,7 +1,7 @@
 """Queries rewritten for analysis: without CTEs and stars, and with a source for each column.
 
-SQLGlot's optimizer rewrites the query. The rewritten query is used only if this package computes
-the same version for it as for the original, so a mistake in the rewriting is found.
+SQLGlot's optimizer rewrites the query. A rewritten query with another semantic version than the
+original is refused, so mistakes in the rewriting are found.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class NotRefreshableError(Exception):
 
     Args:
         why: The reason, for example "it takes the first rows", where "it" is the query.
-        part: The part of the query that prevents it, if there is a single one.
+        part: The part of the query that prevents the refresh, if there is exactly one.
         hint: A change of the query or of the model's kind that makes a refresh possible.
 
     Attributes:
@@ -68,10 +68,7 @@ class Qualified:
     schema: Schema
 
     def types(self, query: exp.Expr) -> Mapping[str, str]:
-        """Return the output types of a subquery, by column.
-
-        The result is empty if the types cannot be determined.
-        """
+        """Return the output types of a subquery by column; empty if they are unknown."""
         named = {f"vde_{n}": self.schema[table] for n, table in enumerate(self.readings)}
         try:
             return analyze(write_spark_sql(query), named).output_types
@@ -129,13 +126,11 @@ def qualify(query: str, schema: Schema) -> Qualified:
 
 
 def find_table_node(tree: exp.Expr, number: int) -> exp.Table:
-    """Return the node for the table `vde_NUMBER` in a qualified query."""
     (found,) = (table for table in tree.find_all(exp.Table) if table.name == f"vde_{number}")
     return found
 
 
 def reading_number(name: str) -> int:
-    """Return the number in a table name such as `vde_1`."""
     return int(name.removeprefix("vde_"))
 
 
@@ -159,9 +154,7 @@ def write_spark_sql(query: exp.Expr) -> str:
 def _version(query: str, schema: Schema) -> object:
     """Return a query's output names and version.
 
-    Raises:
-        NotRefreshableError: The query is not supported or has a mistake.
-        SemanticError: The query cannot be parsed.
+    Raises NotRefreshableError if the query is not supported, SemanticError if it cannot be parsed.
     """
     tree = parse(query)
     binder = Binder(schema, {})

@@ -31,12 +31,10 @@ def computed_nodes(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def output_list(query: exp.Expr) -> exp.Expr:
-    """Return a query's SELECT list as one expression, to show it in a message."""
     return exp.Tuple(expressions=[one.copy() for one in getattr(query, "selects", ())])
 
 
 def no_known_column_error(select: exp.Select, lost: Collection[str]) -> NotRefreshableError:
-    """Return the error for a SELECT without an output column that is known for affected rows."""
     windows = [node for node in computed_nodes(select) if isinstance(node, exp.Window)]
     for window in windows:
         if not window.args.get("partition_by"):
@@ -63,7 +61,6 @@ def no_known_column_error(select: exp.Select, lost: Collection[str]) -> NotRefre
 
 
 def unsupported_clause_error(query: exp.Query) -> NotRefreshableError:
-    """Return the error for a clause such as LIMIT, after which changes cannot be followed."""
     for name in ("limit", "offset"):
         if (part := query.args.get(name)) is not None:
             hint = "remove it, or write the first rows of each group with row_number()"

@@ -30,8 +30,8 @@ def write_step(
 ) -> str:
     """Write the query for the changes of one table as Spark SQL.
 
-    The query may refer to several changed tables. References with a lower number than `reading` use
-    the rows after the changes, and references with a higher number use the rows before the changes.
+    If the query refers to several changed tables, references with a lower number than `reading` use
+    the rows after the changes, and references with a higher number the rows before the changes.
 
     Args:
         tree: The query; the changed table is named `vde_changed`.

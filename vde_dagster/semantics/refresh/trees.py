@@ -23,7 +23,7 @@ _INEXACT = re.compile(
 def has_exact_equality(type_: str) -> bool:
     """Return whether equal values of a Spark SQL type are identical.
 
-    Floats (0.0 equals -0.0) and texts with a collation are not exact in this sense.
+    This is false for floats (0.0 equals -0.0) and texts with a collation.
 
     >>> has_exact_equality("ARRAY<STRUCT<a: DECIMAL(9,2)>>"), has_exact_equality("MAP<INT, INT>")
     (True, False)
@@ -32,7 +32,6 @@ def has_exact_equality(type_: str) -> bool:
 
 
 def contains_node(part: exp.Expr | None, leaf: exp.Expr) -> bool:
-    """Return whether the node `leaf` is `part`, or inside of it."""
     at: exp.Expr | None = leaf
     while at is not None and at is not part:
         at = at.parent
@@ -48,7 +47,6 @@ def source_and_column(column: exp.Expr) -> Place:
 
 
 def coalesced_columns(call: exp.Expr) -> frozenset[Place]:
-    """Return the columns in `coalesce(a, b)`, or an empty set for other expressions."""
     parts = [call.this, *call.expressions] if isinstance(call, exp.Coalesce) else []
     # `CASE WHEN a IS NOT NULL THEN a ELSE b END` counts as `coalesce(a, b)`.
     if isinstance(call, exp.Case) and call.this is None and len(call.args["ifs"]) == 1:
@@ -74,14 +72,14 @@ def find_equal_columns(equal: Mapping[Place, Collection[Place]], begin: Place) -
 
 
 def reads_only(expression: exp.Expr, alias: str) -> bool:
-    """Return whether an expression reads only columns of the table `alias`, and has no subquery."""
+    """Return whether an expression has only columns of the table `alias`, and no subquery."""
     if expression.find(exp.Query):
         return False
     return all(column.table == alias for column in expression.find_all(exp.Column))
 
 
 def reads_any(expression: exp.Expr, aliases: Collection[str]) -> bool:
-    """Return whether an expression reads a column of the tables `aliases`, or has a subquery."""
+    """Return whether an expression has a column of the tables `aliases`, or a subquery."""
     if expression.find(exp.Query):
         return True
     return any(column.table in aliases for column in expression.find_all(exp.Column))
@@ -92,7 +90,6 @@ def unalias(output: exp.Expr) -> exp.Expr:
 
 
 def list_sources(select: exp.Select) -> Iterator[exp.Expr]:
-    """Yield the tables and subqueries in FROM and JOIN of a SELECT."""
     begin = select.args.get("from_")
     if begin is not None:
         yield begin.this
@@ -101,14 +98,12 @@ def list_sources(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def computed_parts(select: exp.Select) -> list[exp.Expr]:
-    """Return the expressions in SELECT, QUALIFY and HAVING."""
     # These are computed after grouping.
     parts = [*select.selects, select.args.get("qualify"), select.args.get("having")]
     return [part for part in parts if part is not None]
 
 
 def walk_outside_queries(expression: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield the nodes of an expression that are outside of its subqueries."""
     return expression.walk(prune=lambda node: isinstance(node, exp.Query))
 
 
@@ -148,7 +143,6 @@ def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
 
 
 def equal_pairs(conditions: Iterable[exp.Expr]) -> Iterator[tuple[exp.Expr, exp.Expr]]:
-    """Yield `(a, b)` for each condition `a = b`."""
     for condition in conditions:
         while isinstance(condition, exp.Paren):
             condition = condition.this
@@ -157,7 +151,6 @@ def equal_pairs(conditions: Iterable[exp.Expr]) -> Iterator[tuple[exp.Expr, exp.
 
 
 def equal_columns(conditions: Iterable[exp.Expr]) -> Iterator[tuple[Place, Place]]:
-    """Yield the columns `(a, b)` for each condition `a = b` between columns."""
     for one, other in equal_pairs(conditions):
         if isinstance(one, exp.Column) and isinstance(other, exp.Column):
             yield source_and_column(one), source_and_column(other)

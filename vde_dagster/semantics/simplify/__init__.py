@@ -90,7 +90,6 @@ equal queries that would get different hashes in another order.
 
 
 def simplify(rel: Rel, terms: Terms) -> None:
-    """Rewrite a bound query in place, so that equal queries get the same form and hash."""
     parts = QueryParts.collect(rel, terms)
     for rule in RULES:
         rule(parts)

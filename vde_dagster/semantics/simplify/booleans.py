@@ -2,9 +2,8 @@
 
 In Spark, NaN equals itself and is above all other numbers, and 0.0 equals -0.0. Three-valued logic
 is a distributive lattice, so the rules of AND, OR and NOT hold for NULLs, too. NULL acts like FALSE
-in WHERE, ON, HAVING, FILTER and after WHEN. (Spark: `BooleanSimplification`, except for its rules
-that do not hold for NULLs; `ReplaceNullWithFalseInPredicate`,
-`SimplifyConditionalsInPredicate`.)
+in WHERE, ON, HAVING, FILTER and after WHEN. (Spark: `BooleanSimplification` without rules that fail
+for NULLs; `ReplaceNullWithFalseInPredicate`, `SimplifyConditionalsInPredicate`.)
 """
 
 from __future__ import annotations
@@ -76,7 +75,6 @@ def _keeps_presence(one: Node, two: Node, facts: Facts) -> bool:
 
 
 def _alike(one: Node, two: Node, facts: Facts) -> bool:
-    """Return whether both operands are tuples of the same types, as in ``(i, j) = (1, 2)``."""
     if not one.tag == two.tag == "Tuple" or len(one.parts) != len(two.parts):
         return False
     fields = zip(one.parts[2:], two.parts[2:], strict=True)
@@ -126,7 +124,6 @@ def _as_number(node: Node, facts: Facts) -> Node:
 
 
 def make_comparison(tag: str, one: Node, two: Node, facts: Facts) -> Node:
-    """Create a comparison, or its result TRUE or FALSE for two literals."""
     if one.tag == two.tag == "lit":
         a, b = plain_string(one.parts[1]), plain_string(two.parts[1])
         if a is not None and b is not None:
@@ -177,7 +174,7 @@ def _coalesce_is_null(asked: Node, facts: Facts) -> Node | None:
 
 
 def in_list_as_or(node: Node, facts: Facts) -> Node:
-    """Rewrite ``x IN (1, 2)`` as ``x = 1 OR x = 2``, if both convert types in the same way."""
+    """Rewrite ``x IN (1, 2)`` as ``x = 1 OR x = 2``, unless Spark converts types differently."""
     this, listed = node.parts
     members = listed.parts
     if len(members) > _LONGEST_LIST or not all(_is_value(this, m, facts) for m in members):
@@ -237,7 +234,6 @@ def _safe(nodes: set[Node], facts: Facts) -> bool:
 
 
 def push_down_not(node: Node, facts: Facts) -> Node:
-    """Push a NOT down into its operands."""
     terms = facts.terms
     inner: Node = node.parts[0]
     if is_null(inner) and facts.is_condition(inner):
@@ -275,7 +271,6 @@ def simplify_condition(node: Node, facts: Facts) -> Node:
 
 
 def _same(node: Node, facts: Facts) -> Node:
-    """Simplify ``x <=> y`` to ``x = y`` if y is not NULL, and ``p <=> TRUE`` to ``p``."""
     one, two = node.parts
     for constant, other in ((one, two), (two, one)):
         if constant.tag == "bool" and constant.parts[0] and facts.is_boolean(other):
@@ -286,7 +281,6 @@ def _same(node: Node, facts: Facts) -> Node:
 
 
 def _with_default(node: Node, facts: Facts) -> Node:
-    """Simplify ``COALESCE(x, 0) > 1`` to ``x > 1``."""
     # The comparison with the default, 0 > 1, is known to be false.
     terms = facts.terms
     for i, (one, other) in enumerate((node.parts, node.parts[::-1])):
@@ -309,7 +303,6 @@ def _with_default(node: Node, facts: Facts) -> Node:
 
 
 def _choice(node: Node, facts: Facts) -> Node:
-    """Simplify a CASE with one condition and boolean values."""
     terms, parts = facts.terms, node.parts
     listed = _listed(node, facts)
     if listed is not None:

@@ -1,7 +1,7 @@
 """Rules for choices (CASE, IF, COALESCE, DECODE), such as dropping branches that are never taken.
 
-A choice has the common type of its values, so a value is dropped only if all values have the same
-type. An untyped NULL fits any type. (Spark: `SimplifyConditionals`, `NullPropagation`,
+A value is dropped only if all values have the same type, because a choice has their common type. An
+untyped NULL fits any type. (Spark: `SimplifyConditionals`, `NullPropagation`,
 `PushFoldableIntoBranches`.)
 """
 
@@ -18,7 +18,6 @@ Branch = tuple[Node, Node]
 
 
 def simplify_case(node: Node, facts: Facts) -> Node:
-    """Simplify a CASE by dropping and merging its branches."""
     branches, other = _parts(node, facts)
     values = [*(value for _, value in branches), other]
     if len(set(values)) > 1 and facts.common_type(values) is None:
@@ -63,7 +62,6 @@ def _reachable(branches: list[Branch], other: Node, facts: Facts) -> tuple[list[
 
 
 def _sorted(branches: list[Branch], facts: Facts) -> list[Branch]:
-    """Sort neighboring branches that compare one expression with different literals."""
     made: list[Branch] = []
     run: list[tuple[Any, Branch]] = []
     compared: Any = None
@@ -81,7 +79,7 @@ def _sorted(branches: list[Branch], facts: Facts) -> list[Branch]:
 
 
 def _compared_literal(condition: Node, facts: Facts) -> tuple[Any, Any] | None:
-    """Return the expression and the literal that a condition like ``x = 1`` compares, or None."""
+    """Return the expression and the literal of a condition like ``x = 1``, or None."""
     if condition.tag != "eq" or not facts.never_fails(condition):
         return None
     for one, other in (condition.parts, condition.parts[::-1]):
@@ -109,7 +107,6 @@ def _alike(one: Node, two: Node) -> bool:
 
 
 def _in_short(condition: Node, value: Node, other: Node, facts: Facts) -> Node | None:
-    """Return a shorter form of a CASE with one branch, such as a COALESCE, or None."""
     terms = facts.terms
     if value.tag == other.tag == "bool" and value != other and facts.is_boolean(condition):
         true = make_is_true(condition, facts)
@@ -196,7 +193,7 @@ _CONSTANT = ("lit", "bool")
 
 
 def push_into_case(node: Node, facts: Facts) -> Node:
-    """Move an operator with a literal into the branches of a CASE whose values are literals."""
+    """Apply an operator with a literal to each value of a CASE, if all values are literals."""
     if len(node.parts) != 2:
         return node
     at = 0 if node.parts[0].tag == "case" else 1
@@ -215,10 +212,6 @@ def push_into_case(node: Node, facts: Facts) -> Node:
 
 
 def _decided(node: Node, value: Node, constant: Node, at: int, facts: Facts) -> Node | None:
-    """Apply an operator to a branch's value and a constant.
-
-    Return None if the result is not constant.
-    """
     if is_null(value):
         if node.tag == "nseq":
             return None
@@ -254,7 +247,6 @@ def drop_default_arguments(node: Node, facts: Facts) -> Node:
 
 
 def _written(node: object) -> str | None:
-    """Return a literal's text as `DEFAULTS` writes it, or None if the node is not a literal."""
     if not isinstance(node, Node) or node.tag not in ("lit", "bool", "Null"):
         return None
     if node.tag == "lit":

@@ -1,9 +1,9 @@
 """Removal of relations without rows, such as ``WHERE FALSE`` and ``LIMIT 0``.
 
-Spark also removes relations that are empty by their text, before it computes anything (its rule
-`PropagateEmptyRelation`), so that expressions next to them never raise errors. A relation that is
-empty because its conditions contradict each other (``x = 1 AND x = 2``) is removed only if the
-expressions next to it cannot raise errors.
+Spark's rule `PropagateEmptyRelation` removes a relation that is empty by its text before it
+evaluates expressions, so the removed expressions never raise errors. If only contradicting
+conditions (``x = 1 AND x = 2``) make a relation empty, Spark may evaluate them. Therefore such a
+relation is removed only if the expressions next to it cannot raise errors.
 """
 
 from __future__ import annotations
@@ -76,7 +76,6 @@ class _EmptyRelationRemover:
     # what is empty
 
     def _empty(self, group: Group) -> bool:
-        """Return whether a group certainly has no rows and raises no error."""
         if any(map(is_false, group.conditions)):
             # Operands of AND have no order: the others may be computed before FALSE is met.
             return all(map(self._facts.is_total, group.conditions))

@@ -1,12 +1,11 @@
 """Rewrites of joins and IN to EXISTS, if they only test whether a row exists.
 
-Such joins are ``a JOIN d ON a.k = d.k`` where ``k`` is the key of ``d`` and no column of ``d`` is
+Such joins are ``a JOIN d ON a.k = d.k``, where ``k`` is a key of ``d`` and no column of ``d`` is
 used; ``a LEFT JOIN b ON a.k = b.k WHERE b.k IS NULL``; and outer joins with at most one match that
 are only tested for a match. ``x IN (SELECT y …)`` and ``EXISTS (SELECT 1 … WHERE y = x)`` are true
-for the same rows. For other rows, IN may be NULL where EXISTS is FALSE, so NOT IN is NOT EXISTS
-only if neither side has NULLs. EXISTS on a grouping's keys is pushed into the grouping, as Spark
-does with semi joins
-(`PushDownLeftSemiAntiJoin`).
+for the same rows. For other rows, IN may be NULL where EXISTS is FALSE, so NOT IN becomes NOT
+EXISTS only if neither side has NULLs. EXISTS on a grouping's keys is pushed into the grouping
+(Spark: `PushDownLeftSemiAntiJoin`).
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def outer_joins_as_exists(parts: QueryParts) -> None:
 
 
 def _has_value_in_matches(test: Node, source: Derived) -> bool:
-    """Return whether the column in an IS NULL test is never NULL in a row that matches."""
+    """Return whether the column of an IS NULL test is never NULL in a matching row."""
     tested = null_test_operand(test)
     assert tested is not None
     inner = source.columns[tested.parts[1]]
@@ -147,7 +146,6 @@ def _exists(group: Group, parts: QueryParts, at: Group | None = None) -> Node:
 
 
 def push_exists_into_grouping(parts: QueryParts) -> None:
-    """Move EXISTS and NOT EXISTS over a subquery's GROUP BY keys into the subquery."""
     for group in reversed(list(parts.groups)):
         for condition in list(group.conditions):
             asked = condition.parts[0] if condition.tag == "not" else condition
@@ -200,7 +198,6 @@ def _with(known: dict[Node, Node], rel: Rel, parts: QueryParts) -> Node:
 
 
 def in_subqueries_as_exists(conditions: list[Node], terms: Terms) -> list[Node]:
-    """Rewrite each ``x IN (SELECT …)`` in a list of ANDed conditions as EXISTS."""
     return [_with_exists(condition, conditions, terms) for condition in conditions]
 
 
@@ -220,7 +217,7 @@ def _with_exists(node: Node, beside: list[Node], terms: Terms) -> Node:
 
 
 def _as_exists(this: Node, rel: Rel, terms: Terms) -> Node | None:
-    """Return an EXISTS for IN, or None if EXISTS might compare the two sides differently."""
+    """Return an EXISTS for IN, or None if EXISTS might compare the values differently."""
     members = _members(this)
     if len(members) != len(rel.outputs):
         return None

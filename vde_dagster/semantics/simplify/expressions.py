@@ -1,7 +1,7 @@
 """Rewriting of expressions to canonical forms, inner expressions first.
 
-No rule changes the value or type of an expression on any data. Rules drop only parts that cannot
-raise an error. Each rule was verified on Spark with values at the limits of types, see
+A rule never changes the value or type of an expression on any data, and drops only parts that
+cannot raise an error. Each rule was verified on Spark with values at the limits of types, see
 `vde_dagster_tests/fixtures/semantics/spark_optimizer.yaml`.
 """
 
@@ -96,7 +96,6 @@ _MOST_STEPS = 8
 
 
 def simplify_expressions(parts: QueryParts) -> None:
-    """Rewrite every expression of a query to the form that equal expressions share."""
     simple = Simplifier(parts.terms)
     parts.replace_each(simple.simplify)
     for group in [*parts.groups, *parts.windowed]:
@@ -106,7 +105,7 @@ def simplify_expressions(parts: QueryParts) -> None:
 class Simplifier:
     """Simplifies the expressions of one query.
 
-    `present` are expressions that are not NULL because of a condition.
+    `present` are expressions that a condition excludes from being NULL.
     """
 
     def __init__(self, terms: Terms, present: Set[Node] = frozenset()) -> None:
@@ -116,7 +115,6 @@ class Simplifier:
         self._memo: dict[Node, Node] = {}
 
     def conditions(self, group: Group) -> list[Node]:
-        """Return a group's conditions in simplified form."""
         made = [self.simplify(c) for c in group.conditions]
         if not made:
             return made
@@ -126,7 +124,6 @@ class Simplifier:
         return conjuncts(simplify_condition(whole, self._facts))
 
     def simplify(self, node: Node) -> Node:
-        """Return an expression in the form that equal expressions share."""
         if node.tag in _SIMPLE:
             return node
         done = self._memo.get(node)

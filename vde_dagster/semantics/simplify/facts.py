@@ -60,7 +60,7 @@ _OF_TIME = frozenset(
 class Facts:
     """Determines types of expressions, and whether they can be NULL or raise an error.
 
-    `present` are expressions that are not NULL because of a condition.
+    `present` are expressions that a condition excludes from being NULL.
     """
 
     def __init__(self, terms: Terms, present: Set[Node] = frozenset()) -> None:
@@ -69,10 +69,7 @@ class Facts:
         self._types: dict[Node, str | None] = {}
 
     def type(self, node: Node) -> str | None:
-        """Return the key of an expression's type, or None if the type is unknown.
-
-        An untyped NULL has the result None, too.
-        """
+        """Return the key of an expression's type; None if unknown, or for an untyped NULL."""
         if node not in self._types:
             self._types[node] = self._type(node)
         return self._types[node]
@@ -83,16 +80,11 @@ class Facts:
         return kinds.pop() if len(kinds) == 1 else None
 
     def typed_null(self, kind: str) -> Node:
-        """Return a NULL of the given type."""
         # If a setting may change what TIMESTAMP means, the type of the NULL is TIMESTAMP_LTZ.
         known = ZONED if self.unless_setting_dependent(kind) is None else kind
         return self.terms.make("cast", False, known, self.terms.make("Null"))
 
     def combine_conditions(self, tag: str, operands: list[Node]) -> Node:
-        """Combine conditions by AND or OR.
-
-        A single condition is returned unchanged.
-        """
         made = self.terms.combine(tag, operands)
         absorbing = self.terms.boolean(tag == "or")
         # An AND with FALSE becomes FALSE, and an OR with TRUE becomes TRUE, but only if no other
@@ -104,7 +96,6 @@ class Facts:
         return made.parts[0] if alone else made
 
     def is_boolean(self, node: Node) -> bool:
-        """Return whether an expression is certainly boolean."""
         return node.tag in BOOLEAN or self.type(node) == BOOL
 
     def _type(self, node: Node) -> str | None:
@@ -134,7 +125,7 @@ class Facts:
         return self._type_of_call(node) if tag == "call" else None
 
     def unless_setting_dependent(self, kind: str | None) -> str | None:
-        """Return `kind`, or None if it is TIMESTAMP and a setting may change its meaning."""
+        """Return `kind`, or None for TIMESTAMP if a setting may change its meaning."""
         return None if kind == TIMESTAMP and not self.terms.has_zoned_timestamps else kind
 
     def _type_of_column(self, node: Node) -> str | None:
@@ -190,7 +181,6 @@ class Facts:
         return self.unless_setting_dependent(plain_type(data_type(result)))
 
     def never_null(self, node: Node) -> bool:
-        """Return whether an expression is certainly not NULL."""
         tag, parts = node.tag, node.parts
         if node in self._present or tag in ("lit", "bool", "Is", "nseq", "exists"):
             return True
@@ -296,10 +286,7 @@ class Facts:
 def map_case_values(
     node: Node, change: Callable[[Node], Node | None], other: Node | None, terms: Terms
 ) -> Node | None:
-    """Apply `change` to the values of a CASE.
-
-    Return None if `change` returns None for a value.
-    """
+    """Apply `change` to the values of a CASE. Return None if `change` returns None for a value."""
     parts = list(node.parts)
     for i in [*range(1, len(parts), 2), *([len(parts) - 1] if len(parts) % 2 else [])]:
         made = change(parts[i])
@@ -317,10 +304,7 @@ def is_null(node: Node) -> bool:
 
 
 def plain_type(kind: Any) -> str | None:
-    """Return the key of a type without elements and parameters, such as INT.
-
-    Return None for other types.
-    """
+    """Return the key of a type without elements and parameters, such as INT, else None."""
     if kind is None:
         return None
     if kind.args.keys() <= _BARE and not kind.args.get("expressions"):
@@ -369,9 +353,9 @@ _EXACT = INTEGERS | {_D.TEXT, _D.DATE, _D.BOOLEAN}
 
 
 def value_type(node: Node) -> exp.DType | None:
-    """Return the type of a column or literal, if equal values of the type are identical.
+    """Return the type of a column or literal, or None if unknown or if equal values can differ.
 
-    Return None if the type is unknown, or for types such as DOUBLE: 0.0 and -0.0 are equal.
+    For example, DOUBLE has the result None, because 0.0 equals -0.0.
     """
     while node.tag == "ref":
         source, key = node.parts
@@ -431,7 +415,6 @@ def comparable(one: Node, two: Node) -> bool:
 
 
 def is_constant(node: Node) -> bool:
-    """Return whether a node is a literal of a known type."""
     return node.tag in ("lit", "bool") and value_type(node) is not None
 
 
@@ -462,7 +445,6 @@ def not_true_if_null(condition: Node, is_null: Callable[[Node], bool]) -> bool:
 
 
 def _null_if(node: Node, is_null: Callable[[Node], bool]) -> bool:
-    """Return whether an expression is NULL if the expressions selected by `is_null` are NULL."""
     if is_null(node):
         return True
     return node.tag in STRICT and any(_null_if(p, is_null) for p in node.parts)

@@ -102,7 +102,6 @@ def _names(condition: Node, source: Any) -> bool:
 
 
 def _accepts_filters(source: Any, parts: QueryParts) -> bool:
-    """Return whether a condition on a source's columns can be moved into the source."""
     if parts.is_grouping(source):
         return bool(source.keys[0].parts)
     if isinstance(source, SetOperation) and source not in parts.frozen:
@@ -289,7 +288,6 @@ def simplify_non_null_expressions(parts: QueryParts) -> None:
 
 
 def _non_null_expressions(condition: Node) -> set[Node]:
-    """Return the expressions that are not NULL if a condition is true."""
     if condition.tag == "or":
         return set.intersection(*map(_non_null_expressions, condition.parts))
     if condition.tag == "not":

@@ -1,7 +1,7 @@
-"""Adding of implied conditions, and removal of redundant conditions.
+"""Adds implied conditions, and removes redundant conditions.
 
 Only comparisons of columns and literals are used, because they cannot raise errors. All conditions
-of a row must be true, so conditions on one of two equal columns are also true for the other.
+of a row must be true, so a condition on a column also holds for every column that is equal to it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ _LARGEST = 2**31 - 2
 
 
 def compared_columns(node: Node) -> set[Node] | None:
-    """Return the columns of a condition that only compares columns and literals.
-
-    Return None for other conditions.
-    """
+    """Return the columns of a condition of only columns and literals; None for other conditions."""
     tag = node.tag
     if tag in ("bool", "Null"):
         return set()
@@ -57,10 +54,6 @@ def compared_columns(node: Node) -> set[Node] | None:
 
 
 def replace_columns(node: Node, known: dict[Node, Node], terms: Terms) -> Node:
-    """Replace columns in a condition.
-
-    `known` maps old to new expressions.
-    """
     return rewrite(node, known.get, terms, {})
 
 
@@ -70,7 +63,7 @@ def add_implied_conditions(
     """Add conditions that follow from `conditions`, and drop redundant conditions.
 
     Args:
-        given: Conditions on outer rows that are also true. They are not returned.
+        given: True conditions on outer rows, which are used but not returned.
     """
     given = list(given)
     if not conditions or len(conditions) + len(given) > _MOST_CONDITIONS:
@@ -125,7 +118,7 @@ def add_implied_conditions(
 def _strongest(column: Node, said: list[Node], terms: Terms, *, present: bool) -> list[Node] | None:
     """Return the conditions on one column without redundant ones, or None for a contradiction.
 
-    `present` is true if other conditions imply that the column is not NULL.
+    `present` means that other conditions exclude NULL for the column.
     """
     if value_type(column) in INTEGERS:
         return _within_bounds(column, said, terms, present=present)
@@ -191,7 +184,6 @@ def _literal(condition: Node, column: Node) -> Node | None:
 
 
 def _rejects(condition: Node, column: Node) -> bool:
-    """Return whether a comparison excludes NULL for a column, as ``x > 1`` does."""
     if condition.tag in ("eq", "neq", "lt", "le"):
         return column in condition.parts
     if condition.tag == "or":
@@ -200,10 +192,7 @@ def _rejects(condition: Node, column: Node) -> bool:
 
 
 def _without_nullness(column: Node, facts: list[Node], *, strict: bool) -> list[Node] | None:
-    """Drop IS NOT NULL if another condition implies it.
-
-    Return None if IS NULL contradicts another condition.
-    """
+    """Drop an implied IS NOT NULL. Return None if IS NULL contradicts another condition."""
     if not strict:
         return facts
     if any(_is_null(c, column) for c in facts):
@@ -225,7 +214,6 @@ class EqualityClasses:
         self._of: dict[Node, list[Node]] = {}
 
     def join(self, one: Node, two: Node) -> None:
-        """Merge the sets of two equal expressions."""
         first, second = self.members(one), self.members(two)
         if first is second:
             return
@@ -234,7 +222,6 @@ class EqualityClasses:
             self._of[member] = merged
 
     def members(self, node: Node) -> list[Node]:
-        """Return an expression and all expressions that equal it."""
         return self._of.get(node) or [node]
 
     def all(self) -> list[list[Node]]:
@@ -253,15 +240,12 @@ def _alike(one: Node, two: Node) -> bool:
 
 
 def find_equal_values(conditions: Iterable[Node]) -> EqualityClasses:
-    """Return sets of equal columns and literals.
-
-    Numbers may have different types.
-    """
+    """Return sets of equal columns and literals. Numbers may have different types."""
     return _joined(conditions, _like)
 
 
 def _like(one: Node, two: Node) -> bool:
-    """Return whether an equality may be used to derive more equalities from others."""
+    """Return whether an equality can be combined: ``a = b`` and ``b = c`` imply ``a = c``."""
     if not {one.tag, two.tag} <= {"ref", "lit"}:
         return False
     left, right = value_type(one), value_type(two)

@@ -3,10 +3,10 @@
 They remove DISTINCT over a unique key, DISTINCT where repeated rows do not matter (below EXISTS,
 DISTINCT, INTERSECT, EXCEPT, MIN and MAX), LIMIT in LIMIT, and set operations in set operations.
 
-A grouping turns -0.0 into 0.0, and pads CHAR values. Without the grouping, comparing a key or
-grouping by it again gives the same result, but converting it to text or dividing by it may not.
-Spark's optimizer itself removes only a DISTINCT below another DISTINCT or below a minimum, so that
--0.0 is returned there. If in doubt, the grouping stays.
+Removing a GROUP BY or DISTINCT can change values: grouping turns -0.0 into 0.0, and pads CHAR
+values. This does not matter if the outer query only compares the key or groups by it again, but it
+matters if it converts the key to text or divides by it. A grouping stays unless it certainly does
+not matter.
 """
 
 from __future__ import annotations
@@ -85,7 +85,6 @@ def _drop_in(group: Group, sets: set[Group], uses: ColumnUses, parts: QueryParts
 
 
 def _as_a_set(source: Derived, uses: ColumnUses, terms: Terms) -> dict[Node, Node] | None:
-    """Return replacements for a grouping's columns, or None if repeated rows matter."""
     keys = set(source.keys[0].parts)
     used = {i: source.columns[i] for i in uses.columns.get(source, ())}
     if not keys.issuperset(used.values()):
@@ -104,7 +103,6 @@ def _as_a_set(source: Derived, uses: ColumnUses, terms: Terms) -> dict[Node, Nod
 def _ungrouped_columns(
     source: Derived, uses: ColumnUses, parts: QueryParts
 ) -> dict[Node, Node] | None:
-    """Return replacements for a grouping's columns, or None if a group may have several rows."""
     terms = parts.terms
     known: dict[Node, Node] = {}
     for i in uses.columns.get(source, ()):
@@ -121,7 +119,7 @@ def _is_unique(source: Derived, parts: QueryParts) -> bool:
 
 
 def _value_over_one_row(node: Node) -> Node | None:
-    """Return a grouping's column as computed from one input row, or None if this is impossible."""
+    """Return an aggregate as an expression of a group's only row, or None if impossible."""
     if node.tag not in AGGREGATES:
         return node
     total = simple_aggregate(node.parts[0]) if node.tag == "aggregate" else None
@@ -131,7 +129,7 @@ def _value_over_one_row(node: Node) -> Node | None:
 
 
 def ignores_repeats(node: Node) -> bool:
-    """Return whether repeated rows leave an aggregate unchanged, as for MAX and DISTINCT."""
+    """Return whether an aggregate ignores repeated rows, as MAX and DISTINCT do."""
     body = node.parts[0]
     if node.tag != "aggregate" or body.tag != "call":
         return False
@@ -172,7 +170,6 @@ def merge_limits(parts: QueryParts) -> None:
 
 
 def remove_limits_in_exists(parts: QueryParts) -> None:
-    """Remove LIMIT from subqueries of EXISTS."""
     # Such limits do not affect EXISTS (Spark: `EliminateLimits`).
     for rel in [node.parts[0] for node in parts.terms.nodes() if node.tag == "exists"]:
         only = rel.group.sources[0] if len(rel.group.sources) == 1 else None
@@ -195,7 +192,7 @@ def remove_limits_in_exists(parts: QueryParts) -> None:
 
 
 def _correlates_plainly(group: Group) -> bool:
-    """Return whether all correlated conditions of a group compare columns without a cast."""
+    """Return whether a group's correlated conditions only compare columns without a cast."""
     own = set(group.sources)
     around = [c for c in group.conditions if sources_in(c) - own]
     # With a cast, Spark applies the LIMIT to each value of a different column.
@@ -211,7 +208,6 @@ def _is_plain(node: Node) -> bool:
 
 
 def _keeps_some_rows(source: Derived) -> bool:
-    """Return whether a LIMIT certainly keeps a row if there are any."""
     # The sort keys must not be able to fail.
     limit, offset, *keys = source.args
     by = [key.parts[-1] for key in keys if key.tag == "sort"]

@@ -28,7 +28,7 @@ class QueryParts:
 
     Args:
         groups: Groups of the query, inner groups first.
-        frozen: Sources of windows.
+        frozen: Sources of windows, which must not get more conditions.
         shared: Groups that several sources share, or that occur in a window's conditions.
         windowed: Groups that windows are computed over.
     """
@@ -44,7 +44,6 @@ class QueryParts:
 
     @classmethod
     def collect(cls, rel: Rel, terms: Terms) -> QueryParts:
-        """Collect the parts of a query."""
         parts = cls(terms)
         inner: list[Rel] = []
         windowed: dict[Group, None] = {}
@@ -89,7 +88,6 @@ class QueryParts:
 
     @property
     def top(self) -> Rel:
-        """The outermost SELECT."""
         return self.rels[-1]
 
     def inline_source(self, source: Derived, group: Group, columns: dict[Node, Node]) -> None:
@@ -99,20 +97,18 @@ class QueryParts:
         self.replace(columns)
 
     def remove_group(self, group: Group) -> None:
-        """Remove a group from the query."""
         group.sources, group.conditions, group.sorts = [], [], []
         self.groups.remove(group)
         self.terms.keys.clear()
 
     def derived_sources(self) -> Iterator[Derived]:
-        """Yield all subqueries, LEFT JOINs and groupings of the query."""
         for group in self.groups:
             for source in group.sources:
                 if isinstance(source, Derived):
                     yield source
 
     def is_grouping(self, source: Any) -> TypeGuard[Derived]:
-        """Return whether a source is a GROUP BY without grouping sets that may be rewritten."""
+        """Return whether a source is a GROUP BY, without grouping sets, that may be rewritten."""
         return (
             isinstance(source, Derived)
             and source.op == "agg"
@@ -133,16 +129,11 @@ class QueryParts:
         ]
 
     def replace(self, known: dict[Node, Node]) -> None:
-        """Replace expressions everywhere in the query.
-
-        `known` maps old to new expressions.
-        """
+        """Replace expressions everywhere in the query. `known` maps old to new expressions."""
         terms, memo = self.terms, dict[Node, Node]()
         self.replace_each(lambda node: rewrite(node, known.get, terms, memo))
 
     def replace_each(self, change: Callable[[Node], Node]) -> None:
-        """Replace every expression of the query by the result of `change`."""
-
         def everywhere(nodes: Iterable[Node]) -> list[Node]:
             return [change(node) for node in nodes]
 
@@ -206,7 +197,6 @@ class ColumnUses:
 
     @classmethod
     def collect(cls, rel: Rel) -> ColumnUses:
-        """Walk a query from its outputs, and collect the uses of columns."""
         uses = cls()
         uses._group(rel.group)
         for output in rel.outputs:

@@ -1,9 +1,9 @@
 """Rules for casts, arithmetic, text functions, and parts of structs and arrays.
 
-Some expressions stay unchanged: ``x + 0`` of floats, because it turns -0.0 into 0.0; ``x * 0``,
-because x can be NULL or NaN; and sums, because another order may overflow. (Spark:
-`LikeSimplification`, `CombineConcats`, `ParseToDate`, `Extract`,
-`SimplifyCaseConversionExpressions`, `BinaryArithmeticWithDatetimeResolver`.)
+Unchanged are: ``x + 0`` of floats, because it turns -0.0 into 0.0; ``x * 0``, because x can be NULL
+or NaN; and sums, because another order may overflow. (Spark: `LikeSimplification`,
+`CombineConcats`, `ParseToDate`, `Extract`, `SimplifyCaseConversionExpressions`,
+`BinaryArithmeticWithDatetimeResolver`.)
 """
 
 from __future__ import annotations
@@ -98,7 +98,6 @@ def simplify_arithmetic(node: Node, facts: Facts) -> Node:
 
 
 def simplify_division(node: Node, facts: Facts) -> Node:
-    """Simplify a division by one."""
     named = dict(zip(node.parts[::2], node.parts[1::2], strict=True))
     one, this = named.get("expression"), named.get("this")
     by_one = one is not None and this is not None and int_value(one) == 1
@@ -146,7 +145,6 @@ def simplify_like(node: Node, facts: Facts) -> Node:
 
 
 def matches_all(node: Node) -> bool:
-    """Return whether a LIKE matches every text."""
     pattern = node.parts[1] if len(node.parts) == 4 else None
     text = plain_string(pattern.parts[1]) if pattern is not None and pattern.tag == "lit" else None
     return text is not None and text != "" and not text.strip("%")
@@ -174,7 +172,6 @@ def negate_each_like(node: Node, facts: Facts) -> Node:
 
 
 def simplify_concat(node: Node, facts: Facts) -> Node:
-    """Merge nested CONCATs and neighboring literals."""
     flat: list[Node] = []
     for argument in node.parts[1:]:
         nested = argument.tag == "call" and argument.parts[0] == "concat"
@@ -195,7 +192,6 @@ def simplify_concat(node: Node, facts: Facts) -> Node:
 
 
 def _as_text(node: Node, facts: Facts) -> Node:
-    """Remove a cast to text from an argument of CONCAT."""
     # CONCAT casts its arguments anyway.
     if node.tag == "cast" and not node.parts[0] and node.parts[1] == TEXT:
         return node.parts[2] if facts.type(node.parts[2]) in _JOINED else node
@@ -281,10 +277,7 @@ def as_date_add(node: Node, facts: Facts) -> Node:
 
 
 def _days(node: Node, facts: Facts) -> Node | None:
-    """Return the days in a whole number, or in an interval of days or weeks.
-
-    Return None for other nodes.
-    """
+    """Return the days of a whole number or an interval of days or weeks; None for other nodes."""
     if facts.type(node) in _COUNTS:
         return node
     if node.tag != "typed literal" or node.parts[0] != "interval":

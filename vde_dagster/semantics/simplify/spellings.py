@@ -1,9 +1,8 @@
 """Rules that replace different texts of the same value, such as `1.0` and `1`, by one text.
 
-Spark converts a literal and the column that is compared with it to a common type. If this
-conversion changes no value, literals of different types with the same value are equivalent. Each
-rule was verified on Spark with `fixtures/semantics/spark_optimizer.yaml`, with ANSI mode and
-without, in three time zones.
+Spark converts a literal and the column that is compared with it to a common type. Literals of
+different types are equivalent if this conversion changes no value. Each rule was verified on Spark
+with `fixtures/semantics/spark_optimizer.yaml`, with ANSI mode and without, in three time zones.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _CONSTANTS = (*_LITERALS, "cast")
 
 
 def in_list_as_ints(node: Node, facts: Facts) -> Node:
-    """Rewrite the numbers of an IN as INTs, if all of them are whole numbers."""
+    """Rewrite the numbers of an IN as INTs, if all are whole numbers."""
     this, listed = node.parts
     made = [_whole_number(member, this, facts) for member in listed.parts]
     if any(member is None for member in made) or made == list(listed.parts):
@@ -80,7 +79,6 @@ def _whole_number(literal: Node, other: Node, facts: Facts) -> Node | None:
 
 
 def _is_exact(other: Node, floating: bool, scale: int, facts: Facts) -> bool:
-    """Return whether replacing a comparison's literal by an INT keeps the comparison's result."""
     kind = facts.type(other)
     if kind == DOUBLE:
         return True
@@ -157,7 +155,6 @@ def _normal_instant(written: str) -> str | None:
 
 
 def _prefix(node: Node, call: Node, literal: Node, facts: Facts) -> Node:
-    """Rewrite ``left(s, 2) = 'ab'`` as ``startswith(s, 'ab')``."""
     if call.parts[0] != "substring" or len(call.parts) != 4 or literal.tag != "lit":
         return node
     _, this, start, size = call.parts

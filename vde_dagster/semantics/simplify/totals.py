@@ -152,9 +152,9 @@ def _merge(outer: Derived, inner: Any, uses: ColumnUses, parts: QueryParts) -> b
 
 @dataclass(slots=True)
 class _Steps:
-    """Checks whether aggregates of an outer grouping and of an inner source can be merged.
+    """Checks whether aggregates of an outer grouping can be merged with inner aggregates.
 
-    `merged` maps each outer aggregate to its replacement, if it can be merged.
+    `merged` maps each outer aggregate that can be merged to its replacement.
     """
 
     outer: Derived
@@ -226,8 +226,8 @@ class _Steps:
         Args:
             i: The position of the inner aggregate in the columns of the inner source.
             may_be_empty: Whether the inner query may return no row.
-            through: Whether the merged aggregate gets the inner column as its argument. Otherwise
-                it gets the inner aggregate's argument.
+            through: Whether the merged aggregate's argument is the inner column, not the inner
+                aggregate's argument.
         """
         kind = _name(total)
         if kind is None or (kind == "sum" and _argument_type(total) not in INTEGERS):
@@ -263,7 +263,6 @@ class _Steps:
 
 
 def _put_union(union: SetOperation, steps: _Steps, parts: QueryParts) -> bool:
-    """Replace groupings in the branches of a UNION ALL by the rows that they group."""
     groupings = [_only_grouping(branch) for branch in union.branches]
     if not all(map(parts.is_grouping, groupings)):
         return False
@@ -302,7 +301,6 @@ def _branch_total(branch: Rel, i: int) -> Node | None:
 
 
 def _name(total: Node) -> str | None:
-    """Return the name of an aggregate's function, or None if it has a FILTER or DISTINCT."""
     body = total.parts[0]
     if total.tag != "aggregate" or body.tag == "count rows":
         return "count" if total.tag == "aggregate" else None

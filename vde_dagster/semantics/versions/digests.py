@@ -2,10 +2,10 @@
 
 Every group gets a frame, which has a label for each source. A label consists of the source's row
 version and a number that distinguishes equal sources (self joins). The hash of a column reference
-consists of the number of frames from the reference out to the source's frame, the source's label,
-and the column's version. Therefore a query and an equal query at another depth have different
-hashes. Equal sources are numbered in all possible orders and the smallest hash is kept, so that
-their order in the query does not matter.
+consists of the number of enclosing queries between the reference and its source, the source's
+label, and the column's version. Therefore equal queries at different depths have different hashes.
+Equal sources are numbered in all possible orders and the smallest hash is kept, so that their order
+in the query does not matter.
 
 >>> from vde_dagster.semantics.analysis import analyze
 >>> def rows(query):
@@ -50,7 +50,7 @@ Branches = list[tuple[bytes, list[bytes]]]
 
 
 class Digester:
-    """Hashes one bound query. The method `digest_query` may be called only once."""
+    """Hashes one bound query. Call `digest_query` only once."""
 
     def __init__(self) -> None:
         # By frame and source; what is the same in every frame, by None and source.
@@ -60,7 +60,6 @@ class Digester:
         self._of_sets: dict[tuple[Frame, Derived], Frame] = {}
 
     def digest_query(self, rel: Rel) -> tuple[bytes, list[bytes]]:
-        """Return the hash of a query's rows, and a hash per output column."""
         return self._rel(rel, None)
 
     def _rel(self, rel: Rel, parent: Frame | None) -> tuple[bytes, list[bytes]]:
@@ -75,10 +74,7 @@ class Digester:
     # groups
 
     def _close(self, group: Group, parent: Frame | None, tail: list[Any]) -> HashedGroup:
-        """Hash a group.
-
-        If sources have equal hashes, the digests of `tail` determine their order.
-        """
+        """Hash a group. The digests of `tail` determine the order of sources with equal hashes."""
         free = [s for s in group.sources if not _is_dependent(s)]
         probe = Frame(parent)
         rows = [self._rows(source, probe) for source in free]
@@ -112,7 +108,6 @@ class Digester:
     def _condition_marks(
         self, group: Group, parent: Frame | None, free: list[Any], rows: list[bytes]
     ) -> list[bytes]:
-        """Return a digest of the conditions on each source."""
         own = set(group.sources)
         conditions = [c for c in group.conditions if sources_in(c) & own <= set(free)]
         marks = rows
@@ -154,9 +149,9 @@ class Digester:
         return HashedGroup(digest_tagged("group", parts), frame)
 
     def _equalities(self, group: Group, frame: Frame) -> dict[Node, bytes]:
-        """Return digests of the conditions that make columns equal.
+        """Hash the conditions that make columns equal.
 
-        Also choose one of the equal columns to represent the others in `Frame.instead`.
+        Also set `Frame.instead` to one of the equal columns for each of them.
         """
         own = frame.labels
         made: dict[Node, bytes] = {}
@@ -182,7 +177,7 @@ class Digester:
         return closed
 
     def _keyed(self, source: Derived, frame: Frame) -> Frame:
-        """Return a frame in which each key of grouping sets has a unique digest."""
+        """Return a frame that gives each key of grouping sets a unique hash."""
         if len(source.keys) < 2:
             return frame
         known = self._of_sets.get((frame, source))
@@ -303,7 +298,6 @@ class Digester:
         return digest_values("table function column", key)
 
     def _order(self, group: Group, frame: Frame) -> bytes:
-        """Hash everything that determines the order of a group's rows."""
         parts: list[Any] = []
         for source in group.sources:
             if is_lookup(source):
@@ -323,7 +317,6 @@ class Digester:
     # expressions
 
     def node(self, node: Node, frame: Frame) -> bytes:
-        """Return the hash of an expression, with references hashed by their labels in `frame`."""
         known = frame.memo.get(node)
         if known is None:
             known = frame.memo[node] = self._node(node, frame)
@@ -380,7 +373,7 @@ class Frame:
 
     Args:
         parent: The frame of the enclosing query.
-        instead: By column, a column that has the same values in every row.
+        instead: By column, the column that represents all columns with the same values.
     """
 
     parent: Frame | None
@@ -389,9 +382,9 @@ class Frame:
     memo: dict[Any, bytes] = field(default_factory=dict)
 
     def find_home(self, sources: Iterable[Any]) -> tuple[int, Frame]:
-        """Find the query that contains the tables, from this query outward.
+        """Return the innermost frame, from this frame outward, that contains the tables.
 
-        Return the number of steps outward, and the frame of the query that was found.
+        Also return the number of steps outward.
         """
         level, home = 0, self
         while not all(map(home.labels.__contains__, sources)):
@@ -405,7 +398,7 @@ class Frame:
 class HashedGroup:
     """The hash of a group's rows, and the frame with its labels.
 
-    `sole` is the group's only source, if the group has exactly the rows of this source.
+    `sole` is the group's only source if the group has exactly the rows of this source.
     """
 
     rows: bytes

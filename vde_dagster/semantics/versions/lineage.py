@@ -85,10 +85,6 @@ _NOTHING: Deciding = frozenset()
 
 
 def trace_lineage(rel: Rel, leaves: Iterable[Leaf] = ()) -> ColumnLineage:
-    """Return the source columns of each output of a query.
-
-    `leaves` are the tables that the query reads.
-    """
     tracer = LineageTracer(leaves)
     rows = tracer.group(rel.group)
     # Columns that decide the rows under a window are listed once, as deciding rows.
@@ -103,8 +99,6 @@ def trace_lineage(rel: Rel, leaves: Iterable[Leaf] = ()) -> ColumnLineage:
 
 
 class LineageTracer:
-    """Follows the columns of one query back to columns of tables."""
-
     def __init__(self, leaves: Iterable[Leaf] = ()) -> None:
         self._leaves = leaves
         self._direct: dict[Node, Flows] = {}
@@ -162,7 +156,6 @@ class LineageTracer:
         yield from self.conditions(node)
 
     def conditions(self, node: Node) -> Deciding:
-        """Return the columns that decide an expression's value, as in CASE WHEN."""
         known = self._conditions.get(node)
         if known is None:
             is_column = node.tag == "ref" and node.parts[0].__class__ is Leaf
@@ -201,7 +194,6 @@ class LineageTracer:
                     yield from self.conditions(output.node)
 
     def group(self, group: Group) -> Deciding:
-        """Return the columns that decide which rows are in a SELECT, as in WHERE and ON."""
         known = self._groups.get(group)
         if known is None:
             self._groups[group] = frozenset()  # A window in a condition is over its own group.

@@ -18,7 +18,6 @@ OTHER_COLUMNS = "*"
 
 
 def canonicaliser() -> str:
-    """Return the version of the hash rules together with SQLGlot's version."""
     # Both affect the hashes. A snapshot stores this value, and its definition is hashed again if
     # the value differs later.
     return f"{CANONICALISER_VERSION}/sqlglot {_sqlglot_version()}"
@@ -54,12 +53,10 @@ def leaf_version(name: str, columns: Mapping[str, str]) -> SemanticVersion:
 
 
 def leaf_rows(table: str) -> bytes:
-    """Return the hash that identifies the rows of a table that no query defines."""
     return digest_values("external rows", table)
 
 
 def leaf_column(table: str, column: str, type_text: str) -> bytes:
-    """Return the hash of one column of a table that no query defines."""
     text = " ".join(type_text.split())
     # Names of a struct's fields are data, with their case.
     return digest_values("external column", table, column, text if "<" in text else text.upper())
@@ -73,7 +70,7 @@ def opaque_version(
 ) -> SemanticVersion:
     """Return the version of a query that is compared by its text.
 
-    `parents` are the versions of the tables that the query reads, by their names in its text.
+    `parents` are the versions of its tables, by their names in the text.
     """
     parts: list[bytes | str | int | None] = [canonical_text]
     for name, parent in sorted((n.lower(), p) for n, p in parents.items()):
