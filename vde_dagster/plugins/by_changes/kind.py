@@ -10,9 +10,7 @@ from vde_dagster.api.kinds import Kind, Property
 
 @dataclass(frozen=True, slots=True)
 class IncrementalByChanges(Kind):
-    """A table that recomputes only the rows of changed keys.
-
-    After each cron tick, the table has the same rows as after a full refresh.
+    """A table that equals a full refresh after each cron tick, but recomputes only changed keys.
 
     Args:
         key: Output columns. They need not be unique, because a fill replaces all rows of a key.

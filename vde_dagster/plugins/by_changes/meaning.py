@@ -8,10 +8,7 @@ from vde_dagster.plugins.by_changes.kind import IncrementalByChanges
 
 
 class ByChangesMeaning(WholeMeaning):
-    """Compares versions of INCREMENTAL_BY_CHANGES models.
-
-    Such a table has exactly the rows of its query.
-    """
+    """Compares versions of models whose tables have exactly the rows of their queries."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         for name in self.changed_by(model):
@@ -22,6 +19,6 @@ class ByChangesMeaning(WholeMeaning):
         return IncrementalByChanges.from_model(model).key
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return the key. A changed key divides the work differently, but keeps the rows."""
+        """Return the key: it decides which rows a fill replaces, but not the table's rows."""
         # The key determines how work is divided, but not the rows.
         return ["changed by", *self.changed_by(model)]

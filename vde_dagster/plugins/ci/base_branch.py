@@ -1,8 +1,7 @@
 """Rules of the base branch, which a pull request must meet in addition to the rules in its files.
 
-Rules, budgets, signatures and settings that protect production are files of the project, so a pull
-request can change them together with the models they protect. A check and a deployment therefore
-read them twice: as checked out, and as on the branch into which the pull request is merged.
+Rules, budgets, signatures and settings are files, so a pull request can change them together with
+the models that they protect. A check and a deployment therefore also use the base branch's files.
 """
 
 from __future__ import annotations
@@ -26,11 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BaseBranch:
-    """Checks the plans of a pull request by the rules of its base commit, too.
+    """Checks the plans of a pull request by the rules of its base commit.
 
     Args:
-        workspace: The project as of the base commit, with the same state; None for the first commit
-            of a repository.
+        workspace: The project at the base commit, with the current state; None without a commit.
         commit: The base commit; empty if the repository has no earlier commit.
     """
 
@@ -40,11 +38,11 @@ class BaseBranch:
     def objections(
         self, workspace: Workspace, plan: Plan, known: Sequence[Objection]
     ) -> list[Objection]:
-        """Return the objections to a plan by the checked-out rules and by the base commit's rules.
+        """Return a plan's objections by the checked-out rules and by the base commit's rules.
 
         Args:
-            workspace: The project as it is checked out.
-            known: The objections by the checked-out project's rules.
+            workspace: The checked-out project.
+            known: The objections by the checked-out rules.
         """
         if self.workspace is None or plan.is_empty:
             return [*known]
@@ -59,8 +57,8 @@ class BaseBranch:
 def base_branch(workspace: Workspace, commit: str) -> Iterator[BaseBranch]:
     """Yield the rules of a base commit.
 
-    The workspace also gets the base commit's `protected` environments, and the lower `max_removed`
-    of both commits.
+    The workspace's settings also get the base commit's `protected` environments, and its
+    `max_removed` if that is lower.
 
     Args:
         commit: Empty for the first commit of a repository.
@@ -91,7 +89,7 @@ def base_branch(workspace: Workspace, commit: str) -> Iterator[BaseBranch]:
 
 
 def find_check_base(workspace: Workspace, variables: Mapping[str, str], given: str = "") -> str:
-    """Return the newest commit of the branch that a pull request will be merged into.
+    """Return the newest commit of a pull request's base branch.
 
     Args:
         variables: The process's environment variables: GitHub and GitLab set the branch's name.
@@ -123,8 +121,8 @@ def find_check_base(workspace: Workspace, variables: Mapping[str, str], given: s
 def find_deployment_base(workspace: Workspace, commit: str) -> str:
     """Return the earlier commit whose rules apply when this commit is deployed.
 
-    This is the last deployed commit. Before the first deployment, it is the first parent of the
-    given commit, or empty for the first commit of a repository.
+    This is the last deployed commit, or else the first parent. It is empty for a repository's first
+    commit.
 
     Raises:
         UsageError: The clone is shallow and lacks the commit.

@@ -31,7 +31,6 @@ class CheckResult:
 
     Args:
         plan_id: The stored plan for production; empty if it would change nothing, or failed.
-        comment: The text that was written.
     """
 
     number: int
@@ -49,7 +48,7 @@ def check_pull_request(
 
     Args:
         commit: The pull request's newest commit; requested from the forge if empty.
-        base: The commit or branch whose rules apply as well; the base branch if empty.
+        base: A commit or branch whose rules apply, too; the base branch if empty.
 
     Raises:
         UsageError: The pull request is merged or closed, or the forge refuses a request.

@@ -33,11 +33,7 @@ def comment_marker(workspace: Workspace, number: int) -> str:
 
 
 def replace_status(workspace: Workspace, number: int, before: str | None, status: str) -> str:
-    """Return a comment with its status replaced and the rest unchanged.
-
-    Args:
-        before: The current comment, or None.
-    """
+    """Return a comment with its status replaced and the rest unchanged."""
     block = f"{_BEGIN}\n{without_mentions(status)}\n{_END}"
     if before is None or not _STATUS.search(before):
         return f"{comment_marker(workspace, number)}\n{block}\n"
@@ -51,8 +47,7 @@ def check_comment(
 
     Args:
         status: The result, as Markdown.
-        parts: Sections below the result, the most important first. Sections that do not fit are
-            left out.
+        parts: Sections, the most important first. Sections that do not fit are left out.
     """
     links = ci_settings(workspace).links(environment, workspace.settings.dagster.prefix)
     status = f"{status}\n\n{links}" if links else status
@@ -76,7 +71,7 @@ def plan_parts(
 
     Args:
         cost: A sentence; empty if unknown.
-        reserved: Number of characters that other parts of the comment need.
+        reserved: Number of characters to leave for other sections.
     """
     parts = []
     if against:
@@ -93,7 +88,7 @@ def plan_parts(
 
 
 def findings_markdown(annotations: Sequence[Annotation], errors: Sequence[str]) -> list[str]:
-    """Write the Markdown section about problems. Without problems, the list is empty."""
+    """Write the Markdown section about problems; empty without problems."""
     if not (annotations or errors):
         return []
     lines = ["### Problems", ""]

@@ -1,7 +1,4 @@
-"""Deployments: publishes reviewed plans, lets other plans wait for an approval.
-
-Environments of closed pull requests are dropped, merged or not.
-"""
+"""Deployments: publishes reviewed plans, lets other plans wait for an approval."""
 
 from __future__ import annotations
 
@@ -62,7 +59,6 @@ class DeployResult:
 
     @property
     def sentence(self) -> str:
-        """The result in one sentence, such as `plan prod-1a2b was rejected, …`."""
         plan = f"plan {self.plan_id}"
         if self.outcome == "published":
             at = f" as version {self.version}" if self.version else ""
@@ -87,15 +83,12 @@ class DeployResult:
 
 @dataclass(frozen=True, slots=True)
 class CloseResult:
-    """The result of closing a pull request."""
-
     number: int
     environment: str
     dropped: bool
 
     @property
     def sentence(self) -> str:
-        """The result in one sentence, such as `pull request 7 is closed, …`."""
         gone = "was dropped" if self.dropped else "does not exist"
         return f"pull request {self.number} is closed, environment {self.environment} {gone}"
 
@@ -192,7 +185,7 @@ def _is_applied(workspace: Workspace, plan_id: str | None) -> bool:
 def _earlier_result(
     workspace: Workspace, commit: str, numbers: tuple[int, ...]
 ) -> DeployResult | None:
-    """Return an earlier result of deploying this commit, or None if it must be deployed."""
+    """Return the result of an earlier deployment of this commit, or None to deploy it now."""
     plan_id = deploying_plan_id(workspace, commit)
     if plan_id is None:
         return None
@@ -248,7 +241,6 @@ def _deploy(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> Depl
 
 
 def _concurrent_result(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> DeployResult:
-    """Return the result of another process that deployed the same commit meanwhile."""
     done = _earlier_result(workspace, commit, numbers)
     if done is None:
         raise ConflictError(
@@ -305,7 +297,7 @@ def _load_reviewed_plans(workspace: Workspace, numbers: Sequence[int]) -> list[P
 def _reasons_to_wait(
     workspace: Workspace, commit: str, plan: Plan, seen: Sequence[Plan] | None
 ) -> list[str]:
-    """Return the reasons why a plan must wait. Without a reason, the plan may be applied."""
+    """Return the reasons why a plan must wait; without reasons, it may be applied."""
     if seen is None:
         reasons = ["it was not reviewed: no pull request with a passed check is known for it"]
     else:

@@ -1,6 +1,6 @@
 """The event that started a CI job, read from its variables: a push, or a changed or closed request.
 
-The project's files are not read for this, because the pull request's author controls them.
+The project's files are not read, because the pull request's author controls them.
 https://docs.github.com/en/webhooks/webhook-events-and-payloads,
 https://docs.gitlab.com/ci/variables/predefined_variables/
 """
@@ -24,11 +24,10 @@ class Event:
 
     Args:
         number: The number of the pull or merge request; 0 for a deployment.
-        commit: The commit of the event; empty if only the forge has it.
+        commit: The commit of the event; empty if the event does not contain it.
         description: The event in a few words, for messages.
-        fork: The repository of the code, if it is not the job's own.
-        labels: Labels that can allow this commit. On GitHub, this is only a label that the event
-            added.
+        fork: The fork with the code; empty if the code is in the job's own repository.
+        labels: Labels that may allow a fork's code; on GitHub, only a label that was just added.
     """
 
     action: Action
@@ -43,7 +42,6 @@ def read_event(variables: Mapping[str, str], fork_label: str = "") -> Event:
     """Read the event of a GitHub or GitLab job from the process's environment variables.
 
     Args:
-        variables: The process's environment.
         fork_label: The reviewers' label that allows a fork's code to run.
 
     Raises:

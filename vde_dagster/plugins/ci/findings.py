@@ -36,7 +36,7 @@ class Findings:
         return bool(self.errors) or any(one.level == "failure" for one in self.annotations)
 
     def record(self, event: object) -> None:
-        """Record a failed unit test or audit. Other events of an apply are ignored."""
+        """Record a failed unit test or audit; ignore other events."""
         if isinstance(event, UnitTestFinished) and not event.result.passed:
             test = event.result.test
             title = f"unit test {test.name} of {test.model}"

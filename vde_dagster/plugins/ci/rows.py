@@ -23,8 +23,8 @@ class RowDifferences:
     """Differences between rows of a pull request's environment and production, as Markdown.
 
     Args:
-        compared: Cells of a table's row for each compared model.
-        samples: Tables of sample rows, as Markdown that a reader can unfold.
+        compared: A table row of counts for each compared model, as cells.
+        samples: Folded tables of sample rows.
         keyless: Changed models without a key.
         failed: Reasons why models could not be compared.
     """

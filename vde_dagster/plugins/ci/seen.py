@@ -1,6 +1,6 @@
-"""Storage of reviewed plans by pull request, and of deployed plans by commit.
+"""Reviewed plans by pull request, and deployed plans by commit, in the state's database.
 
-They are stored in the state's database, and never read back from comments, which users may edit.
+They are never read from comments, which users may edit.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def store_deployment(workspace: Workspace, commit: str, plan_id: str, before: st
         before: The result of an earlier call of `deploying_plan_id`.
 
     Returns:
-        The stored id. If another process stored a plan after that call, it is the id of that plan.
+        The stored id: `plan_id`, or the id that another process stored meanwhile.
     """
     database, now = workspace.store.database, _now_microseconds(workspace)
     key = {"project": _project_key(workspace), "commit_id": commit}
@@ -119,7 +119,7 @@ def store_deployment(workspace: Workspace, commit: str, plan_id: str, before: st
 def deploying_plan_id(workspace: Workspace, commit: str) -> str | None:
     """Return the id of the plan that deploys a commit.
 
-    The id is empty if the deployment changed nothing, and None before a deployment.
+    It is empty if the deployment changed nothing, and None before a deployment.
     """
     row = _newest_row(workspace, deploys, commit_id=commit)
     return None if row is None else str(row.plan_id)

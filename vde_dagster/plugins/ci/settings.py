@@ -70,5 +70,4 @@ class CiSettings(PluginSettings):
 
 
 def ci_settings(workspace: Workspace) -> CiSettings:
-    """Return the project's settings, or the defaults."""
     return CiSettings(**workspace.settings.plugins.get("ci", {}))

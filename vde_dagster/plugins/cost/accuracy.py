@@ -41,8 +41,6 @@ class ComparedFill:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """Accuracy of the estimates of one quantity, such as seconds."""
-
     fills: tuple[ComparedFill, ...] = ()
 
     @property
@@ -59,7 +57,6 @@ class Accuracy:
 
     @property
     def total(self) -> tuple[float, float]:
-        """The sum of the expected values and the sum of the actual values."""
         expected = sum(one.expected for one in self.fills)
         return expected, sum(one.actual for one in self.fills)
 
@@ -75,11 +72,7 @@ class Accuracy:
         }
 
     def least_accurate(self, most: int = 5) -> Sequence[ComparedFill]:
-        """Return the fills that differed most from their estimates.
-
-        Args:
-            most: Maximum number of fills.
-        """
+        """Return the fills that differed most from their estimates, at most `most`."""
         return sorted(self.fills, key=lambda one: -one.factor)[:most]
 
 

@@ -66,7 +66,6 @@ class BudgetsSettings(PluginSettings):
                     yield name, "has approvers but does not ask", 'write level = "ask"'
 
     def limits(self) -> Iterable[tuple[Span, tuple[Limit, ...]]]:
-        """Yield each span (plan, day, month, environment) with its limits."""
         yield "plan", self.plan
         yield "day", self.day
         yield "month", self.month

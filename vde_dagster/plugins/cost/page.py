@@ -57,7 +57,6 @@ def cost_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
 
 
 def cost_sensor(settings: Settings) -> dg.SensorDefinition:
-    """Return the sensor that adds an event to the asset `vde/cost` after new work."""
     names = Names.from_settings(settings)
 
     @dg.sensor(
@@ -84,7 +83,7 @@ def cost_sensor(settings: Settings) -> dg.SensorDefinition:
 
 
 def cost_metadata(workspace: Workspace, names: Names) -> dict[str, Any]:
-    """Return the metadata of the asset: tables to read, and figures of 30 days to plot."""
+    """Return the asset's metadata: tables to read, and figures of 30 days to plot."""
     prices, now = workspace.settings.cost, workspace.store.database.clock.now()
     items = list_work(workspace, _months_back(now, MONTHS - 1), now + timedelta(seconds=1))
     recent = [one for one in items if one.at >= now - timedelta(days=30)]

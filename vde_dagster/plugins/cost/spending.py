@@ -1,4 +1,4 @@
-"""Work that fills did according to their log, and work that skipping and reuse saved."""
+"""Work that fills did, from their log, and work that skipping and reuse saved."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class WorkItem:
 
     Args:
         at: Time (UTC).
-        how: `computed`; `skipped`: no input had changed; `reused`: an environment began to show
-            an existing table.
+        how: `computed`; `skipped`: no input had changed; `reused`: an environment began to show an
+            existing table.
         work: The cost; for `skipped` and `reused` the cost that was saved.
-        refreshed: Whether the fill computed only the rows that changes of its inputs affect.
+        refreshed: Whether the fill computed only rows affected by changes of its inputs.
         unread_bytes: Estimated bytes of its inputs that a refreshed fill did not read.
         unspent_seconds: Estimated seconds that a refreshed fill saved compared with a whole one.
     """
@@ -82,7 +82,6 @@ class Total:
             self.saved += item.work
 
     def cells(self) -> list[str]:
-        """Return the texts of a table row with the columns `COLUMNS`."""
         return [
             f"{self.fills:,}",
             f"{self.work.seconds:,.1f}",
@@ -112,10 +111,7 @@ class Total:
 
 
 def total_by_group(items: Iterable[WorkItem], by: By) -> dict[str, Total]:
-    """Group items and add up the work of each group.
-
-    Days and months are in order, other groups by descending cost.
-    """
+    """Add up work by group. Days and months are in order, other groups by descending cost."""
     found: dict[str, Total] = {}
     for item in items:
         found.setdefault(item.key(by), Total()).add(item)
@@ -127,7 +123,7 @@ def total_by_group(items: Iterable[WorkItem], by: By) -> dict[str, Total]:
 def list_work(
     workspace: Workspace, since: datetime, until: datetime, environment: str | None = None
 ) -> list[WorkItem]:
-    """Return the spent and the saved work in a half-open range (UTC), in order.
+    """Return the spent and the saved work in a half-open range (UTC), in order of time.
 
     Args:
         environment: Only work of this environment; None for all.
@@ -180,10 +176,7 @@ def _fill_item(
 
 
 def _reuse_items(workspace: Workspace, plan: Plan, at: datetime) -> Iterator[WorkItem]:
-    """Yield an item for each existing table that an environment began to show.
-
-    The item has the cost of the table's fills.
-    """
+    """Yield each existing table that an environment began to show, with the cost of its fills."""
     shown = {
         model.table.id: model
         for model in plan.models

@@ -1,8 +1,7 @@
 """Files that changed after another process wrote a manifest.
 
-A manifest has checksums of SQL files and the texts of macros. It has no checksums of properties
-files, so these are compared with their hashes when the manifest was first read. Seeds are not
-compared, because their rows are read from their files.
+A manifest has checksums of SQL files and the texts of macros. Properties files are compared with
+their hashes when the manifest was first read. Seeds are not compared: models read their files.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def record_files(manifest: Manifest, folder: Folder, inside: str) -> dict[str, A
 
 
 def _macro_hash(folder: Folder, path: str, texts: list[str]) -> str:
-    """Return a file's hash if its macros equal the macros in the manifest, otherwise `other`."""
+    """Return a file's hash, or `other` if its macros differ from the manifest's macros."""
     text = _text(folder, path)
     same = len(_BLOCK.findall(text)) == len(texts) and all(one in text for one in texts)
     return folder.hasher.hash(path) if same else "other"

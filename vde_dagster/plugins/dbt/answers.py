@@ -1,9 +1,8 @@
 """Answers to introspective queries of dbt, from production's views; nothing can be changed.
 
 dbt's process starts `python -m vde_dagster.plugins.dbt.answers ROOT` with its first question. Each
-line of JSON on standard input is answered by a line of JSON. The first line has the names of the
-sources; the reply is `published_state`. Later lines are questions. Only questions in SQL need an
-engine, which is started or already warm.
+line of JSON on standard input gets one as reply. The first line has the names of the sources; the
+reply is `published_state`. Later lines are questions. Only SQL needs an engine.
 """
 
 from __future__ import annotations
@@ -26,10 +25,7 @@ from vde_dagster.api.workspace import Workspace
 
 
 def published_state(workspace: Workspace, sources: Iterable[Sequence[str]]) -> str:
-    """Hash production's publication id and the metadata files of the sources.
-
-    Without a state store, the result is empty.
-    """
+    """Hash production's publication id and the sources' metadata; empty without a state store."""
     if not workspace.has_state:
         return ""
     production = workspace.store.environments.get(PRODUCTION)
@@ -120,10 +116,7 @@ def _describe_columns(columns: Sequence[tuple[str, str]]) -> list[tuple[str, str
 
 
 def encode_value(value: Any) -> Any:
-    """Convert a value to JSON.
-
-    A type that JSON lacks becomes an object, such as `{"date": "2026-01-31"}`.
-    """
+    """Convert a value to JSON; other types become objects, such as `{"date": "2026-01-31"}`."""
     if isinstance(value, Decimal):
         return {"decimal": str(value)}
     if isinstance(value, datetime):

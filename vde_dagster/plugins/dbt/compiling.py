@@ -1,11 +1,10 @@
-"""Compilation of a dbt project when its files changed, twice and without its warehouse.
+"""Compilation of a dbt project when its files changed, without its warehouse.
 
-dbt runs in a cache folder with links to the project's files and one additional macro: an
-`is_incremental()` that queries no table. It is false in the first compile and true in the second
-one, which selects only incremental models. Microbatch models are compiled a third time with
-`--empty`: dbt then limits exactly the relations that a run filters by `event_time`. A relation
-written with `.render()` is neither limited nor filtered. The output is cached by the content of all
-inputs.
+dbt runs in a cache folder with links to the project's files and a macro `is_incremental()` that
+queries no table. It is false in the first compile. The second compile selects only incremental
+models, and there it is true. Microbatch models are compiled a third time with `--empty`: dbt then
+limits exactly the relations that a run filters by `event_time`. A relation written with `.render()`
+is neither limited nor filtered. The output is cached by the content of all inputs.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ class CompiledFiles(NamedTuple):
         later: Manifest of incremental models compiled with `is_incremental()` being true, or None.
         hooks: Rendered hooks, see `Hooks.extract_rendered`, or None.
         seconds: Duration of the compile; None if the output was cached.
-        left_out: Introspective calls, by the unique ids of the nodes with these calls, or None.
+        left_out: Introspective calls by the unique ids of their nodes, or None.
         empty: Manifest of microbatch models compiled with `--empty`, or None.
     """
 
@@ -88,7 +87,6 @@ class CompiledFiles(NamedTuple):
 
     @property
     def files(self) -> list[str]:
-        """The output files that exist."""
         paths = (self.first, self.later, self.hooks, self.left_out, self.empty)
         return [path for path in paths if path]
 
@@ -99,7 +97,6 @@ class Compiler:
 
     Args:
         inside: The dbt project's folder relative to the root, with a trailing slash, or empty.
-        executable: Path of dbt.
     """
 
     folder: Folder
@@ -118,9 +115,7 @@ class Compiler:
         return sorted(os.path.relpath(one, self.folder.root).replace(os.sep, "/") for one in found)
 
     def current_manifests(self) -> CompiledFiles:
-        """Return the paths of up-to-date manifests.
-
-        If inputs changed, dbt compiles the project first.
+        """Return the paths of up-to-date manifests, after a compile if inputs changed.
 
         Raises:
             ProjectError: dbt fails.
@@ -232,7 +227,7 @@ class Compiler:
         return True
 
     def _render_hooks(self, project: Path) -> bool:
-        """Let dbt render the hooks that contain Jinja, and return whether any hook was rendered."""
+        """Let dbt render the hooks that contain Jinja, and return whether it rendered any."""
         from vde_dagster.plugins.dbt.hooks import MACRO, Hooks
         from vde_dagster.plugins.dbt.manifest import decode_manifest
 

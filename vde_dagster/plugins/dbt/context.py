@@ -53,7 +53,6 @@ class Context:
         return rendered.sql, dict(rendered.reads)
 
     def file(self, package: str, path: str) -> Path:
-        """Return the path of a file of a package, relative to the root."""
         return package_file(self.folder, self.package, package, path)
 
 

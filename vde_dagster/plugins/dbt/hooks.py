@@ -91,11 +91,7 @@ class Hooks:
         return bool(self.models or self.runs)
 
     def without_file(self, path: str) -> Hooks:
-        """Return these hooks without the hooks of a file that dbt cannot compile.
-
-        If no hook is from the file, the run hooks are left out; without run hooks, all hooks are
-        left out.
-        """
+        """Return these hooks without the hooks of a file that dbt cannot compile."""
         # If no hook is from the file, the run hooks are left out. Without run hooks, all hooks are
         # left out.
         nodes = self.manifest.nodes
@@ -116,7 +112,7 @@ class Hooks:
 
     @property
     def analyses(self) -> dict[str, str]:
-        """The text of each dbt analysis that renders a run hook, by the name of the analysis."""
+        """The text of each dbt analysis that renders a run hook, by the analysis's name."""
         nodes = self.manifest.nodes
         texts = (_RUN_HOOK.replace("{text}", nodes[one].raw_code) for one in self.runs)
         return {f"vde_hook_{number}": text for number, text in enumerate(texts)}
@@ -131,11 +127,7 @@ class Hooks:
         return found
 
     def with_calls(self, text: str, unique_ids: Sequence[str]) -> str:
-        """Append calls of the rendering macro to the text of a file.
-
-        Args:
-            unique_ids: The nodes of the file.
-        """
+        """Append calls of the rendering macro for a file's nodes to the file's text."""
         calls = json.dumps({one: self.models[one] for one in unique_ids})
         call = f"\n{{{{ vde_hooks({calls}) }}}}\n"
         if not _END_OF_SNAPSHOT.search(text):
@@ -145,8 +137,7 @@ class Hooks:
     def extract_rendered(self, compiled: Manifest) -> dict[str, dict[str, str]]:
         """Extract the rendered hooks of each node from compiled code.
 
-        The key of a hook is its property and index, such as `pre-hook 0`. The key of a run hook is
-        empty.
+        A hook's key is its property and index, such as `pre-hook 0`; a run hook's key is empty.
         """
         found = {}
         analyses = dict(zip(self.analyses, self.runs, strict=True))
@@ -158,10 +149,7 @@ class Hooks:
 
 
 def _macros_by_name(manifest: Manifest) -> dict[str, list[str]]:
-    """Return the Jinja of macros by the names that call them.
-
-    The macro `default__f` can also be called as `f`.
-    """
+    """Return the Jinja of macros by the names that call them."""
     # `default__f` can also be called as `f`.
     found: dict[str, list[str]] = {}
     for unique_id, macro in manifest.macros.items():
@@ -173,7 +161,7 @@ def _macros_by_name(manifest: Manifest) -> dict[str, list[str]]:
 
 
 def _can_render(text: str, macros: Mapping[str, Sequence[str]]) -> bool:
-    """Return whether a hook contains Jinja, and dbt can render all of it in a compile."""
+    """Return whether a hook contains Jinja that dbt can render while it compiles."""
     jinja = " ".join(_JINJA.findall(_THIS.sub("", text)))
     waiting, seen = [jinja], set[str]()
     while waiting:
@@ -189,10 +177,7 @@ def _can_render(text: str, macros: Mapping[str, Sequence[str]]) -> bool:
 def run_hooks(
     manifest: Manifest, rendered: Mapping[str, Mapping[str, str]]
 ) -> Iterator[tuple[str, str | None]]:
-    """Yield the key and the text of each run hook, in order.
-
-    A text with Jinja that dbt did not render becomes None.
-    """
+    """Yield (key, text) of each run hook, in order. Unrendered Jinja becomes None."""
     hooks = [n for n in manifest.nodes.values() if n.resource_type == "operation"]
     for node in sorted(hooks, key=lambda n: n.index or 0):
         key = "on-run-start" if "on-run-start" in node.tags else "on-run-end"

@@ -1,7 +1,7 @@
 """Nodes that are left out of a project: nodes that dbt cannot compile here, and their readers.
 
-The code of an introspective node queries the warehouse while dbt compiles it; without an answer the
-node has no compiled code. Models that read its table cannot be filled, and its tests have no rows.
+An introspective node queries the warehouse while dbt compiles it. If the query fails, the node has
+no compiled code: models that read its table cannot be filled, and its tests have no rows.
 """
 
 from __future__ import annotations

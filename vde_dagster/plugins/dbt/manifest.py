@@ -124,7 +124,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def materialized(self) -> str:
-        """The node's materialization, or its resource type if no materialization is configured."""
+        """The materialization, or the resource type of a node without a materialization."""
         return str(self.config.get("materialized") or self.resource_type)
 
     @property
@@ -135,8 +135,6 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Metadata(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Version and adapter of the dbt that wrote a manifest."""
-
     dbt_schema_version: str = ""
     dbt_version: str = ""
     adapter_type: str = ""
@@ -189,8 +187,6 @@ class _Dependent(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Macro(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A macro with its source text."""
-
     package_name: str = ""
     original_file_path: str = ""
     macro_sql: str = ""
@@ -239,16 +235,15 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Args:
         tests: Tests of the node's rows.
-        ephemeral: Names of ephemeral models, by the names of their common table expressions in the
-            compiled code of the node and its tests.
+        ephemeral: Names of ephemeral models, by the names of their CTEs in compiled code.
         owner: Owner of the node's group.
         given: Tables that unit tests replace by rows. The keys are the values of `Rows.input`.
         parents: Tables that a Python model reads.
         event_times: For a microbatch: the time column of each relation that it reads.
         later: Compiled code with `is_incremental()` being true; None if it is unknown.
         hooks: Rendered hooks by key and index.
-        limited: Code of a microbatch compiled with `--empty`, which limits the relations that dbt
-            filters in a run. None if it is unknown.
+        limited: A microbatch's code, where `--empty` limits the relations that dbt filters in a
+            run; None if it is unknown.
     """
 
     node: Node
@@ -281,8 +276,8 @@ def read_manifest(
         without_code: Unique ids of nodes that may lack compiled code.
 
     Raises:
-        ProjectError: The manifest is invalid or has another version; or it has functions, which are
-            not supported; or it has no compiled code.
+        ProjectError: The manifest is invalid, has another version or no compiled code, or has
+            functions, which are not supported.
     """
     try:
         metadata = msgspec.json.decode(content, type=_Head).metadata
@@ -385,7 +380,7 @@ def divide_units(
     hooks: Mapping[str, dict[str, str]] | None = None,
     limited: Mapping[str, Node] | None = None,
 ) -> dict[str, Unit | Reader]:
-    """Divide a manifest into units and exposures, by unique id. A unit is a node with its tests.
+    """Divide a manifest into units and exposures, by unique id.
 
     Args:
         later: Incremental models compiled with `is_incremental()` being true.
@@ -432,10 +427,7 @@ def _node(manifest: Manifest, unique_id: str) -> Node | None:
 
 
 def _event_times(nodes: Sequence[Node]) -> dict[str, str]:
-    """Map each node's relation to its event_time column.
-
-    The key of an ephemeral model is the name of its CTE.
-    """
+    """Map each node's relation, or an ephemeral model's CTE, to its `event_time` column."""
     return {
         node.relation_name or f"__dbt__cte__{node.alias or node.name}": str(
             node.config["event_time"]
@@ -496,12 +488,11 @@ def _resolve_input(text: str, node: Node, manifest: Manifest) -> Node | None:
 
 
 def unit_hash(unit: Unit | Reader) -> str:
-    """Hash a unit, to find out later whether it changed."""
+    """Hash a unit, to detect whether it changed."""
     return digest(msgspec.json.encode(unit).decode())
 
 
 def owner_name(owner: Mapping[str, Any]) -> str | None:
-    """Return the owner's email address, or else the owner's name."""
     return next((str(owner[key]) for key in ("email", "name") if owner.get(key)), None)
 
 
@@ -542,9 +533,6 @@ def ignored_types(manifest: Manifest) -> Iterator[str]:
 
 
 def main_database(manifest: Manifest) -> str:
-    """Return the database that most of dbt's tables are in.
-
-    It is empty if nodes name no database.
-    """
+    """Return the database of most of dbt's tables; empty if nodes name no database."""
     databases = [n.database or "" for n in manifest.nodes.values() if n.resource_type in _MODELS]
     return Counter(databases).most_common(1)[0][0] if databases else ""

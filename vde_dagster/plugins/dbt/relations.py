@@ -35,8 +35,7 @@ def replace_ephemeral(
     """Replace the inserted queries of ephemeral models in compiled code with names of tables.
 
     Args:
-        ephemeral: The names of ephemeral models, in parts, by the names of their common table
-            expressions.
+        ephemeral: The names of ephemeral models, in parts, by the names of their CTEs.
 
     Raises:
         ProjectError: A bracket, string or comment is not closed.
@@ -63,10 +62,7 @@ def replace_ephemeral(
 def _remove_ctes(
     source: SourceText, tokens: list[Token], ephemeral: Mapping[str, Sequence[str]]
 ) -> tuple[list[Edit], list[Edit]]:
-    """Return edits that remove the CTEs of ephemeral models.
-
-    WITH is removed too, if no other CTE follows.
-    """
+    """Return edits that remove the CTEs of ephemeral models, and WITH if no other CTE follows."""
     first = 1
     if not tokens or not tokens[0].is_word("WITH"):
         return [], []

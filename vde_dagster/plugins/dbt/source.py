@@ -100,7 +100,7 @@ class DbtProject:
 
     @cached_property
     def _compiled(self) -> CompiledFiles:
-        """Manifests of the compile, or else the manifests in the project's folder."""
+        """The compiled manifests, or else the manifests in the project's folder."""
         if self._compiler is not None:
             return self._compiler.current_manifests()
         paths = (_MANIFEST, _LATER, _HOOKS, _EMPTY)
@@ -126,7 +126,6 @@ class DbtProject:
 
     @cached_property
     def names(self) -> TableNames:
-        """The converter of dbt's table names to model names."""
         # The database of most tables is the project's catalog.
         self._find_units()
         own = str(self._memory.get("database", ""))
@@ -192,7 +191,7 @@ class DbtProject:
 
     @cached_property
     def _left_out(self) -> LeftOutNodes | None:
-        """The nodes that query the warehouse while dbt compiles them, and their readers."""
+        """The nodes that dbt cannot compile without the warehouse, and their readers."""
         from vde_dagster.plugins.dbt.left_out import LeftOutNodes
 
         if not self._introspective:
@@ -251,17 +250,14 @@ class DbtProject:
 
     @cached_property
     def _semantic_files(self) -> Sequence[str]:
-        """The file of semantic models and metrics, or an empty list without such a file."""
+        """The file of semantic models and metrics, if it exists."""
         # The plug-in `metrics` reads the file.
         path = (Path(self._path).parent / _SEMANTIC).as_posix()
         has_some = not _METRICS.isdisjoint(self._memory["unread"])
         return [path] if has_some and (self._folder.root / path).is_file() else []
 
     def other_files(self) -> Sequence[str]:
-        """Return the inputs of the compile.
-
-        Without a compile, return the manifests and their inputs.
-        """
+        """Return the inputs of the compile, or else the manifests and their inputs."""
         self._find_units()
         if self._compiler is not None:
             return [f"{self._inside}{PROJECT_FILE}", *self._compiler.files]
@@ -270,7 +266,6 @@ class DbtProject:
         return [*self._compiled.files, *watched_files(self._memory)]
 
     def draws_in(self, path: str) -> Sequence[str]:
-        """Return no paths, because the files of a unit are recorded while the unit is read."""
         # The files that a unit depends on are recorded while the unit is read.
         return ()
 
@@ -351,7 +346,6 @@ class DbtProject:
 
     @cached_property
     def _around(self) -> tuple[dict[str, list[str]], list[str]]:
-        """Statements of run hooks by key (`on-run-start`), and descriptions of ignored hooks."""
         found: dict[str, list[str]] = {"on-run-start": [], "on-run-end": []}
         unread: list[str] = []
         hooks = self._memory.get("around", ())

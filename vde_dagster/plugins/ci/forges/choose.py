@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 
 def choose_forge(workspace: Workspace) -> Forge:
-    """Return the forge that the settings name.
-
-    Without this setting, it is the forge that runs this job, or else plain Git.
+    """Return the forge in the settings, or else the forge that runs this job, or else plain Git.
 
     Raises:
         UsageError: A variable of the job is missing.

@@ -33,7 +33,8 @@ class Check:
     """The result of checking a commit, which the forge shows next to the commit.
 
     Args:
-        summary: Markdown; `title` is a plain sentence.
+        title: A plain sentence.
+        summary: Markdown.
         project: The project's folder in the repository; empty for the root.
     """
 
@@ -46,7 +47,7 @@ class Check:
 
     @property
     def name(self) -> str:
-        """Name of the check, such as `vde shop` for a project in the folder `shop`."""
+        """The name, such as `vde shop` for a project in the folder `shop`."""
         return f"vde {self.project}".rstrip("/ ")
 
 

@@ -24,8 +24,6 @@ _ACTIONS_USER = "github-actions[bot]"
 
 @dataclass(frozen=True)
 class GitHub(RestForge):
-    """A repository on GitHub, named `owner/name`."""
-
     repository: str = ""
 
     @classmethod
@@ -55,7 +53,6 @@ class GitHub(RestForge):
         return PullRequest(str(found["head"]["sha"]), "merged" if found["merged"] else state)
 
     def find_merged(self, commit: str) -> int | None:
-        """Return the number of the pull request that a commit on main merged, or None."""
         found = list(self.rest.pages(f"{self._repo}/commits/{quote(commit)}/pulls?per_page=100"))
         merged = [one for one in found if one.get("merged_at")]
         own = [one for one in merged if one.get("merge_commit_sha") == commit]

@@ -33,7 +33,7 @@ class GitLab(RestForge):
 
     Args:
         project: The project's number, or its path.
-        folder: The folder of the job's files.
+        folder: The folder for the code quality report.
     """
 
     project: str = ""
@@ -46,7 +46,7 @@ class GitLab(RestForge):
         """Create a client from the environment variables of a GitLab job.
 
         Raises:
-            UsageError: The project is missing, or a token that can write notes.
+            UsageError: The project, or a token that can write notes, is missing.
         """
         known = os.environ
         project = known.get("CI_PROJECT_ID", "") or known.get("CI_PROJECT_PATH", "")
@@ -73,7 +73,6 @@ class GitLab(RestForge):
         return PullRequest(str(found["sha"]), state)
 
     def find_merged(self, commit: str) -> int | None:
-        """Return the number of the merge request that a commit on main merged, or None."""
         path = f"{self._path}/repository/commits/{quote(commit)}/merge_requests?per_page=100"
         merged = [one for one in self.rest.pages(path) if one["state"] == "merged"]
         # A squash has its own commit; a fast-forward has only the request's.

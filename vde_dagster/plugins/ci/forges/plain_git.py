@@ -1,7 +1,7 @@
 """Plain Git: comments are files of a pushed ref, checks are notes on commits.
 
-`git log --notes=vde` shows the checks, `git show refs/vde/comments:pr_123.md` a comment; if the
-project is in a folder of the repository, its files are in a folder of that name.
+`git log --notes=vde` shows the checks, `git show refs/vde/comments:pr_123.md` a comment. A project
+in a subfolder has its comments in a folder of that name.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PlainGit:
 
     Args:
         folder: A folder in the clone.
-        remote: The remote's name or URL. If the clone lacks the remote, nothing is shared.
+        remote: The remote's name or URL. If the clone lacks the remote, nothing is pushed.
         find_checked: Returns the pull request whose newest check examined one of the given commits.
     """
 
@@ -61,9 +61,9 @@ class PlainGit:
         return self.find_checked([commit, *parents[1:]])
 
     def first_parents(self, commit: str) -> list[str]:
-        """Return a commit and its first parents, newest first.
+        """Return a commit and its first parents, at most 50, newest first.
 
-        The list has at most 50 commits, and ends where a shallow clone ends.
+        The list ends where a shallow clone ends.
         """
         listed = self.run_git("rev-list", "--first-parent", "-n", f"{_MOST_PARENTS}", commit)
         return listed.split()
@@ -77,7 +77,7 @@ class PlainGit:
         return text if text.startswith(marker) else None
 
     def write_comment(self, number: int, marker: str, text: str) -> None:
-        """Write a pull request's comment to a file on the ref of all comments, and push the ref."""
+        """Write the comment to a file on the ref of all comments, and push the ref."""
 
         def change(before: str | None) -> str:
             blob = self.run_git("hash-object", "-w", "--stdin", stdin=mask(text)).strip()
@@ -216,15 +216,12 @@ class PlainGit:
 
 
 def place_in_repository(root: Path) -> str:
-    """Return a project's folder in its repository, such as `shop/`. It is empty for the root."""
+    """Return a project's folder in its repository, such as `shop/`; empty for the root."""
     return git_output(root, "rev-parse", "--show-prefix")
 
 
 def git_output(folder: Path, *arguments: str) -> str:
-    """Run Git in a folder and return its output.
-
-    Without a repository or Git, the output is empty.
-    """
+    """Run Git in a folder and return its output; empty without a repository or Git."""
     try:
         return PlainGit(folder).run_git(*arguments).strip()
     except (ExecutionError, UsageError):

@@ -45,7 +45,7 @@ class Token:
         return cls(header, f"{prefix}{value}")
 
     def __call__(self, request: PreparedRequest) -> PreparedRequest:
-        """Add the token to the headers of a request. The library `requests` calls this method."""
+        """Add the token to a request's headers; called by the library `requests`."""
         # The token is the request's `auth`, so that `.netrc` is not read.
         request.headers[self.header] = self.value
         return request
@@ -58,7 +58,7 @@ class Rest:
     Args:
         base: The API's URL, without a trailing slash.
         headers: Headers of every request.
-        backoff: Seconds before the second attempt. The time doubles before each further attempt.
+        backoff: Seconds before the second attempt, doubled before each further attempt.
     """
 
     base: str
@@ -164,7 +164,6 @@ class RestForge(ABC):
         return None if found is None else str(found["body"])
 
     def write_comment(self, number: int, marker: str, text: str) -> None:
-        """Create the comment, or replace the user's earlier comment with the same marker."""
         found, body = self._find_comment(number, marker), {"body": text}
         if found is None:
             self.rest.send("POST", self.comments_path(number), body)
@@ -172,7 +171,6 @@ class RestForge(ABC):
             self.rest.send(self.update, self.comment_path(number, found["id"]), body)
 
     def _find_comment(self, number: int, marker: str) -> Any:
-        """Return the oldest comment of the token's user that begins with the marker."""
         for one in self.rest.pages(f"{self.comments_path(number)}?{self.oldest_first}per_page=100"):
             if self.comment_author(one) == self.user and str(one.get("body") or "").startswith(
                 marker

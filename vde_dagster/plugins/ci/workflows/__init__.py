@@ -46,9 +46,9 @@ def github_workflow(root: Path) -> Workflow:
 
 
 def gitlab_workflow(root: Path) -> Workflow:
-    """Write the project's GitLab jobs to a file.
+    """Return the project's GitLab jobs as files to write.
 
-    A missing `.gitlab-ci.yml` is created to include this file.
+    `.gitlab-ci.yml` is one of them if it is missing; it includes the jobs.
     """
     secrets = ["GITLAB_TOKEN", *_find_secrets(root)]
     top = _repository_root(root)
@@ -91,10 +91,7 @@ def _read_settings(root: Path) -> Settings:
 
 
 def _suffix(root: Path) -> str:
-    """Return the suffix of a project's job names, such as `-shop` for the folder `shop`.
-
-    It is empty for the root.
-    """
+    """Return the suffix of a project's job names, such as `-shop`; empty at the root."""
     place = place_in_repository(root).rstrip("/")
     return f"-{re.sub('[^A-Za-z0-9-]', '-', place)}" if place else ""
 

@@ -46,7 +46,7 @@ class IntrospectionError(BaseException):
         self._method, self._macro = method, macro
 
     def call(self, own_packages: list[str]) -> str:
-        """Return the call as it is written in the node's code, such as `adapter.get_relation`."""
+        """Return the call as written in the node's code, such as `adapter.get_relation`."""
         package, name = self._macro
         if not name:
             return f"adapter.{self._method}"
@@ -61,8 +61,7 @@ class Session:
     """Keeps the state of one compile inside dbt: the answers, and the nodes that are left out.
 
     Args:
-        command: Command of the process that answers introspective queries. Empty if no process
-            answers them.
+        command: Command of the process that answers introspective queries; empty for no process.
         path: PYTHONPATH of this process.
     """
 
@@ -100,7 +99,6 @@ class Session:
         self._file.write_text(json.dumps(record), encoding="utf-8")
 
     def read_names(self, manifest: Any, adapter: str) -> None:
-        """Remember the names of models and sources in dbt's manifest."""
         with self._lock:
             if self.adapter:
                 return
@@ -170,7 +168,7 @@ class Session:
 
 
 def change_compile(session: Session) -> None:
-    """Patch dbt's classes, so that introspective calls are answered by `vde`.
+    """Patch dbt's classes, so that `vde` answers introspective calls.
 
     A call without an answer ends only the compilation of its node.
     """
@@ -292,7 +290,7 @@ _TYPES: dict[str, Callable[[Any], Any]] = {
 
 
 def _decode(value: Any) -> Any:
-    """Convert the JSON that `encode_value` wrote (in `answers`) back to the value."""
+    """Convert the JSON of `answers.encode_value` back to the value."""
     if isinstance(value, dict):
         ((kind, inner),) = value.items()
         return _TYPES[kind](inner)

@@ -22,9 +22,10 @@ _THIS = "@this_model"
 def read_audits(
     tests: Sequence[Node], render: Render, dialect: str, trusted: tuple[str, ...]
 ) -> tuple[tuple[Audit, ...], dict[ModelName, SourceLocation], tuple[str, ...]]:
-    """Convert tests to audits.
+    """Convert tests to audits, and describe ignored tests.
 
-    Also return the tables that the audits read, and descriptions of ignored tests.
+    Returns:
+        The audits, the tables that they read, and descriptions of ignored tests.
     """
     # A test cannot be read if dbt would query the warehouse to compile it.
     audits: dict[str, Audit] = {}
@@ -128,7 +129,6 @@ def _unique_query(column: str) -> str:
 
 
 def _generic_test_column(test: Node, name: str) -> str | None:
-    """Return the tested column of dbt's generic test `name`, or None for another test."""
     own = test.test_metadata is not None and test.test_metadata.name == name
     if not own or f"macro.dbt.test_{name}" not in test.depends_on.macros:
         return None
@@ -137,7 +137,7 @@ def _generic_test_column(test: Node, name: str) -> str | None:
 
 
 def _is_proof(test: Node) -> bool:
-    """Return whether a passed test proves that no row fails."""
+    """Return whether the test passes only if no row fails."""
     # A filter or a limit may hide failing rows.
     config = test.config
     thresholds = (str(config.get(key) or _ANY[0]).strip() for key in ("warn_if", "error_if"))
@@ -150,10 +150,7 @@ def _is_proof(test: Node) -> bool:
 
 
 def _audit_forms(test: Node) -> Iterator[tuple[str, str, bool]]:
-    """Yield the audits of a test as (suffix of the audit's name, SQL, whether it blocks).
-
-    In the SQL, `{}` is replaced by the test's query.
-    """
+    """Yield a test's audits: (suffix of the name, SQL with `{}` for the test, is blocking)."""
     config = test.config
     inner = (
         "{}"

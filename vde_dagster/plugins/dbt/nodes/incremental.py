@@ -68,7 +68,7 @@ class Filling:
         both: Whether the model's query contains both branches of `is_incremental()`.
         batch: Unit of time of a microbatch; empty for other models.
         start: First instant with data (UTC), if it is configured.
-        unread: Descriptions of configuration that is ignored.
+        unread: Descriptions of ignored configuration.
     """
 
     kind: Kind
@@ -84,10 +84,10 @@ def incremental_filling(
     """Convert the configuration of an incremental model.
 
     Args:
-        later: The model's compiled code where `is_incremental()` is true, if that is known.
+        later: The model's compiled code where `is_incremental()` is true, if known.
 
     Raises:
-        ValueError: The model's configuration is wrong.
+        ValueError: The configuration is wrong.
         ProjectError: The model's code was compiled with `is_incremental()` being true.
     """
     config = node.config
@@ -202,10 +202,7 @@ def _microbatch(node: Node, adapter: str, dialect: str, kept: Mapping[str, Any])
 def _read_when_matched(
     config: Mapping[str, Any],
 ) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
-    """Return `when_matched` for the configured merge columns.
-
-    It updates the named columns, or all columns except the excluded ones.
-    """
+    """Convert `merge_update_columns` or `merge_exclude_columns` to `when_matched`."""
     names = list_texts(config.get("merge_update_columns"))
     kept = list_texts(config.get("merge_exclude_columns"))
     if names and kept:
@@ -252,7 +249,7 @@ def _merge_filter(node: Node, strategy: str, dialect: str) -> tuple[str, tuple[s
 
 
 def list_texts(value: Any) -> list[str]:
-    """Return a list of texts, whether the value is one text or a list."""
+    """Return a list, also for a single text."""
     if not value:
         return []
     return [str(one) for one in value] if isinstance(value, list) else [str(value)]
@@ -287,8 +284,6 @@ def read_key(parts: list[str], dialect: str) -> tuple[tuple[str, ...], tuple[str
 
 @dataclass(frozen=True, slots=True)
 class AddedCondition:
-    """A condition that only the second branch has, with its place in that branch."""
-
     start: int
     end: int
     text: str
@@ -297,8 +292,7 @@ class AddedCondition:
 def added_conditions(first: str, later: str, dialect: str) -> list[AddedCondition] | None:
     """Return the conditions that the second branch has in addition to the first.
 
-    Returns:
-        None if the branches also differ in something else than layout and comments.
+    Anything else that differs, except layout and comments, gives None.
 
     Raises:
         ProjectError: A bracket, string or comment is not closed.
@@ -362,7 +356,7 @@ def _read_condition(
 def ignore_while_empty(
     later: Expanded, conditions: Sequence[AddedCondition], this: str
 ) -> Expanded:
-    """Change the second branch so that the given conditions hold while table `this` is empty."""
+    """Change the second branch to ignore the conditions while the table `this` is empty."""
     none_yet = f"NOT EXISTS (SELECT 1 FROM {this})"
     return later.edited(
         Edit(one.start, one.end, f"({one.text}\n OR {none_yet})") for one in conditions
@@ -370,10 +364,7 @@ def ignore_while_empty(
 
 
 def unite_branches(first: str, later: str, this: str) -> str:
-    """Unite two branches in one query.
-
-    The first branch returns rows while the table `this` is empty, and the second branch afterwards.
-    """
+    """Write a query of the first branch's rows while table `this` is empty, then the second's."""
     rows = f"EXISTS (SELECT 1 FROM {this})"
     return (
         f"SELECT * FROM ({first}) AS dbt_first WHERE NOT {rows} "

@@ -1,7 +1,6 @@
 """Exposures of a dbt project, and names of its nodes in Dagster.
 
-The names equal dagster-dbt's defaults, so that existing schedules, sensors and downstream assets
-keep working.
+The names equal dagster-dbt's defaults, so existing schedules, sensors and assets keep working.
 
 Source: https://docs.dagster.io/integrations/libraries/dbt/reference
 """
@@ -30,10 +29,7 @@ def read_exposure(unit: str, reader: Reader, path: Path, names: TableNames) -> L
 
 
 def read_asset(node: Node, meta: Mapping[str, Any]) -> Asset:
-    """Return a node's asset key, group and owners.
-
-    The values come from `meta.dagster`, or else from dbt's names.
-    """
+    """Return a node's asset key, group and owners, from `meta.dagster` or else from dbt's names."""
     value = meta.get("dagster")
     given: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
     group = given.get("group") or node.group or node.config.get("group")

@@ -29,11 +29,10 @@ def python_source(
     """Return a model's code, with a function that calls the code as dbt does.
 
     Args:
-        reads: The tables that it reads, by dbt's names without quotes.
+        reads: The tables that the model reads, by dbt's names without quotes.
 
     Raises:
-        ProjectError: The model has no compiled code, or does not declare its columns and their
-            types.
+        ProjectError: The model has no compiled code, or lacks declared columns or types.
     """
     if node.compiled_code is None:
         raise ProjectError(

@@ -82,7 +82,7 @@ def _grant_statements(node: Node) -> Iterator[str]:
 
 @dataclass(slots=True)
 class _HookReader:
-    """Converts hooks, and collects descriptions of hooks that are ignored."""
+    """Converts hooks, and collects descriptions of ignored hooks."""
 
     node: Node
     rendered: Mapping[str, str]
@@ -91,7 +91,6 @@ class _HookReader:
     unread: list[str] = field(default_factory=list)
 
     def statements(self, key: str) -> list[str]:
-        """Return the node's hooks under a key (`pre-hook`, `post-hook`) as statements."""
         # In hooks that dbt did not render, only `{{ this }}` is replaced.
         found = []
         for index, hook in enumerate(self.node.config.get(key) or ()):

@@ -28,7 +28,7 @@ def read_unit_tests(
     """Convert a model's unit tests, and describe the parts that are ignored.
 
     Args:
-        incremental: The model as compiled when `is_incremental()` is true, if that is known.
+        incremental: The model compiled with a true `is_incremental()`, if known.
         file: Returns the path of a package's file relative to the root.
 
     Raises:
@@ -82,11 +82,7 @@ def _convert_test(
 def _rows_table(
     rows: Rows, path: Path, translate_rows: TranslateRows, *, partial: bool = False
 ) -> TestTable:
-    """Return the rows of a unit test as a table.
-
-    Args:
-        partial: Whether a test compares only the columns of these rows.
-    """
+    """Return a unit test's rows as a table; with `partial`, tests compare only its columns."""
     if isinstance(rows.rows, str):
         return replace(translate_rows(path, rows.rows), partial=partial)
     given = rows.rows or []
