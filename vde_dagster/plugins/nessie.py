@@ -1,7 +1,7 @@
 """A Nessie server as the catalog: any number of tables and views change in one commit.
 
-A commit names the branch's commit at which its pointers were read. Nessie refuses a commit if one
-of its keys has changed since then; changes of other keys do not matter. Source:
+A commit names the earlier commit at which its pointers were read. Nessie refuses it if one of its
+keys has changed since then; changes of other keys do not matter. Source:
 https://projectnessie.org/develop/rest/ (version 2) and https://projectnessie.org/guides/spec/.
 """
 
@@ -111,11 +111,9 @@ class NessieCatalog:
         return _pointers(self._server.contents(map(_key, refs))[1])
 
     def all_pointers(self, within: Connection | None = None) -> dict[TableRef, Pointer]:
-        """Return the current metadata file of every table and view, by name."""
         return _pointers(dict(self._server.entries()))
 
     def every_pointer(self) -> list[Pointer]:
-        """Return the current metadata file of every table and view as a list."""
         return list(self.all_pointers().values())
 
     def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:
@@ -183,10 +181,7 @@ class NessieCatalog:
         return True
 
     def for_spark(self) -> SparkCatalog:
-        """Return the properties of a Spark catalog for Nessie.
-
-        Iceberg's Spark runtime contains the client.
-        """
+        """Return a Spark catalog's properties for Nessie; Iceberg's runtime has the client."""
         # Iceberg's Spark runtime contains the client.
         return SparkCatalog(
             {
@@ -281,7 +276,7 @@ class NessieServer:
         self._session: Session | None = None
 
     def contents(self, keys: Iterable[Key]) -> tuple[str, dict[Key, dict[str, Any]]]:
-        """Return the commit at the head of the branch, and the contents of the given names in it.
+        """Return the branch's newest commit, and its contents of the given names.
 
         Missing names are left out.
 
@@ -322,7 +317,8 @@ class NessieServer:
             changes: Nessie's operations.
 
         Raises:
-            NessieConflict: One of the names was changed since, or conflicts with another name.
+            NessieConflict: One of the names was changed since `read_at`, or conflicts with another
+                name.
             StoreError: The server cannot be reached; it may have made the commit.
         """
         body = {"commitMeta": {"message": message}, "operations": list(changes)}

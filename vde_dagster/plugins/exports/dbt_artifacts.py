@@ -89,7 +89,7 @@ class _Artifacts:
         return found
 
     def _relation(self, model: Document.Model) -> tuple[str, str, str]:
-        """Return (catalog, schema, name) of the view in the environment, or of the model."""
+        """Return (catalog, schema, name) of the environment's view, or else of the model."""
         cell = self._cells.get(model.name)
         schema, name = _split_name(cell.view if cell is not None and cell.view else model.name)
         return self.document.catalog, schema, name
@@ -401,7 +401,6 @@ def _resource_type(model: Document.Model) -> str:
 
 
 def _materialization(model: Document.Model) -> str:
-    """Return the dbt materialization that is most like the model's kind."""
     if model.kind == "SEED":
         return "seed"
     if model.kind == "EXTERNAL":

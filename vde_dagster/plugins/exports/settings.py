@@ -15,9 +15,8 @@ class OpenLineageSettings(PluginSettings):
 
     Args:
         namespace: Namespace of jobs; the project's name by default.
-        transport: Options of OpenLineage's own client (`type`, `url`, …). Without options, the
-            client reads OPENLINEAGE_… variables and `openlineage.yml`. `${NAME}` in texts is read
-            from the environment when used.
+        transport: Options of OpenLineage's own client (`type`, `url`, …), by default OPENLINEAGE_…
+            variables and `openlineage.yml`. `${NAME}` is read from the environment when used.
     """
 
     namespace: str = ""

@@ -1,9 +1,8 @@
 """Metrics that belong to an environment, compiled by MetricFlow, see docs/metrics.md.
 
-`definitions` reads `metrics/*.yaml`, `dialects` translates dbt's expressions, `layer` gets a
-metric's SQL from MetricFlow, `reading` finds the columns in that SQL, `kept` stores definitions
-with environments, `answers` compares metrics in two environments. Plans and lineage treat a metric
-like a dashboard: as a consumer that reads columns of models.
+`definitions` reads `metrics/*.yaml`, `layer` gets a metric's SQL from MetricFlow, `kept` stores
+definitions with environments. In plans and lineage, a metric is a consumer that reads columns of
+models.
 """
 
 from __future__ import annotations

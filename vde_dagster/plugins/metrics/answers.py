@@ -65,9 +65,7 @@ def compare(
     one: str,
     other: str,
 ) -> ComparedMetrics:
-    """Compute metrics in two environments and compare the values.
-
-    Each environment's metrics are computed by its own definitions.
+    """Compute metrics in two environments, each by its own definitions, and compare the values.
 
     Raises:
         UsageError: MetricFlow refuses the question, or `Queries.run` fails.

@@ -25,7 +25,6 @@ class MetricsConfig(dg.Config):
 
 
 def make_assets(catalog: AssetCatalog, settings: Settings) -> Iterator[dg.AssetsDefinition]:
-    """Yield one Dagster definition with an asset for each metric and saved query of a project."""
     with Workspace.open(settings.root) as workspace:
         readers = [one for one in workspace.project.exposures if one.what == "metric"]
     if readers:
@@ -88,7 +87,7 @@ def _define_assets(catalog: AssetCatalog, readers: Sequence[Exposure]) -> dg.Ass
 def _compute_metadata(
     workspace: Workspace, asked: Sequence[str], environment: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the metadata of each metric (its value) and of each saved query (its rows), by name."""
+    """Yield the value of each metric and the rows of each saved query as metadata, by name."""
     from vde_dagster.plugins.metrics.kept import semantic_layer
     from vde_dagster.plugins.metrics.layer import Question
 

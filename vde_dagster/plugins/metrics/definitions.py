@@ -64,8 +64,7 @@ class Document:
 
     Args:
         what: The document's only key: `semantic_model`, `metric`, `saved_query` or
-            `project_configuration`.
-        value: The value of that key.
+        `project_configuration`.
     """
 
     what: str
@@ -74,7 +73,6 @@ class Document:
 
     @property
     def name(self) -> str:
-        """The document's `name`, or an empty text."""
         return str(self.value.get("name") or "") if isinstance(self.value, dict) else ""
 
     def place(self, *keys: str | int) -> SourceLocation:
@@ -86,8 +84,7 @@ class Definitions:
     """All metrics and semantic models of a project, parsed by MetricFlow.
 
     Args:
-        models: Models that semantic models are based on, by their quoted table names, with the
-            place of the first mention.
+        models: Models of semantic models by quoted table name, with the place of the first mention.
         places: File and line of each metric and saved query, by name.
     """
 
@@ -202,10 +199,7 @@ class _DefinitionsReader:
         return Definitions(manifest, self.models, self._places(manifest))
 
     def _places(self, manifest: PydanticSemanticManifest) -> dict[str, SourceLocation]:
-        """Return the places of metrics and saved queries.
-
-        The places of measures count, too, because a measure can be a metric.
-        """
+        """Return the places of metrics, of saved queries, and of measures, which can be metrics."""
         found = {
             name: place
             for (what, _), document in self.documents.items()
@@ -318,7 +312,7 @@ _WORD = re.compile(r"`([^`]+)`|['\"](\w+)['\"]|\b(\w+_\w+)\b")
 
 
 def _find_mention(document: Document, message: str, names: bool = True) -> SourceLocation | None:
-    """Find the first value of a document that a message mentions, and return its place.
+    """Return the place of a document's first value that a message mentions.
 
     Args:
         names: Whether values of the key `name` count.

@@ -50,7 +50,7 @@ def translate_manifest(path: Path, text: str, manifest: str, settings: Settings)
 
 
 def adapter_dialect(manifest: str) -> str:
-    """Find the adapter in the text of dbt's `manifest.json`, and return its SQLGlot dialect."""
+    """Return the SQLGlot dialect of the adapter in the text of dbt's `manifest.json`."""
     found = _ADAPTER.search(manifest)
     return _DIALECTS.get(found[1], found[1]) if found is not None else "spark"
 
@@ -60,7 +60,7 @@ AGGREGATIONS = ("avg", "median", "percentile_cont")
 
 
 def _find_expressions(value: Any, name: str) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Yield (name of the enclosing element, its JSON object, the key that has an expression)."""
+    """Yield (element's name, its JSON object, key of the expression) for each expression."""
     if isinstance(value, list):
         for one in value:
             yield from _find_expressions(one, name)
@@ -74,7 +74,7 @@ def _find_expressions(value: Any, name: str) -> Iterator[tuple[str, dict[str, An
 
 
 def _translate(text: str, dialect: str, settings: Settings) -> str:
-    """Translate an expression, keeping each Jinja part `{{ … }}` unchanged."""
+    """Translate an expression, but no Jinja `{{ … }}`."""
     jinja = _JINJA.findall(text)
     numbers = iter(range(len(jinja)))
     plain = _JINJA.sub(lambda _: f"vde_jinja_{next(numbers)}", text)

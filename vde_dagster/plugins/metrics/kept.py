@@ -1,8 +1,7 @@
 """Definitions of metrics, in the project's files and stored with an environment.
 
 A plan stores the texts of the metrics' files with its environment, so `prod@41` evaluates a metric
-by its definition at that version. An environment that an older release published has no stored
-texts; its metrics are evaluated by the current files.
+by its definition at that version. Without stored texts (of older releases), files are used.
 """
 
 from __future__ import annotations

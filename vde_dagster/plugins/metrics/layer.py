@@ -61,7 +61,7 @@ class MetricListing:
 
     Args:
         type: `simple`, `ratio`, `cumulative`, `derived`, `conversion`, or `saved query`.
-        by: The dimensions of the metric, or of the saved query, under MetricFlow's names.
+        by: Dimensions under MetricFlow's names.
     """
 
     name: str
@@ -90,7 +90,6 @@ class SemanticLayer:
         return MetricFlowEngine(self._lookup, _SparkSqlClient())
 
     def list_metrics(self) -> Iterator[MetricListing]:
-        """Yield a description of each metric, then of each saved query."""
         places = self.definitions.places
         for metric in self.metrics.values():
             by = tuple(self.group_bys([metric.name]))
@@ -108,7 +107,7 @@ class SemanticLayer:
         return sorted(self._dimensions(names))
 
     def _dimensions(self, names: Sequence[str]) -> dict[str, _GroupBy]:
-        """Return the group-bys that metrics share, by their name in `Question.by`."""
+        """Return the dimensions and entities that metrics share, by their name in `Question.by`."""
         # The name of a joined model's entity contains the path to it (`customer__region`). For a
         # metric's own entity, only the short name is returned, not MetricFlow's `order__customer`.
         common = self._lookup.metric_lookup.get_common_group_by_items(
@@ -130,7 +129,7 @@ class SemanticLayer:
         return found
 
     def metric_names(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Replace the name of a saved query by the metrics in the query.
+        """Replace the name of a saved query by the query's metrics.
 
         Raises:
             UsageError: A name is unknown, or a saved query is combined with other names.
@@ -147,9 +146,7 @@ class SemanticLayer:
         return tuple(self.saved_queries[asked[0]].query_params.metrics) if asked else tuple(names)
 
     def sql(self, question: Question) -> str:
-        """Return the SQL that computes the metrics of a question.
-
-        Its tables have the names of models, between back quotes.
+        """Return the SQL that computes a question's metrics; models' names are its quoted tables.
 
         Raises:
             UsageError: A metric or dimension does not exist, or MetricFlow refuses the question.
@@ -302,7 +299,7 @@ class _GroupBy:
     """A dimension or an entity.
 
     Args:
-        path: Entities that MetricFlow joins one after the other to reach the dimension or entity.
+        path: Entities that MetricFlow joins, in order, to reach the dimension or entity.
         grain: A time dimension's finest unit; None for other dimensions and entities.
     """
 
@@ -317,7 +314,6 @@ class _SparkSqlClient:
     sql_plan_renderer = DatabricksSqlPlanRenderer()
 
     def render_bind_parameter_key(self, bind_parameter_key: str) -> str:
-        """Return `:name`, the form of a parameter in a query's text."""
         return f":{bind_parameter_key}"
 
 

@@ -1,8 +1,8 @@
 """Metrics as Apache Ossie (Open Semantic Interchange), by MetricFlow's own converter.
 
-The converter writes an earlier version of the specification. Later versions changed only their
-number and a list of dialects. Ossie has no name for Spark's dialect, so the SQL is
-labeled as Databricks SQL.
+The converter writes an earlier version of the specification; later versions differ only in their
+number and a list of dialects. The SQL is labeled as Databricks SQL, because Ossie does not list
+Spark's dialect.
 
 Source: https://github.com/apache/ossie/blob/main/core-spec/osi-schema.json
 """
@@ -29,7 +29,7 @@ VERSION = "0.2.0.dev0"
 
 @dataclass(frozen=True, slots=True)
 class OssieDocument:
-    """A project's metrics as an Apache Ossie document. Its datasets are an environment's views.
+    """A project's metrics as an Apache Ossie document, with an environment's views as datasets.
 
     Args:
         value: JSON data.
@@ -46,7 +46,6 @@ class OssieDocument:
 def make_document(
     layer: SemanticLayer, environment: Environment, catalog: str, name: str
 ) -> OssieDocument:
-    """Convert the semantic layer to an Ossie document. Its datasets are an environment's views."""
     converter = MSIToOSIConverter(OSIDialect.DATABRICKS)
     made = converter.convert(layer.definitions.manifest, osi_model_name=name)
     found = json.loads(made.output.to_osi_json())

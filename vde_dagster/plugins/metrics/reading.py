@@ -1,8 +1,8 @@
 """The columns that a metric reads, found by the lineage of the SQL that MetricFlow writes.
 
 The analyzed SQL is grouped only by the metric's time. So a metric reads the columns of its
-measures, its conditions, its time, and of the joins for these, but not of its other dimensions. A
-saved query also reads the dimensions that it names.
+measures, conditions and time, and of the joins for these, but not of its other dimensions. A saved
+query also reads its dimensions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _cache: dict[object, Definitions | ProjectError] = {}
 def file_exposures(
     path: Path, texts: Mapping[Path, str], names: TableNames
 ) -> tuple[Exposure, ...]:
-    """Return the metrics and saved queries that one file defines, with the columns that they read.
+    """Return the metrics and saved queries of a file, with the columns that they read.
 
     Args:
         texts: The texts of all files of metrics, by path.
@@ -129,10 +129,7 @@ def _columns_by_table(sql: str) -> dict[str, set[str]]:
 
 
 def _parse_cached(texts: Mapping[Path, str], names: TableNames) -> Definitions | ProjectError:
-    """Parse files of metrics, or return the cached result for the same files.
-
-    A mistake in the files is returned as an error, not raised.
-    """
+    """Parse files of metrics, with a cache. Mistakes are returned as an error, not raised."""
     key = (tuple(sorted((path.as_posix(), text) for path, text in texts.items())), repr(names))
     if key not in _cache:
         _cache.clear()

@@ -1,8 +1,7 @@
 """Notifications about important events, sent with Apprise; see docs/notifications.md.
 
-`messages` makes messages from records of the state's outbox, `settings` selects their receivers,
-and `deliver` follows the outbox for each receiver, with a separate position. `sensor` calls it from
-Dagster, `commands` from the command line.
+`messages` makes messages from records of the state's outbox, and `deliver` sends them to each
+receiver in `settings`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
 
 
 def notify_sensors(settings: Settings) -> Iterable[Any]:
-    """Return the Dagster sensor that sends notifications, if the project configures receivers."""
     if not settings.plugins.get("notify"):
         return ()
     from vde_dagster.plugins.notifications.sensor import notify_sensor

@@ -62,7 +62,7 @@ def send_notifications(
 
     Raises:
         UsageError: No receivers are configured, or Apprise is not installed.
-        ConflictError: Another process sends at this moment.
+        ConflictError: Another process is sending.
     """
     found = read_receivers(workspace.settings)
     if not found:
@@ -104,11 +104,7 @@ class _Delivery:
         return self.done
 
     def _send_records(self, _: object, records: Sequence[OutboxRecord]) -> int | None:
-        """Send the messages for outbox records.
-
-        Returns:
-            The number of the last processed record if later records must wait, otherwise None.
-        """
+        """Send messages; return the last processed record's number if later records must wait."""
         wanted: list[Message] = []
         stop = None
         for record in records:

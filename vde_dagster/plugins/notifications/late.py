@@ -1,7 +1,7 @@
 """Late tables: their last fill is older than their model's `freshness` allows.
 
-A missing fill writes no record. So the process that sends notifications looks for late models and
-writes a record for each model that became late; it is sent like all other records.
+A missing fill writes no record. So the process that sends notifications writes a record for each
+model that became late; it is sent like all other records.
 """
 
 from __future__ import annotations
@@ -110,7 +110,6 @@ def _models_with_freshness(workspace: Workspace, ids: Sequence[str]) -> dict[str
 
 
 def model_owners(model: Model) -> frozenset[str]:
-    """Return the model's `owner` and the owners in its Dagster asset settings."""
     more = model.asset.owners if model.asset else ()
     return frozenset(owner for owner in (model.owner, *more) if owner)
 

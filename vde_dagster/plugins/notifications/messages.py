@@ -44,7 +44,7 @@ class Message:
 
     Args:
         number: The record's number.
-        events: Events of `EVENTS` that the message reports.
+        events: Names from `EVENTS` that the message reports.
         subject: The event, in one sentence without a full stop.
         next: The next step, with the command.
         link: Link to a page of Dagster; empty if its URL is not configured.
@@ -68,7 +68,6 @@ class Message:
         return "\n".join([*shown, "", self.next, *([self.link] if self.link else [])]).strip()
 
     def is_for(self, receiver: Receiver) -> bool:
-        """Return whether a receiver subscribed to an event of the message."""
         # An owner gets it only if a line with one of the owner's events is about an owned model.
         if not self.events & receiver.events:
             return False
@@ -84,8 +83,6 @@ def _concerns(line: Line, receiver: Receiver) -> bool:
 
 @dataclass
 class Messages:
-    """Creates messages from outbox records."""
-
     workspace: Workspace
     _known: dict[int, Message | None] = field(default_factory=dict)
 
@@ -174,10 +171,7 @@ class Messages:
         )
 
     def _was_reported(self, record: OutboxRecord, plan: Plan) -> bool:
-        """Return whether the same rules blocked a plan for the environment within the last day.
-
-        The day ends at the given record.
-        """
+        """Return whether the same rules blocked the environment in the day before the record."""
         rules = _rule_names(record)
         for other in self.workspace.store.outbox.with_kind("held"):
             is_before = 0 < other.number < record.number and record.at - other.at < _REPEAT_AFTER

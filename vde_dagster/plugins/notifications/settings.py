@@ -139,7 +139,6 @@ class Receiver:
 
 
 def read_receivers(settings: Settings) -> list[Receiver]:
-    """Read the receivers from a project's settings, targets before owners."""
     own = NotifySettings(**settings.plugins.get("notify", {}))
     found: list[Receiver] = []
     for name, target in own.targets.items():

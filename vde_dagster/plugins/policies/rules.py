@@ -41,7 +41,7 @@ class _RuleEntry(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A condition that a plan or each selected model in it must meet.
+    """A condition that a plan, or each selected model in the plan, must meet.
 
     Args:
         require: The condition, an expression over `plan`, `now` and, with `each`, `model`.
@@ -62,7 +62,7 @@ class Rule:
     place: SourceLocation
 
     def objection(self, variables: Mapping[str, Any]) -> Objection | None:
-        """Evaluate the rule on a plan, and return an objection if the plan breaks the rule.
+        """Return an objection if a plan breaks the rule.
 
         Args:
             variables: The result of `make_variables`.
@@ -137,7 +137,7 @@ def make_variables(facts: Mapping[str, Any], now: datetime) -> dict[str, Any]:
 
 
 def read_rules(workspace: Workspace, files: tuple[str, ...]) -> list[Rule]:
-    """Return the rules of a project's files.
+    """Read a project's files of rules.
 
     Raises:
         UsageError: A file is missing or outside of the project, or the extra is not installed.

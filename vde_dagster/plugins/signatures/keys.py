@@ -52,7 +52,7 @@ def read_private_key(path: Path | None) -> Ed25519PrivateKey:
 
     Raises:
         UsageError: The key is missing, has a password, or is not an Ed25519 key. Messages never
-            contain any part of it.
+        contain any part of the key.
     """
     _require_cryptography()
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -89,10 +89,7 @@ def encode_public_key(key: Ed25519PrivateKey) -> str:
 
 
 def decode_public_key(public: str) -> bytes | None:
-    """Decode a public key's text.
-
-    A text that `encode_public_key` would not write gives None.
-    """
+    """Decode a public key, or return None for a text that `encode_public_key` would not write."""
     # Base64 of 32 bytes leaves two bits of its last character unused, so four texts decode to the
     # same key. Only the text that `encode_public_key` writes counts.
     raw = _decode(public.removeprefix(_PREFIX))

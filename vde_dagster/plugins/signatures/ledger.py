@@ -36,8 +36,6 @@ rows = Table(
 
 
 class Signatures:
-    """Reads signatures from plan files into the database, and describes them; see `Attachment`."""
-
     def take(self, workspace: Workspace, document: Mapping[str, Any], value: Any) -> None:
         """Verify the signatures in a plan's file, and store the signatures of trusted keys.
 
@@ -62,10 +60,7 @@ class Signatures:
         store_signatures(workspace, plan_id, found)
 
     def descriptions(self, workspace: Workspace, plan_ids: Sequence[str]) -> Mapping[str, str]:
-        """Return texts such as `signed by anna, ben`, by plan id.
-
-        The names are those at the time of signing.
-        """
+        """Return texts such as `signed by anna, ben`, with names at signing time, by plan id."""
         database = workspace.store.database
         if not database.has_table(rows.name):
             return {}
@@ -82,10 +77,7 @@ SIGNATURES = Signatures()
 
 
 def read_settings(workspace: Workspace) -> SignaturesSettings:
-    """Return the project's settings of signatures.
-
-    Trusted keys in environment variables replace the keys in the project's files.
-    """
+    """Return the settings; keys in environment variables replace trusted keys in files."""
     settings = SignaturesSettings(**workspace.settings.plugins.get("signatures", {}))
     given = {name.upper(): value for name, value in os.environ.items()}
     own = {
@@ -99,10 +91,7 @@ def read_settings(workspace: Workspace) -> SignaturesSettings:
 
 
 def store_signatures(workspace: Workspace, plan_id: str, found: Iterable[Signature]) -> None:
-    """Store the signatures of trusted keys.
-
-    A new signature replaces an earlier signature of the plan by the same key.
-    """
+    """Store signatures of trusted keys, replacing earlier signatures by the same keys."""
     settings = read_settings(workspace)
     trusted = {one.key: one for one in found if settings.owner_name(one.key) is not None}
     database = workspace.store.database

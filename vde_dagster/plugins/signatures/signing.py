@@ -36,7 +36,6 @@ class Signature:
     signature: str
 
     def to_json(self) -> dict[str, str]:
-        """Return the signature as it is stored in a plan's file."""
         return asdict(self)
 
 
@@ -95,6 +94,6 @@ def _signed_bytes(document: Mapping[str, Any], at: str) -> bytes:
 
 
 def _json_bytes(value: object) -> bytes:
-    """Write the canonical JSON that is signed: sorted keys, no whitespace, UTF-8."""
+    """Write the JSON that is signed: sorted keys, no whitespace, UTF-8."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return text.encode("utf-8", "surrogatepass")

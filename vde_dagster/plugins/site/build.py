@@ -69,7 +69,7 @@ def _require_site_folder(folder: Path) -> None:
 
 
 def serve_site(folder: Path, port: int) -> ThreadingHTTPServer:
-    """Return an HTTP server for a folder. It accepts requests only from this machine.
+    """Return an HTTP server for a folder, for requests from this machine.
 
     Args:
         port: 0 for any free port.

@@ -42,7 +42,7 @@ class TextNumbers:
     numbers: dict[str, int] = field(default_factory=dict)
 
     def number(self, text: str | None) -> int:
-        """Return the number of a text. A new text gets a new number, and None gets -1."""
+        """Return the number of a text; None has the number -1."""
         return -1 if text is None else self.numbers.setdefault(text, len(self.numbers))
 
 
@@ -250,7 +250,7 @@ class _Compactor:
         """Return [parent, how, [column, source, column, source, …]] for each parent and use.
 
         A column is its position plus 1, or 0 for a flow into all rows. A source is its position in
-        the parent's columns, or its name if the position is unknown.
+        the parent's columns, or else its name.
         """
         own = self.columns[model.name]
         found: dict[tuple[int, int], list[Any]] = {}
@@ -412,7 +412,6 @@ def _trim_end(values: list[Any]) -> list[Any]:
 
 
 def _drop_empty(**values: Any) -> dict[str, Any]:
-    """Return the values that are not empty, None or false."""
     # Zero is kept.
     return {
         name: value

@@ -1,8 +1,7 @@
 """Syncs: rows of published views copied to outside systems, see docs/sync.md.
 
-`definitions` reads `syncs.yaml`, `changed_rows` finds the differences between two versions, `syncs`
-sends them to a sink in batches and records its position in a `ledger`. Sinks, which implement the
-protocol of `vde_dagster.api.sinks`, are entry points; `postgresql`, `http` and `dlt` are here.
+`changed_rows` finds the differences between two versions, `syncs` sends them to a sink in batches,
+`ledger` stores positions. Sinks are entry points with the protocol of `vde_dagster.api.sinks`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def load_syncs(folder: Folder, path: Path, text: str, context: FileContext) -> LoadedFile:
-    """Read `syncs.yaml`, and report each sync as a consumer of its model; see `load_file`."""
+    """Read `syncs.yaml`, and report each sync as a consumer of its model."""
     from vde_dagster.plugins.sync.definitions import load_file
 
     return load_file(path, text, context.names)

@@ -22,7 +22,6 @@ class SyncConfig(dg.Config):
 
 
 def make_sync_assets(catalog: AssetCatalog, settings: Settings) -> Iterator[Any]:
-    """Yield a Dagster asset for each sync of a project."""
     with Workspace.open(settings.root) as workspace:
         definitions = read_syncs(workspace)
     for definition in definitions.values():

@@ -96,7 +96,6 @@ class PackageLoader:
         self._file = pa.ipc.new_stream(str(self._rows), self._schema)
 
     def send(self, batch: Batch) -> int:
-        """Append a batch to the file, and return the number of its rows."""
         import pyarrow as pa
 
         gone_flag = {GONE: False} if self._has_gone_column else {}
@@ -106,7 +105,6 @@ class PackageLoader:
         return len(batch)
 
     def end(self) -> int:
-        """Load the file into the destination as one package."""
         from dlt.common.exceptions import DltException
 
         assert self._step is not None, "begun before it ends"

@@ -44,8 +44,8 @@ class ChangedRows:
         shape: Hash of the model, mode, key, columns and address.
         since: The earlier version; 0 if all rows of the later version are added.
         why: The reason why all rows are added, if rows were sent before.
-        key: The sync's key, as the author wrote the columns.
-        names: The view's names of the columns, by the names in the schema.
+        key: The sync's key columns, spelled as in the model's file.
+        names: The view's column names, by their spelling in the model's file.
     """
 
     schema: pa.Schema
@@ -114,8 +114,7 @@ def changed_rows(
     """Yield the changes between the version that the outside system has and the given version.
 
     Raises:
-        UsageError: The version does not contain the model, lacks a column of the key, or its data
-            is gone.
+        UsageError: The version lacks the model or a column of the key, or its data is gone.
     """
     name = definition.source
     earlier = workspace.store.versions.at(version.name, cursor.version) if cursor.version else None
@@ -190,9 +189,9 @@ class _RowFormat:
     """The columns of the sent rows.
 
     Args:
-        schema: The columns, as their author wrote them.
+        schema: The columns, spelled as in the model's file.
         shape: See `ChangedRows.shape`.
-        names: The view's names of the columns, by the author's names.
+        names: See `ChangedRows.names`.
     """
 
     queries: Any
@@ -202,7 +201,6 @@ class _RowFormat:
     names: Mapping[str, str]
 
     def read(self, batches: Batches) -> Rows:
-        """Return a function that reads rows under the author's column names."""
         return lambda columns: (
             row
             for rows in batches([self.names[name] for name in columns])

@@ -96,11 +96,6 @@ def _exposed_columns(
 
 
 def read_syncs(workspace: Workspace) -> dict[str, SyncDefinition]:
-    """Return the syncs of a project, by name.
-
-    Raises:
-        ProjectError: `syncs.yaml` has a mistake.
-    """
     found: list[SyncDefinition] = []
     for file in FILES:
         path = workspace.root / file

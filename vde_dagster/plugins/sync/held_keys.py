@@ -20,11 +20,7 @@ class KeyStore:
     database: sqlite3.Connection
 
     def put(self, rows: Iterable[tuple[bytes, bytes, Any]]) -> None:
-        """Store keys, replacing equal keys.
-
-        Args:
-            rows: The digest of the key, the digest of the row, and the values of the key.
-        """
+        """Store (digest of the key, digest of the row, values of the key), replacing equal keys."""
         self.database.executemany(
             "INSERT OR REPLACE INTO held VALUES (?, ?, ?)",
             ((key, row, pickle.dumps(values)) for key, row, values in rows),
@@ -44,7 +40,7 @@ class KeyStore:
             yield pickle.loads(values)
 
     def is_new(self, key: bytes) -> bool:
-        """Store a key, and return whether it was not stored before."""
+        """Store a key, and return whether it was new."""
         put = "INSERT OR IGNORE INTO held VALUES (?, x'', x'')"
         return self.database.execute(put, (key,)).rowcount == 1
 

@@ -73,8 +73,6 @@ class HttpSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass
 class BatchPoster:
-    """Posts batches of changes to an address."""
-
     sink: HttpSink
     session: Session
     effects: Effects
@@ -102,7 +100,7 @@ class BatchPoster:
         return len(batch)
 
     def end(self) -> int:
-        """Post `"batch": "end"` after a mirror of all rows. The receiver deletes all other rows."""
+        """Post `"batch": "end"` after a mirror of all rows: the receiver deletes all other rows."""
         # The receiver then deletes the rows that were not sent.
         if self._step_fields["full"] and self._step_fields["mode"] == "mirror":
             self._post({**self._step_fields, "batch": "end", "changes": []})

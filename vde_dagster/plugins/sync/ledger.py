@@ -1,7 +1,7 @@
 """Positions of syncs, and the rows that sinks refused, in tables of a database.
 
-A sink with transactions has the tables in its own database, so that rows and position are committed
-together; for other sinks the tables are in the state's database.
+A sink with transactions has the tables in its own database, and commits position and rows together.
+For other sinks the tables are in the state's database.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ letters = Table(
 
 @dataclass(frozen=True, slots=True)
 class SyncCursor:
-    """The position of a sync, which is the version of the rows in the outside system.
+    """The position of a sync: the version of the rows in the outside system.
 
     Args:
         version: The version of the environment; 0 before the first run.
         publication: Id of the version's publication.
         shape: See `ChangedRows.shape`.
         pending: The version of an interrupted step, or None.
-        sent: Number of rows that the last step sent; likewise `unchanged` and `refused`.
+        sent, unchanged, refused: Numbers of rows in the last step.
         at: Time of the last step (UTC).
     """
 
@@ -94,7 +94,7 @@ class SyncCursor:
 
 @dataclass(frozen=True, slots=True)
 class RefusedRow:
-    """A row that the sink refused. For a row to be deleted, it has only the key columns."""
+    """A row that the sink refused; only the key columns if the row was to be deleted."""
 
     number: int
     version: int
@@ -135,11 +135,7 @@ class Ledger:
         self._write({name: getattr(cursor, name) for name in names}, {}, "sync.done")
 
     def store_refused(self, version: int, row: bytes, why: str) -> None:
-        """Store a row that the sink refused.
-
-        Args:
-            row: The row as JSON.
-        """
+        """Store a row (JSON) that the sink refused."""
         known = {**self._sync_key, "version": version, "row": row.decode(), "why": why[:2000]}
         query = insert(letters).values(**known, at=self.now())
         self.transact(lambda conn: conn.execute(query) and None, "sync.refused")

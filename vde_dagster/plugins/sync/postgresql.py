@@ -51,12 +51,10 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @contextmanager
     def open(self, workspace: Workspace, sync: str, *, dry: bool = False) -> Iterator[TableWriter]:
-        """Yield a writer in a transaction.
-
-        The transaction is committed afterwards, except in a dry run.
+        """Yield a writer in a transaction, which is committed afterwards except in a dry run.
 
         Raises:
-            ExecutionError: The server failed, and nothing was changed unless the message reports a
+            ExecutionError: The server failed; nothing was changed unless the message reports a
                 change.
         """
         effects = workspace.store.database.effects
@@ -127,8 +125,6 @@ class _TargetColumn:
 
 @dataclass
 class TableWriter:
-    """Writes rows to a table in one transaction."""
-
     conn: sa.Connection
     name: str
     effects: Effects
@@ -272,7 +268,6 @@ class TableWriter:
         return self._execute_many(statement, batch.rows, self._columns)
 
     def _record_keys(self, batch: Batch) -> None:
-        """Record the keys of a batch, so that `end` can delete rows with other keys."""
         if self._sent_keys is not None and batch.rows:
             statement = sa.insert(self._sent_keys)
             named = statement.values({one.column: sa.bindparam(one.bind) for one in self._keys})
@@ -313,7 +308,7 @@ class TableWriter:
 
 
 def _match_columns(own: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    """Map each name to the table's column with the same spelling, or else with another case."""
+    """Map each name to the table's column of this name, ignoring case only if necessary."""
     # Tables of earlier releases, and tables created without quotes, have lower-case names.
     found = {}
     for name in names:

@@ -36,7 +36,7 @@ class SyncResult:
     Args:
         since: The version that the outside system had; 0 if all rows were sent.
         why: The reason for sending all rows, if rows were sent before.
-        sent: Number of rows that were written or removed, or would be by a dry run.
+        sent: Number of rows written or removed, or that a dry run would write or remove.
         unchanged: Number of compared rows that the outside system already has.
         refused: Number of rows that the outside system refused.
         sample: Some changes, for a dry run.
@@ -67,7 +67,7 @@ class SyncStatus:
 
     Args:
         current: The environment's current version; 0 if the environment does not exist.
-        waiting: Number of rows that were refused and have not been accepted later.
+        waiting: Number of refused rows that were not accepted later.
         problem: The reason why the position cannot be read, if any.
     """
 
@@ -87,12 +87,10 @@ class _OpenSink:
 
 @dataclass(frozen=True, slots=True)
 class Syncs:
-    """Plans and runs the syncs of a project."""
-
     workspace: Workspace
 
     def select(self, environment: str, names: list[str] | None) -> list[SyncDefinition]:
-        """Return the definitions of the given syncs, or of all syncs that send from an environment.
+        """Return the given syncs, or all syncs that send from an environment.
 
         Raises:
             UsageError: A name is unknown, or the project has no syncs.
@@ -183,7 +181,6 @@ class Syncs:
         return [self.workspace.store.versions.at(version.name, cursor.pending or 0), version]
 
     def status(self) -> list[SyncStatus]:
-        """Return the position of each sync in each of its environments."""
         found = []
         for definition in read_syncs(self.workspace).values():
             for name in definition.to:
@@ -200,10 +197,7 @@ class Syncs:
         return found
 
     def replay(self, definition: SyncDefinition, environment: str) -> SyncResult:
-        """Send refused rows again, with their values in the last sent version.
-
-        The errors are the same as for `run`.
-        """
+        """Send refused rows again, with values of the last sent version; errors as for `run`."""
         with self._open(definition, environment) as (outside, version):
             ledger = outside.ledger
             cursor, letters = ledger.cursor(), ledger.refused_rows()
@@ -371,10 +365,7 @@ def _refused_changes(found: ChangedRows, refused: list[dict[str, Any]]) -> Itera
 
 
 def parse_json_value(value: Any, type_: pa.DataType) -> Any:
-    """Convert a JSON value of a column back to bytes, a decimal or a float.
-
-    Dates, times and other values stay as they are.
-    """
+    """Convert a JSON value to bytes, a decimal or a float if its type requires it."""
     kinds = pa.types
     if not isinstance(value, str):
         return value

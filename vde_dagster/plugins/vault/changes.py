@@ -224,10 +224,7 @@ class States:
         )
 
     def _runs(self, unique: str, gaps: str | None) -> dict[str, str]:
-        """Write the CTEs that number the runs of each key.
-
-        A run is successive times with the same state.
-        """
+        """Write the CTEs that number each key's runs: successive times with the same state."""
         key, moment = _quoted(self.key), _quoted(self.moment)
         signature = ", ".join(
             Write.sortable(quote(name), self.types[name]) for name in (*self.set_key, *self.compare)
@@ -285,12 +282,6 @@ def _equal(names: Sequence[str], left: str, right: str) -> str:
 def make_states(
     kind: Changes, types: Mapping[str, str], physical: Mapping[str, str] | None = None
 ) -> States:
-    """Create the SQL writer for a table of kind CHANGES.
-
-    Args:
-        physical: Physical column by output column in lower case; None if they are the same.
-    """
-
     def at(name: str) -> str:
         return name if physical is None else physical[name.lower()]
 
@@ -317,7 +308,6 @@ class ChangesWriter(Strategy):
     own_session = True
 
     def digests_table(self, write: Write) -> bool:
-        """Return True, because most arriving rows are equal to stored rows."""
         # Most arriving rows are equal to stored rows.
         return True
 

@@ -30,7 +30,6 @@ class Rules(NamedTuple):
         name: A key of `RULES`.
         upper_keys: Whether keys are hashed in upper case.
         upper_hashdiffs: Whether attributes are hashed in upper case.
-        replacements: Replacements of texts in values.
         case_sensitive: Overrides `upper_keys` and `upper_hashdiffs`.
     """
 
@@ -65,7 +64,6 @@ RULES = {
 
 
 def hash_key(evaluator: MacroEvaluator, rules: Rules, values: Sequence[str], digest: Digest) -> str:
-    """Write the SQL of a key's hash by a package's rules."""
     upper = rules.upper(hashdiff=False)
     if rules.name != "automate_dv":
         return _datavault4dbt(evaluator, rules, values, digest, upper=upper)

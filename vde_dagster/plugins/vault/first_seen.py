@@ -29,10 +29,7 @@ class Earliest:
     order: Sequence[str]
 
     def rows(self, source: str) -> str:
-        """Write the query that returns the earliest row per key.
-
-        The source is a relation for FROM.
-        """
+        """Write the query of the earliest row per key. The source is a relation for FROM."""
         names, by = ", ".join(map(quote, self.types)), ", ".join(map(quote, self.key))
         return (
             f"SELECT {names} FROM (SELECT {names}, ROW_NUMBER() OVER (PARTITION BY {by} "
@@ -62,7 +59,7 @@ class Earliest:
 
 
 def without_nulls(source: str, columns: Iterable[str]) -> str:
-    """Write a source for FROM without the rows that have NULL in the given columns."""
+    """Write a relation for FROM without the rows that have NULL in the given columns."""
     there = " AND ".join(f"{quote(column)} IS NOT NULL" for column in columns)
     return f"(SELECT * FROM {source} WHERE {there})" if there else source
 

@@ -1,8 +1,8 @@
 """Queries for a vault's readers: each macro writes a whole query over the vault's tables.
 
-A model whose query is a call of such a macro is an ordinary model: it is a view or a table, and
-versions and lineage come from the written query. A key is one or several columns. The column with
-the time of a row is `ldts` by default.
+A model whose query is such a call is an ordinary view or table; its versions and lineage come from
+the written query. A key is one or several columns. The column with the time of a row is `ldts` by
+default.
 """
 
 from __future__ import annotations

@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 
 def _read_loaders(value: Value) -> tuple[tuple[str, str], ...] | None:
-    """Read the property `loaders` as pairs of a source and its cron.
-
-    BY_SOURCE gives no pairs, and TOGETHER gives None.
-    """
+    """Read `loaders` as (source, cron) pairs: no pairs for BY_SOURCE, None for TOGETHER."""
     word = value.raw.upper().strip("'\"")
     if word in ("BY_SOURCE", "TOGETHER"):
         return () if word == "BY_SOURCE" else None
@@ -111,10 +108,7 @@ class FirstSeen(Kind):
     def expanded_models(
         self, model: Model, output_columns: Callable[[exp.Expr], list[str] | None]
     ) -> Sequence[Model]:
-        """Return the model itself.
-
-        With `loaders`, return one model per source and a model that combines their tables.
-        """
+        """Return the model, or, with `loaders`, a model per source and one to combine them."""
         if self.loaders is None:
             return (model,)
         from vde_dagster.plugins.vault.loaders import split_by_source
@@ -217,7 +211,6 @@ class Changes(Kind):
 
     @property
     def deletes(self) -> bool:
-        """Whether a delivery deletes the keys that it lacks."""
         return self.absent == "DELETE"
 
     @property

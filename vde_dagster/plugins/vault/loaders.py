@@ -1,9 +1,8 @@
 """`loaders BY_SOURCE`: a table for each source of a hub, and one model for the earliest rows.
 
-A query of kind FIRST_SEEN is a UNION ALL of its sources. Each of them becomes a separate model with
-its own table, schedule and lease. Loaders of different sources never write the same table, so their
-commits never conflict. The model itself becomes a view over these tables, or a table that is
-computed from them.
+A query of kind FIRST_SEEN is a UNION ALL of its sources. Each source becomes a model with its own
+table, schedule and lease, so commits of loaders never conflict. The model itself becomes a view
+over these tables, or a table that is computed from them.
 """
 
 from __future__ import annotations
@@ -172,7 +171,7 @@ class _Branch:
 
     @property
     def _listed(self) -> list[exp.Expr]:
-        """The expressions of the SELECT list. It is empty if the list contains a star."""
+        """The expressions of the SELECT list; empty if the list contains a star."""
         select: exp.Expr = self.tree
         while isinstance(select, exp.Subquery | exp.Paren):
             select = select.this

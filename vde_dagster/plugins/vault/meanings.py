@@ -11,17 +11,14 @@ from vde_dagster.plugins.vault.kinds import Changes, FirstSeen
 def _skip_null_versions(
     model: Model, version: SemanticVersion, names: tuple[str, ...]
 ) -> list[str]:
-    """Return the versions of the `skip_null` columns.
-
-    A NULL in such a column leaves out the row.
-    """
+    """Return the versions of the `skip_null` columns, whose NULLs leave out rows."""
     # NULLs in these columns determine which rows the table has.
     found = sorted(IncrementalMeaning.column_version(model, version, name) for name in names)
     return ["skip null", *found, "|"] if found else []
 
 
 class FirstSeenMeaning(IncrementalMeaning):
-    """Compares versions of FIRST_SEEN models. Such a table has the earliest row of each key."""
+    """Compares versions of FIRST_SEEN models, whose tables have the earliest row of each key."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         kind = FirstSeen.from_model(model)
@@ -32,7 +29,6 @@ class FirstSeenMeaning(IncrementalMeaning):
         return digest("first seen", version.rows, *key, "|", *order, "|", *skipped, *every)
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Return True unless the model reads itself."""
         # Any division into jobs gives equal rows.
         return not model.reads_itself or super().is_cut_freely(model)
 
@@ -41,7 +37,7 @@ class FirstSeenMeaning(IncrementalMeaning):
 
 
 class ChangesMeaning(IncrementalMeaning):
-    """Compares versions of CHANGES models. Such a table has the rows that change a key's state."""
+    """Compares versions of CHANGES models, whose tables have the rows that change a key's state."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         kind = Changes.from_model(model)
@@ -74,7 +70,6 @@ class ChangesMeaning(IncrementalMeaning):
         return [*super().metadata(model), *(["most", str(kind.most_deleted)] * kind.deletes)]
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Return True unless the model reads itself."""
         # Any division into jobs gives equal states.
         return not model.reads_itself or super().is_cut_freely(model)
 

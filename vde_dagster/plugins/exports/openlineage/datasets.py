@@ -43,8 +43,6 @@ _TRANSFORMATIONS = {
 
 @dataclass(frozen=True, slots=True)
 class DatasetName:
-    """Name of an OpenLineage dataset in two parts: namespace and name."""
-
     namespace: str
     name: str
 
@@ -73,7 +71,6 @@ class DatasetFactory:
     _others: dict[str, list[tuple[str, ModelName]]] = field(default_factory=dict)
 
     def snapshot(self, name: ModelName) -> Snapshot | None:
-        """Return the snapshot of a model, or None if the plan or version lacks the model."""
         entry = self.content.entries.get(name)
         return self.snapshots.get(entry.snapshot_id) if entry is not None else None
 
@@ -83,11 +80,11 @@ class DatasetFactory:
 
     @cached_property
     def catalog(self) -> str:
-        """The location of the warehouse. It is the namespace of tables and views in the catalog."""
+        """The warehouse's location, which is the namespace of tables and views in the catalog."""
         return self.workspace.lakehouse.warehouse
 
     def name(self, model: ModelName) -> DatasetName:
-        """Return the name of a model's dataset: its physical table, view, or external table."""
+        """Return the dataset's name, from the physical table, the view or the external table."""
         table, snapshot = self.table(model), self.snapshot(model)
         if table is not None:
             return self.table_name(table)
@@ -113,11 +110,7 @@ class DatasetFactory:
         )
 
     def static(self, snapshot: Snapshot, **more: DatasetFacet) -> StaticDataset:
-        """Return a model's dataset for events outside of a run.
-
-        Args:
-            more: Further facets.
-        """
+        """Return a model's dataset for events outside of a run, with additional facets."""
         at = self.name(snapshot.name)
         return StaticDataset(
             namespace=at.namespace, name=at.name, facets={**self.facets(snapshot), **more}
@@ -127,7 +120,7 @@ class DatasetFactory:
         """Return the datasets that a model reads, directly or through embedded models.
 
         Args:
-            fill: The fill that read the datasets, to report their versions.
+            fill: The fill whose input versions are reported.
         """
         found: dict[DatasetName, InputDataset] = {}
         for parent in self._parents(snapshot, set()):
@@ -175,7 +168,6 @@ class DatasetFactory:
         return found
 
     def static_facets(self, snapshot: Snapshot) -> dict[str, DatasetFacet]:
-        """Return the facets of a dataset except lineage and version, such as schema and owner."""
         model, table = snapshot.model, self.table(snapshot.name)
         found: dict[str, DatasetFacet] = {
             "schema": schema_dataset.SchemaDatasetFacet(
@@ -211,10 +203,6 @@ class DatasetFactory:
         return found
 
     def _symlink_names(self, own: ModelName, table: Plan.Table) -> Iterable[tuple[str, str]]:
-        """Yield (name, type) of all views of a table and of the table itself.
-
-        Receivers show the first name, so production's view comes first.
-        """
         # Receivers show the first name.
         if table.id not in self._others:
             entries = self.workspace.store.shown.entries_on_tables([table.id])

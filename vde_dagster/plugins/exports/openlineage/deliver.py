@@ -165,7 +165,6 @@ class RefusedEvents:
         return self.workspace.settings.work_dir / "openlineage_refused.jsonl"
 
     def append(self, title: str, event: str, error: Exception) -> None:
-        """Append an event and the reason of its refusal to the file."""
         why = f"{type(error).__name__}: {error}"
         self.events.append(f"{title} ({why[:200]})")
         database = self.workspace.store.database
@@ -179,10 +178,7 @@ class RefusedEvents:
             file.write(text + "\n")
 
     def note(self) -> str:
-        """Return a note on refused events for the end of a message.
-
-        Without refused events, it is empty.
-        """
+        """Return a note for the end of a message; empty without refused events."""
         if not self.events:
             return ""
         return f"; before it, {count(len(self.events), 'event')} were refused, see {self.path}"

@@ -38,12 +38,11 @@ _Change = lifecycle_state_change_dataset.LifecycleStateChange
 
 @dataclass
 class Publications:
-    """Makes OpenLineage events for the published versions of environments and for their tables."""
+    """Makes the events of environments: their published versions, and their tables."""
 
     runs: Runs
 
     def events(self, record: OutboxRecord) -> Iterator[DatasetEvent | JobEvent | RunEvent]:
-        """Yield the events for an outbox record about a publication, a drop, or audits."""
         if record.kind == "published":
             yield from self._publication_events(record)
         elif record.kind == "audit":
@@ -137,7 +136,7 @@ class Publications:
     def _is_new_table(
         self, record: OutboxRecord, before: Environment | None, table_id: str
     ) -> bool:
-        """Return whether a publication shows a table for the first time. A rollback never does."""
+        """Return whether a publication shows a table for the first time; never for a rollback."""
         known = self.runs.plan(record.subject["plan"]) if record.subject.get("plan") else None
         if known is None:
             return False

@@ -46,8 +46,6 @@ def format_instant(at: datetime) -> str:
 
 @dataclass
 class Runs:
-    """Makes the run events of plans, fills and audits."""
-
     workspace: Workspace
     _plans: dict[str, tuple[Plan, DatasetFactory] | None] = field(default_factory=dict)
     _records: dict[str, list[OutboxRecord]] = field(default_factory=dict)
@@ -262,19 +260,13 @@ class Runs:
         return Job(self.namespace, f"apply.{plan.environment}", facets=facets)
 
     def plan_run(self, plan_id: str, record: OutboxRecord) -> str:
-        """Return the run id of the apply that wrote this record.
-
-        Each attempt to apply a plan has its own run id.
-        """
+        """Return the run id of the apply that wrote a record; each attempt has another id."""
         own = self._plan_records(plan_id)
         failed = sum(one.kind == "failed" and one.number < record.number for one in own)
         return self.id("plan", plan_id, failed)
 
     def dagster_facets(self, record: OutboxRecord) -> dict[str, RunFacet]:
-        """Return a facet for the Dagster run that wrote a record.
-
-        Without such a run, the result is empty.
-        """
+        """Return a facet for the Dagster run that wrote a record; empty without a run."""
         found = record.dagster_run
         return {"parent": _parent_run_facet(found, self.namespace, "dagster")} if found else {}
 
@@ -429,7 +421,7 @@ def audit_events(
 
 
 def job_facets(snapshot: Snapshot) -> dict[str, JobFacet]:
-    """Return the facets of the job that computes a model, such as its SQL and owner."""
+    """Return the facets of a model's job, such as its SQL and owner."""
     model = snapshot.model
     found: dict[str, JobFacet] = {"jobType": _job_type_facet("MODEL")}
     if model.query is not None:
