@@ -13,18 +13,8 @@ from decimal import Decimal, InvalidOperation
 
 from sqlglot import exp
 
-from vde_dagster.semantics import spark_functions
+from vde_dagster.semantics import function_types, spark_functions
 from vde_dagster.semantics._sqlglot import called_function, data_type
-from vde_dagster.semantics.function_types import (
-    ANY,
-    FORMS,
-    LAMBDA,
-    NULL,
-    encode_argument_types,
-    find_result,
-    is_refused_call,
-    letter_of_type,
-)
 from vde_dagster.sql.reading import is_star
 
 Type = exp.DataType | None
@@ -328,7 +318,9 @@ def _starred_call(name: str, least: int) -> Type:
     """Return the type of a call with a star, or None if it depends on the number of arguments."""
     if name == "count":
         return data_type("BIGINT")
-    found = {find_result(name, None, count) for count in range(max(least - 1, 1), _MANY)}
+    found = {
+        function_types.find_result(name, None, count) for count in range(max(least - 1, 1), _MANY)
+    }
     text = found.pop() if len(found) == 1 else None
     return data_type(text) if text is not None else None
 
@@ -360,8 +352,8 @@ def is_refused_by_argument_types(name: str, arguments: Sequence[exp.Expr]) -> bo
         name: The function's canonical name, or the operator's sign (`function_types.txt`).
         arguments: The arguments in order; one of unknown type is never refused.
     """
-    letters = [_letter(argument, infer(argument)) or ANY for argument in arguments]
-    return is_refused_call(name, "".join(letters))
+    letters = [_letter(argument, infer(argument)) or function_types.ANY for argument in arguments]
+    return function_types.is_refused_call(name, "".join(letters))
 
 
 def is_refused_by_operand_types(e: exp.Binary) -> bool:
@@ -374,14 +366,14 @@ def _by_table(name: str, arguments: Sequence[exp.Expr]) -> Type:
     unit = _unit(name, arguments[0]) if 0 in units and arguments else None
     rest = arguments if unit is None else arguments[1:]
     kinds = [infer(argument) for argument in rest]
-    letters = encode_argument_types(
+    letters = function_types.encode_argument_types(
         [_letter(a, kind) for a, kind in zip(rest, kinds, strict=True)], kinds
     )
-    result = find_result(name, letters, len(arguments), unit)
+    result = function_types.find_result(name, letters, len(arguments), unit)
     if result is None:
         return None
     form, place = result[0], result[1:]
-    if form not in FORMS or not place.isdigit():
+    if form not in function_types.FORMS or not place.isdigit():
         return data_type(result)
     return _formed(form, kinds[int(place) - 1 - (unit is not None)])
 
@@ -397,8 +389,10 @@ def _unit(name: str, e: exp.Expr) -> str | None:
 def _letter(e: exp.Expr, kind: Type) -> str | None:
     e = e.unnest()
     if isinstance(e, exp.Null):
-        return NULL
-    return LAMBDA if isinstance(e, exp.Lambda) else letter_of_type(kind)
+        return function_types.NULL
+    return (
+        function_types.LAMBDA if isinstance(e, exp.Lambda) else function_types.letter_of_type(kind)
+    )
 
 
 def _formed(form: str, kind: Type) -> Type:

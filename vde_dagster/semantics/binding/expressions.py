@@ -7,21 +7,8 @@ from typing import Any
 from sqlglot import exp
 
 from vde_dagster.semantics.algebra.nodes import BOOLEAN, Node, int_value, plain_string
+from vde_dagster.semantics.binding import calls
 from vde_dagster.semantics.binding.binder import Binder, Handler, Unsupported, flat_operands
-from vde_dagster.semantics.binding.calls import (
-    BINARY,
-    COMPARISONS,
-    DIVISIONS,
-    bind_aggregate_modifier,
-    bind_arguments,
-    bind_call,
-    bind_session_value,
-    bind_window,
-    make_call,
-    make_case,
-    make_cast,
-    widen_literals,
-)
 from vde_dagster.semantics.binding.names import Scope, bind_column, bind_struct_fields
 from vde_dagster.semantics.function_types import has_no_text, is_refused_cast, lack_common_type
 from vde_dagster.semantics.types import (
@@ -45,21 +32,21 @@ def _binary(binder: Binder, e: exp.Binary, scope: Scope) -> Node:
     kind = e.__class__
     sides = [binder.bind(e.args[side], scope) for side in ("this", "expression")]
     if kind in _ARITHMETIC:
-        sides = widen_literals(binder, [e.args["this"], e.args["expression"]], sides)
+        sides = calls.widen_literals(binder, [e.args["this"], e.args["expression"]], sides)
         if any(side.tag in BOOLEAN for side in sides):
             return binder.give_up("arithmetic with a BOOLEAN", *sides)
     if is_refused_by_operand_types(e) or (kind is exp.RegexpLike and _has_no_text(e)):
         return binder.give_up("an operator over types that it does not take", *sides)
-    if kind not in BINARY:
+    if kind not in calls.BINARY:
         return binder.terms.make(kind.__name__, "expression", sides[1], "this", sides[0])
-    make, name = BINARY[kind]
+    make, name = calls.BINARY[kind]
     node = make(binder.terms, name, *sides)
-    if kind in COMPARISONS or kind is exp.NullSafeNEQ:
+    if kind in calls.COMPARISONS or kind is exp.NullSafeNEQ:
         return binder.require_comparable(node, [e.args["this"], e.args["expression"]])
     return node
 
 
-_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, *DIVISIONS)
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, *calls.DIVISIONS)
 
 
 def _has_no_text(e: exp.Binary) -> bool:
@@ -95,7 +82,7 @@ def _case(binder: Binder, e: exp.Case, scope: Scope) -> Node:
         parts += [condition, binder.bind(branch.args["true"], scope)]
     default = e.args.get("default")
     other = binder.bind(default, scope) if default is not None else None
-    return binder.require_common_type(make_case(binder.terms, parts, other), case_branches(e))
+    return binder.require_common_type(calls.make_case(binder.terms, parts, other), case_branches(e))
 
 
 def _bind_escape(binder: Binder, e: exp.Escape, scope: Scope) -> Node:
@@ -118,7 +105,7 @@ def _cast(binder: Binder, e: exp.Cast, scope: Scope) -> Node:
         return binder.give_up(f"CAST with {', '.join(others)}", this)
     if is_refused_cast(infer(e.this), e.args["to"]):
         return binder.give_up("a cast between types that Spark does not convert", this)
-    return make_cast(binder.terms, this, e.args["to"], safe=safe)
+    return calls.make_cast(binder.terms, this, e.args["to"], safe=safe)
 
 
 def _neg(binder: Binder, e: exp.Neg, scope: Scope) -> Node:
@@ -140,7 +127,7 @@ def _plus(binder: Binder, e: exp.Sqrt, scope: Scope) -> Node:
     return (
         this
         if number
-        else _signed(binder, "positive", e, make_call(binder.terms, "positive", this))
+        else _signed(binder, "positive", e, calls.make_call(binder.terms, "positive", this))
     )
 
 
@@ -148,7 +135,7 @@ def _inside_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
     if not (scope.in_aggregate or scope.in_window):
         return binder.give_up(f"{e.__class__.__name__} outside an aggregate function")
     if any(map(is_star, e.expressions)):
-        nodes = bind_arguments(binder, e, scope)
+        nodes = calls.bind_arguments(binder, e, scope)
         return binder.terms.make(e.__class__.__name__, "expressions", len(nodes), *nodes)
     return binder.bind_by_class(e, scope)
 
@@ -287,7 +274,7 @@ HANDLERS: dict[type, Handler] = {
     exp.Literal: lambda b, e, scope: b.terms.literal(e.this),
     exp.Bracket: _bind_bracket,
     # `>>>`, for which `grammar.tokens` has SQLGlot read an operator that Spark has not.
-    exp.Coalesce: lambda b, e, scope: make_call(
+    exp.Coalesce: lambda b, e, scope: calls.make_call(
         b.terms, "shiftrightunsigned", *(b.bind(o, scope) for o in (e.this, *e.expressions))
     ),
     exp.Null: lambda b, e, scope: b.terms.make("Null"),
@@ -304,20 +291,22 @@ HANDLERS: dict[type, Handler] = {
     exp.Lambda: _bind_lambda,
     exp.Parameter: _bind_parameter,
     exp.Exists: _bind_exists,
-    exp.Anonymous: bind_call,
+    exp.Anonymous: calls.bind_call,
     exp.Star: lambda b, e, scope: b.give_up("a star inside an expression"),
-    exp.Window: bind_window,
+    exp.Window: calls.bind_window,
     **dict.fromkeys((exp.Paren, exp.Where, exp.Alias), lambda b, e, scope: b.bind(e.this, scope)),
     **dict.fromkeys((exp.And, exp.Or), _junction),
     **dict.fromkeys((exp.Cast, exp.TryCast), _cast),
     **dict.fromkeys((exp.Subquery, exp.Select), _bind_scalar),
     **dict.fromkeys((exp.Any, exp.All), _bind_quantified),
-    **dict.fromkeys(_AGGREGATES, bind_aggregate_modifier),
+    **dict.fromkeys(_AGGREGATES, calls.bind_aggregate_modifier),
     **dict.fromkeys((exp.Distinct, exp.Order, exp.Ordered), _inside_aggregate),
-    **dict.fromkeys([*BINARY, *DIVISIONS], _binary),
-    exp.CurrentDate: lambda b, e, scope: bind_session_value(b, "current_date", scope),
-    exp.CurrentTime: lambda b, e, scope: bind_session_value(b, "current_time", scope),
-    exp.CurrentTimestamp: lambda b, e, scope: bind_session_value(b, "current_timestamp", scope),
-    exp.CurrentUser: lambda b, e, scope: bind_session_value(b, "current_user", scope),
-    exp.SessionUser: lambda b, e, scope: bind_session_value(b, "current_user", scope),
+    **dict.fromkeys([*calls.BINARY, *calls.DIVISIONS], _binary),
+    exp.CurrentDate: lambda b, e, scope: calls.bind_session_value(b, "current_date", scope),
+    exp.CurrentTime: lambda b, e, scope: calls.bind_session_value(b, "current_time", scope),
+    exp.CurrentTimestamp: lambda b, e, scope: calls.bind_session_value(
+        b, "current_timestamp", scope
+    ),
+    exp.CurrentUser: lambda b, e, scope: calls.bind_session_value(b, "current_user", scope),
+    exp.SessionUser: lambda b, e, scope: calls.bind_session_value(b, "current_user", scope),
 }

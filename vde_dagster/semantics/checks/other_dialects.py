@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from sqlglot import exp
 
 from vde_dagster.semantics._sqlglot import called_function
+from vde_dagster.semantics.checks import written_texts
 from vde_dagster.semantics.checks.operands import (
     DIALECTS,
     KINDS,
@@ -25,17 +26,6 @@ from vde_dagster.semantics.checks.operands import (
     certain_finding,
     kind_of_value,
     untyped_finding,
-)
-from vde_dagster.semantics.checks.written_texts import (
-    CONSTANTS,
-    check_cast_to_text,
-    check_choice_types,
-    check_common_type,
-    check_concatenation,
-    check_list_to_text,
-    check_set_operation_types,
-    check_string_aggregate,
-    check_values_types,
 )
 from vde_dagster.semantics.errors import Finding
 from vde_dagster.semantics.types import decimal_digits, infer
@@ -180,7 +170,7 @@ def _average(e: exp.Expr, origin: Origin) -> Finding | None:
 def _cast(e: exp.Expr, origin: Origin) -> Finding | None:
     to = KINDS.get(e.args["to"].this)
     value = e.this.unnest()
-    if isinstance(value, CONSTANTS) or (to == "text" and _is_tested_text(e)):
+    if isinstance(value, written_texts.CONSTANTS) or (to == "text" and _is_tested_text(e)):
         return None
     kind = kind_of_value(value)
     if to == "int" and origin.dialect not in CUTTING_CASTS:
@@ -193,7 +183,7 @@ def _cast(e: exp.Expr, origin: Origin) -> Finding | None:
         if kind is None:
             return untyped_finding(e, origin, what)
     if to == "text":
-        return check_cast_to_text(e, origin)
+        return written_texts.check_cast_to_text(e, origin)
     return None
 
 
@@ -374,15 +364,17 @@ _RULES: dict[object, Callable[[exp.Expr, Origin], Finding | None]] = {
     exp.Div: _division,
     "try_divide": _division,
     exp.IntDiv: _whole_division,
-    exp.DPipe: check_concatenation,
-    "concat": check_concatenation,
-    "concat_ws": check_concatenation,
-    "listagg": check_string_aggregate,
-    "array_join": check_list_to_text,
-    **dict.fromkeys((exp.Case, "coalesce", "if"), check_choice_types),
-    **dict.fromkeys(("array", "greatest", "least"), check_common_type),
-    exp.Values: check_values_types,
-    **dict.fromkeys((exp.Union, exp.Intersect, exp.Except), check_set_operation_types),
+    exp.DPipe: written_texts.check_concatenation,
+    "concat": written_texts.check_concatenation,
+    "concat_ws": written_texts.check_concatenation,
+    "listagg": written_texts.check_string_aggregate,
+    "array_join": written_texts.check_list_to_text,
+    **dict.fromkeys((exp.Case, "coalesce", "if"), written_texts.check_choice_types),
+    **dict.fromkeys(("array", "greatest", "least"), written_texts.check_common_type),
+    exp.Values: written_texts.check_values_types,
+    **dict.fromkeys(
+        (exp.Union, exp.Intersect, exp.Except), written_texts.check_set_operation_types
+    ),
     "to_json": _json,
     "round": _round,
     exp.Cast: _cast,

@@ -30,46 +30,12 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from vde_dagster.semantics.refresh import refusals, trees
 from vde_dagster.semantics.refresh.qualified import (
     NotRefreshableError,
     Qualified,
     find_table_node,
     reading_number,
-)
-from vde_dagster.semantics.refresh.refusals import (
-    CAST_INEXACT,
-    INEXACT,
-    NO_COLUMN,
-    NOT_SUPPORTED,
-    ONE_SET,
-    PLAIN,
-    SELECT_ONE,
-    SEVERAL_SETS,
-    computed_nodes,
-    no_known_column_error,
-    output_list,
-    unsupported_clause_error,
-)
-from vde_dagster.semantics.refresh.trees import (
-    Place,
-    coalesced_columns,
-    conjuncts,
-    contains_node,
-    equal_columns,
-    equal_pairs,
-    find_equal_columns,
-    has_exact_equality,
-    is_aggregate,
-    is_determined_by,
-    join_conditions,
-    list_sources,
-    new_join,
-    reads_any,
-    reads_only,
-    replace_table,
-    source_and_column,
-    unalias,
-    used_args,
 )
 
 CHANGED = "vde_changed"
@@ -105,7 +71,7 @@ def find_affected(query: Qualified, reading: int) -> AffectedRowsQuery:
     names = [one.alias_or_name.lower() for one in found.selects]
     single = {name for name in names if names.count(name) == 1}
     columns = [o for o in found.selects if o.find(exp.Column) and o.alias_or_name.lower() in single]
-    found = _only(found, columns, NotRefreshableError(NO_COLUMN, hint=SELECT_ONE))
+    found = _only(found, columns, NotRefreshableError(refusals.NO_COLUMN, hint=refusals.SELECT_ONE))
     leaf.set("this", exp.to_identifier(CHANGED))
     return AffectedRowsQuery(tuple(one.alias_or_name.lower() for one in found.selects), found)
 
@@ -125,7 +91,7 @@ class _Sources:
     lost: set[str] = field(default_factory=set)
     partly: Collection[str] | None = None
     # The `coalesce` of such a pair is known.
-    pairs: set[frozenset[Place]] = field(default_factory=set)
+    pairs: set[frozenset[trees.Place]] = field(default_factory=set)
 
 
 class _Step:
@@ -135,8 +101,8 @@ class _Step:
 
     def query(self, query: exp.Expr) -> exp.Select:
         while isinstance(query, exp.Subquery):
-            if used_args(query) - {"this", "alias"}:
-                raise NotRefreshableError(NOT_SUPPORTED, query)
+            if trees.used_args(query) - {"this", "alias"}:
+                raise NotRefreshableError(refusals.NOT_SUPPORTED, query)
             query = query.this
         if isinstance(query, exp.SetOperation):
             return self._set_operation(query)
@@ -145,11 +111,11 @@ class _Step:
         return self._select(query)
 
     def _holds(self, part: exp.Expr | None) -> bool:
-        return contains_node(part, self._leaf)
+        return trees.contains_node(part, self._leaf)
 
     def _set_operation(self, query: exp.SetOperation) -> exp.Select:
         if query.args.get("limit") or query.args.get("offset") or query.args.get("by_name"):
-            raise unsupported_clause_error(query)
+            raise refusals.unsupported_clause_error(query)
         left, right = query.this, query.expression
         branch, other = (left, right) if self._holds(left) else (right, left)
         names = [one.alias_or_name for one in query.selects]
@@ -158,7 +124,7 @@ class _Step:
         if len(places) < len(names) or len({name.lower() for name in names}) < len(names):
             raise NotRefreshableError(
                 "a set operation has two columns of one name",
-                output_list(branch),
+                refusals.output_list(branch),
                 "give each column of the branches its own name",
             )
         found = self.query(branch)
@@ -168,36 +134,42 @@ class _Step:
             if all(len(known) == len(names) for known in types):
                 type_ = types[0][place]
                 same = type_ != "UNKNOWN" and type_ == types[1][place]
-                if same and _is_distinct(query) and not has_exact_equality(type_):
+                if same and _is_distinct(query) and not trees.has_exact_equality(type_):
                     inexact.append(one)
                 elif same:
-                    kept.append(exp.alias_(unalias(one), names[place], quoted=True))
+                    kept.append(exp.alias_(trees.unalias(one), names[place], quoted=True))
         if inexact and not kept:
-            raise NotRefreshableError(INEXACT, inexact[0], CAST_INEXACT)
+            raise NotRefreshableError(refusals.INEXACT, inexact[0], refusals.CAST_INEXACT)
         why = "the branches of a set operation have other types"
         hint = "cast the columns of both branches to the same types"
-        return _only(found, kept, NotRefreshableError(why, output_list(branch), hint))
+        return _only(found, kept, NotRefreshableError(why, refusals.output_list(branch), hint))
 
     def _select(self, select: exp.Select) -> exp.Select:
-        if used_args(select) - PLAIN or select.args.get("kind") or select.args.get("windows"):
-            raise unsupported_clause_error(select)
+        if (
+            trees.used_args(select) - refusals.PLAIN
+            or select.args.get("kind")
+            or select.args.get("windows")
+        ):
+            raise refusals.unsupported_clause_error(select)
         sources, made = self._sources(select)
         outputs = self._outputs(select, sources)
         where = select.args.get("where")
-        conditions = conjuncts(where.this if where is not None else None)
+        conditions = trees.conjuncts(where.this if where is not None else None)
         conditions = [c for c in conditions if not self._holds(c)]
         if sources.changed is None:
             conditions.append(self._met(select))
         known = [c for c in conditions if self._is_known(c, sources)]
         if sources.changed is not None and any(one.find(exp.Column) for one in outputs):
-            closer = self._nearer(outputs, [*known, *join_conditions(made)], sources, made)
+            closer = self._nearer(outputs, [*known, *trees.join_conditions(made)], sources, made)
             if closer is not None:
                 outputs = closer
-                own = {source.alias_or_name for source in list_sources(select)} - {sources.changed}
-                known = [c for c in known if not reads_any(c, own)]
+                own = {source.alias_or_name for source in trees.list_sources(select)} - {
+                    sources.changed
+                }
+                known = [c for c in known if not trees.reads_any(c, own)]
         for condition in known:
             made.where(condition.copy(), copy=False)
-        return _only(made, outputs, no_known_column_error(select, sources.lost))
+        return _only(made, outputs, refusals.no_known_column_error(select, sources.lost))
 
     def _sources(self, select: exp.Select) -> tuple[_Sources, exp.Select]:
         begin = select.args.get("from_")
@@ -235,12 +207,12 @@ class _Step:
     def _join(
         self, join: exp.Join, before: Collection[str], found: _Sources, made: exp.Select
     ) -> None:
-        if used_args(join) - {"this", "side", "kind", "on"}:
+        if trees.used_args(join) - {"this", "side", "kind", "on"}:
             raise NotRefreshableError(
                 "a join has another clause than ON", join, "write the join's condition as ON"
             )
         side, kind = (str(join.args.get(key) or "").upper() for key in ("side", "kind"))
-        on, alias = conjuncts(join.args.get("on")), join.this.alias_or_name
+        on, alias = trees.conjuncts(join.args.get("on")), join.this.alias_or_name
         if self._holds(join.args.get("on")):
             raise NotRefreshableError(
                 "the condition of a join reads it",
@@ -260,10 +232,10 @@ class _Step:
                 self._meet(made, source, known)
                 found.lost.add(alias)
             elif len(known) == len(on):
-                made.append("joins", new_join(source, side, kind, known))
+                made.append("joins", trees.new_join(source, side, kind, known))
             return
         if was is None and not here:  # A subquery has the changed rows, or a later source.
-            made.append("joins", new_join(source, side, kind, on))
+            made.append("joins", trees.new_join(source, side, kind, on))
         elif side == "FULL":
             self._full(made, source, known, alias, before, found, here=here)
         elif here and side == "LEFT":
@@ -274,7 +246,7 @@ class _Step:
             self._meet(made, source, known)
             found.lost.update(before)
         elif here or len(known) == len(on) or (known and side != "LEFT"):
-            made.append("joins", new_join(source, side, kind, known))
+            made.append("joins", trees.new_join(source, side, kind, known))
         else:
             found.lost.add(alias)  # More rows without it.
 
@@ -286,7 +258,7 @@ class _Step:
                 source,
                 "join by columns that are known for both sides' rows",
             )
-        made.append("joins", new_join(source, "", "", known))
+        made.append("joins", trees.new_join(source, "", "", known))
 
     def _full(
         self,
@@ -305,12 +277,12 @@ class _Step:
                 source,
                 "join by columns that are known for both sides' rows",
             )
-        made.append("joins", new_join(source, "RIGHT" if here else "LEFT", "", known))
-        for one, other in equal_pairs(known):
+        made.append("joins", trees.new_join(source, "RIGHT" if here else "LEFT", "", known))
+        for one, other in trees.equal_pairs(known):
             sides = [
-                frozenset((source_and_column(s),))
+                frozenset((trees.source_and_column(s),))
                 if isinstance(s, exp.Column)
-                else coalesced_columns(s)
+                else trees.coalesced_columns(s)
                 for s in (one, other)
             ]
             columns = sides[0] | sides[1]
@@ -330,7 +302,7 @@ class _Step:
             assert at.parent is not None
             at = at.parent
         assert outermost is not None
-        own = {source.alias_or_name for source in list_sources(select)}
+        own = {source.alias_or_name for source in trees.list_sources(select)}
         place = outermost.parent
         if isinstance(place, exp.Subquery):
             place = place.parent if isinstance(place.parent, exp.In) else place
@@ -369,7 +341,7 @@ class _Step:
         self._leaf = list(plain.find_all(exp.Table))[place]
         for part in ("group", "having", "qualify", "order", "distinct", "limit"):
             if part in ("qualify", "limit") and plain.args.get(part):
-                raise unsupported_clause_error(select)
+                raise refusals.unsupported_clause_error(select)
             plain.set(part, None)
         plain.set("expressions", [exp.alias_(exp.Literal.number(1), "one")])
         try:
@@ -380,21 +352,22 @@ class _Step:
     def _outputs(self, select: exp.Select, sources: _Sources) -> list[exp.Expr]:
         group = select.args.get("group")
         if group is not None and (
-            used_args(group) - {"expressions"} or group.find(exp.Rollup, exp.Cube, exp.GroupingSets)
+            trees.used_args(group) - {"expressions"}
+            or group.find(exp.Rollup, exp.Cube, exp.GroupingSets)
         ):
-            raise NotRefreshableError(SEVERAL_SETS, group, ONE_SET)
+            raise NotRefreshableError(refusals.SEVERAL_SETS, group, refusals.ONE_SET)
         within: list[list[exp.Expr]] = []
         if group is not None:
             within.append(group.expressions)
-        elif total := next(filter(is_aggregate, computed_nodes(select)), None):
+        elif total := next(filter(trees.is_aggregate, refusals.computed_nodes(select)), None):
             raise NotRefreshableError(
                 "it aggregates all rows into one", total, "group by a column, or keep the kind FULL"
             )
-        windows = (node for node in computed_nodes(select) if isinstance(node, exp.Window))
+        windows = (node for node in refusals.computed_nodes(select) if isinstance(node, exp.Window))
         within += [window.args.get("partition_by") or [] for window in windows]
         clauses = [select.args.get(name) for name in ("where", "qualify")]
-        conditions = [c for one in clauses if one is not None for c in conjuncts(one.this)]
-        equal = self._equal(select, [*conditions, *join_conditions(select)])
+        conditions = [c for one in clauses if one is not None for c in trees.conjuncts(one.this)]
+        equal = self._equal(select, [*conditions, *trees.join_conditions(select)])
         compared = within
         within = [self._exact(select, some) for some in compared]
         parts = [part for some in within for part in some if isinstance(part, exp.Column)]
@@ -403,23 +376,23 @@ class _Step:
             types = {name.lower(): t for name, t in self._query.types(select).items()}
         found = []
         for one in select.selects:
-            if _is_distinct(select) and not has_exact_equality(
+            if _is_distinct(select) and not trees.has_exact_equality(
                 types.get(one.alias_or_name.lower(), "UNKNOWN")
             ):
                 continue
-            value = self._determined(unalias(one), equal, parts if within else None, sources)
-            by_parts = all(is_determined_by(value, some) for some in within)
+            value = self._determined(trees.unalias(one), equal, parts if within else None, sources)
+            by_parts = all(trees.is_determined_by(value, some) for some in within)
             named = bool(one.alias_or_name) and not isinstance(one, exp.Aliases)
             if named and by_parts and not self._holds(one) and self._is_known(value, sources):
                 found.append(exp.alias_(value.copy(), one.alias_or_name, quoted=True))
         for values, exact in zip(compared, within, strict=True):
             if values and not exact and not found:
-                raise NotRefreshableError(INEXACT, values[0], CAST_INEXACT)
+                raise NotRefreshableError(refusals.INEXACT, values[0], refusals.CAST_INEXACT)
         return found
 
     def _exact(self, select: exp.Select, parts: Sequence[exp.Expr]) -> list[exp.Expr]:
         # Floats are left out: a group can have rows with 0.0 and -0.0, and returns only one value.
-        rest = [part for part in parts if self._type(select, source_and_column(part)) is None]
+        rest = [part for part in parts if self._type(select, trees.source_and_column(part)) is None]
         found = [part for part in parts if part not in rest]
         if rest:
             typed = select.copy()
@@ -431,13 +404,13 @@ class _Step:
             types = list(self._query.types(typed).values())
             if len(types) == len(rest):
                 pairs = zip(rest, types, strict=True)
-                found += [part for part, type_ in pairs if has_exact_equality(type_)]
+                found += [part for part, type_ in pairs if trees.has_exact_equality(type_)]
         return found
 
     def _determined(
         self,
         value: exp.Expr,
-        equal: Mapping[Place, Collection[Place]],
+        equal: Mapping[trees.Place, Collection[trees.Place]],
         parts: Sequence[exp.Expr] | None,
         sources: _Sources,
     ) -> exp.Expr:
@@ -449,13 +422,13 @@ class _Step:
         if self._holds(value) or value.find(exp.Query):
             return value
 
-        places = None if parts is None else {source_and_column(part) for part in parts}
+        places = None if parts is None else {trees.source_and_column(part) for part in parts}
 
         def determined(node: exp.Expr) -> exp.Expr:
             if not isinstance(node, exp.Column):
                 return node
-            begin = source_and_column(node)
-            for place in (begin, *sorted(find_equal_columns(equal, begin) - {begin})):
+            begin = trees.source_and_column(node)
+            for place in (begin, *sorted(trees.find_equal_columns(equal, begin) - {begin})):
                 column = node if place == begin else exp.column(place[1], place[0], quoted=True)
                 if (places is None or place in places) and self._is_known(column, sources):
                     return column
@@ -464,10 +437,10 @@ class _Step:
         return value.copy().transform(determined)
 
     def _is_known(self, expression: exp.Expr, sources: _Sources) -> bool:
-        if coalesced_columns(expression) in sources.pairs:
+        if trees.coalesced_columns(expression) in sources.pairs:
             return True
         if isinstance(expression, exp.Column):
-            alias, name = source_and_column(expression)
+            alias, name = trees.source_and_column(expression)
             if alias in sources.lost:
                 return False
             partly = sources.partly if alias == sources.changed else None
@@ -490,41 +463,47 @@ class _Step:
         equal = self._equal(made, known)
 
         def closer(node: exp.Expr) -> exp.Expr:
-            if coalesced_columns(node) in sources.pairs:
+            if trees.coalesced_columns(node) in sources.pairs:
                 node = next((c for c in node.find_all(exp.Column) if c.table == alias), node)
             if not isinstance(node, exp.Column) or node.table == alias:
                 return node
-            for name, other in sorted(find_equal_columns(equal, source_and_column(node))):
+            for name, other in sorted(
+                trees.find_equal_columns(equal, trees.source_and_column(node))
+            ):
                 if name == alias and (sources.partly is None or other in sources.partly):
                     return exp.column(other, name, quoted=True)
             return node
 
         found = [one.copy().transform(closer) for one in outputs]
-        if not all(reads_only(one, alias) for one in found):
+        if not all(trees.reads_only(one, alias) for one in found):
             return None
-        source = next(one for one in list_sources(made) if one.alias_or_name == alias)
+        source = next(one for one in trees.list_sources(made) if one.alias_or_name == alias)
         made.set("from_", exp.From(this=source.copy()))
         made.set("joins", None)
         return found
 
-    def _equal(self, made: exp.Select, known: list[exp.Expr]) -> dict[Place, set[Place]]:
-        equal: dict[Place, set[Place]] = {}
-        for one, other in equal_columns(known):
+    def _equal(
+        self, made: exp.Select, known: list[exp.Expr]
+    ) -> dict[trees.Place, set[trees.Place]]:
+        equal: dict[trees.Place, set[trees.Place]] = {}
+        for one, other in trees.equal_columns(known):
             if self._type(made, one) == self._type(made, other) is not None:
                 equal.setdefault(one, set()).add(other)
                 equal.setdefault(other, set()).add(one)
         return equal
 
-    def _type(self, made: exp.Select, column: Place) -> str | None:
-        source = next((one for one in list_sources(made) if one.alias_or_name == column[0]), None)
+    def _type(self, made: exp.Select, column: trees.Place) -> str | None:
+        source = next(
+            (one for one in trees.list_sources(made) if one.alias_or_name == column[0]), None
+        )
         types: Mapping[str, str] = {}
         if isinstance(source, exp.Table):
             name = self._leaf.name if source.name == CHANGED else source.name
             types = self._query.schema[self._query.readings[reading_number(name)]]
         elif isinstance(source, exp.Subquery):
-            types = self._query.types(replace_table(source.this, CHANGED, self._leaf.name))
+            types = self._query.types(trees.replace_table(source.this, CHANGED, self._leaf.name))
         found = {name.lower(): type_ for name, type_ in types.items()}.get(column[1], "UNKNOWN")
-        return found if has_exact_equality(found) else None
+        return found if trees.has_exact_equality(found) else None
 
 
 def _linked(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Select:
@@ -535,8 +514,8 @@ def _linked(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Select:
         column: exp.Expr = exp.column(output.alias_or_name, "vde_met", quoted=True)
         query = exp.Select(from_=exp.From(this=exp.Subquery(this=query, alias=alias)))
         query.set("expressions", [exp.alias_(exp.Literal.number(1), "one")])
-    elif {source.alias_or_name for source in list_sources(query)}.isdisjoint(outer):
-        column = unalias(output)
+    elif {source.alias_or_name for source in trees.list_sources(query)}.isdisjoint(outer):
+        column = trees.unalias(output)
     else:
         raise NotRefreshableError(
             "a subquery gives its tables names of the query around it",
@@ -549,7 +528,7 @@ def _linked(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Select:
 
 def _is_correlated(query: exp.Expr) -> bool:
     selects = query.find_all(exp.Select)
-    inside = {source.alias_or_name for one in selects for source in list_sources(one)}
+    inside = {source.alias_or_name for one in selects for source in trees.list_sources(one)}
     return any(column.table not in inside for column in query.find_all(exp.Column))
 
 

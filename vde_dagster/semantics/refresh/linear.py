@@ -27,13 +27,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from vde_dagster.semantics import spark_functions
+from vde_dagster.semantics.refresh import refusals
 from vde_dagster.semantics.refresh.affected import CHANGED
 from vde_dagster.semantics.refresh.qualified import NotRefreshableError, Qualified, find_table_node
-from vde_dagster.semantics.refresh.refusals import (
-    NOT_SUPPORTED,
-    computed_nodes,
-    unsupported_clause_error,
-)
 from vde_dagster.semantics.refresh.steps import Relation, write_step
 from vde_dagster.semantics.refresh.trees import contains_node, is_aggregate, used_args
 
@@ -115,7 +111,7 @@ class _Signed:
     def query(self, query: exp.Expr) -> None:
         while isinstance(query, exp.Subquery):
             if used_args(query) - {"this", "alias"}:
-                raise NotRefreshableError(NOT_SUPPORTED, query)
+                raise NotRefreshableError(refusals.NOT_SUPPORTED, query)
             query = query.this
         if isinstance(query, exp.SetOperation):
             self._set_operation(query)
@@ -131,7 +127,7 @@ class _Signed:
         if not isinstance(query, exp.Union) or query.args.get("distinct"):
             raise NotRefreshableError("a set operation compares all rows", query)
         if query.args.get("by_name") or query.args.get("on"):
-            raise unsupported_clause_error(query)
+            raise refusals.unsupported_clause_error(query)
         left, right = query.this, query.expression
         branch, other = (left, right) if self._holds(left) else (right, left)
         self.query(branch)
@@ -148,9 +144,9 @@ class _Signed:
     def _select(self, select: exp.Select) -> None:
         for name in sorted(used_args(select) - _PLAIN):
             part = select.args[name]
-            why = _WHY.get(name, NOT_SUPPORTED)
+            why = _WHY.get(name, refusals.NOT_SUPPORTED)
             raise NotRefreshableError(why, part if isinstance(part, exp.Expr) else select)
-        for node in computed_nodes(select):
+        for node in refusals.computed_nodes(select):
             if isinstance(node, exp.Window):
                 raise NotRefreshableError("a window compares rows", node)
             if is_aggregate(node):
@@ -187,7 +183,7 @@ class _Signed:
         if found is not self._leaf and not isinstance(found, exp.Subquery):
             raise NotRefreshableError("a lateral query reads it", found)
         if isinstance(found, exp.Subquery) and used_args(found) - {"this", "alias"}:
-            raise NotRefreshableError(NOT_SUPPORTED, found)
+            raise NotRefreshableError(refusals.NOT_SUPPORTED, found)
         if not alias:
             raise NotRefreshableError("a subquery has no name", found)
         return found

@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from vde_dagster.semantics import function_types
 from vde_dagster.semantics._sqlglot import data_type, type_key
 from vde_dagster.semantics.algebra.nodes import (
     BOOLEAN,
@@ -27,14 +28,6 @@ from vde_dagster.semantics.algebra.nodes import (
     null_test_operand,
     plain_string,
     simple_aggregate,
-)
-from vde_dagster.semantics.function_types import (
-    FORMS,
-    LAMBDA,
-    NULL,
-    encode_argument_types,
-    find_result,
-    letter_of_key,
 )
 
 TEXT, BOOL, DATE, DOUBLE = "TEXT<>", "BOOLEAN<>", "DATE<>", "DOUBLE<>"
@@ -171,11 +164,11 @@ class Facts:
         unit = arguments[0].parts[0] if arguments and arguments[0].tag == "unit" else None
         rest = arguments if unit is None else arguments[1:]
         kinds = [self.type(argument) for argument in rest]
-        letters = encode_argument_types(list(map(_letter, rest, kinds)), kinds)
-        result = find_result(name, letters, len(arguments), unit)
+        letters = function_types.encode_argument_types(list(map(_letter, rest, kinds)), kinds)
+        result = function_types.find_result(name, letters, len(arguments), unit)
         if result is None:
             return None
-        if result[0] in FORMS and result[1:].isdigit():
+        if result[0] in function_types.FORMS and result[1:].isdigit():
             place = int(result[1:]) - 1 - (unit is not None)
             return kinds[place] if result[0] == "=" else None
         return self.unless_setting_dependent(plain_type(data_type(result)))
@@ -328,10 +321,10 @@ def _family(kind: str) -> str | None:
 
 def _letter(node: Node, kind: str | None) -> str | None:
     if node.tag == "Null":
-        return NULL
+        return function_types.NULL
     if node.tag == "unit":
         return "t"
-    return LAMBDA if node.tag == "lambda" else letter_of_key(kind)
+    return function_types.LAMBDA if node.tag == "lambda" else function_types.letter_of_key(kind)
 
 
 def _type_of_literal(node: Node) -> str | None:
