@@ -36,10 +36,9 @@ _YEAR_ONE = -62_135_596_800_000_000
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Row count and size of the rows that a commit added to one interval.
+    """Row count and size of a commit's rows in one interval.
 
     Args:
-        rows: Number of these rows.
         bytes: Size of the files that contain only these rows; None if unknown.
     """
 

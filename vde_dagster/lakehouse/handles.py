@@ -49,19 +49,18 @@ class LakeHandles:
         )
 
     def now_ms(self) -> int:
-        """Return the current time in milliseconds since 1970 (UTC), as Iceberg stores it."""
+        """Current time in milliseconds since 1970 (UTC), as Iceberg stores it."""
         return int(self.store.database.clock.now().timestamp() * 1000)
 
     def views_folder(self, publication_id: str) -> str:
-        """Return the folder for the view metadata files of one publication."""
         return f"{self.warehouse}/_vde_views/{publication_id}"
 
     def table_location(self, ref: TableRef, table_id: str) -> str:
-        """Build the base location of a physical table. The location ends with the table's id."""
+        """Build a physical table's base location, which ends with the table's id."""
         return table_location(self.warehouse, ref, table_id)
 
     def left_by_others(self) -> list[str]:
-        """Return the names of folders in the warehouse that publications created.
+        """Return the folders of the warehouse that publications created.
 
         If the state store is new, the folders belong to another state store.
         """
@@ -69,11 +68,11 @@ class LakeHandles:
         return [name for name in names if name.startswith(("vde__", "_vde_"))]
 
     def metadata_location(self, ref: TableRef) -> str | None:
-        """Look up the metadata file of a table, or return None if the table does not exist."""
+        """Look up a table's metadata file, or return None without such a table."""
         return self.metadata_locations([ref]).get(ref)
 
     def metadata_locations(self, refs: Iterable[TableRef]) -> dict[TableRef, str]:
-        """Look up the metadata files of tables. Names of views and missing names are left out."""
+        """Look up the metadata files of tables. Views and missing names are left out."""
         pointers = self.catalog.pointers(refs)
         return {ref: at.location for ref, at in pointers.items() if at.kind == TABLE}
 
@@ -95,11 +94,10 @@ class LakeHandles:
         return Table(name, loaded, location, io, NoopCatalog(self.catalog_name))
 
     def table_metadata(self, ref: TableRef) -> dict[str, Any]:
-        """Read the metadata of a table."""
         return self._table(ref).metadata
 
     def find_table(self, ref: TableRef, table_id: str | None = None) -> TableState | None:
-        """Read the metadata of a table, or return None if the table does not exist.
+        """Read a table's metadata, or return None without such a table.
 
         Raises:
             DamagedFileError: The file is missing or damaged, or belongs to a table with another id.
@@ -119,10 +117,7 @@ class LakeHandles:
         return found
 
     def relation_columns(self, ref: TableRef) -> list[tuple[str, str, str | None]] | None:
-        """Return the name, Spark SQL type and description of each column of a table or view.
-
-        Return None if the table or view does not exist.
-        """
+        """Return (name, Spark SQL type, description) of each column of a table or view, or None."""
         pointer = self.catalog.pointers([ref]).get(ref)
         if pointer is None:
             return None
@@ -131,8 +126,5 @@ class LakeHandles:
         return (view_columns if is_view else current_columns)(metadata)
 
     def main_snapshot(self, ref: TableRef, branch: str | None = None) -> int | None:
-        """Return the id of the newest Iceberg snapshot of a branch, by default of `main`.
-
-        Return None if the branch does not exist or has no commit.
-        """
+        """Return the newest Iceberg snapshot of a branch (or `main`), or None without a commit."""
         return head_of(self.table_metadata(ref), branch)

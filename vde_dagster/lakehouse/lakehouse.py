@@ -23,10 +23,10 @@ class Lakehouse(LakeHandles):
 
     @contextmanager
     def naming_damage(self, refs: Callable[[Exception], Collection[TableRef]]) -> Iterator[None]:
-        """Run the block. If a damaged file makes it fail, raise an error that names this file.
+        """Run the block. If it fails, check the tables' files.
 
         Raises:
-            DamagedFileError: A file of the tables is missing or damaged.
+            DamagedFileError: The block failed, and this file is missing or damaged.
         """
         try:
             yield
@@ -41,10 +41,7 @@ class Lakehouse(LakeHandles):
             raise
 
     def create_table(self, new: NewTable) -> bool:
-        """Create an unpartitioned Iceberg table in its namespace.
-
-        If `new` has a branch, the table begins with this branch. Return False if the table exists.
-        """
+        """Create an unpartitioned Iceberg table. Return False if it exists."""
         from vde_dagster.lakehouse.publishing.new_table import create_table
 
         return create_table(self, new)
@@ -59,7 +56,7 @@ class Lakehouse(LakeHandles):
     def views_ending(self, environment: str, suffix: str) -> dict[TableRef, dict[str, str]]:
         """Return the properties of the published views whose names end with a suffix.
 
-        The properties of a view are empty if the view was changed or dropped after its publication.
+        They are empty if another program changed or dropped the view.
         """
         views = self._views_there(environment, suffix)
 
@@ -89,13 +86,11 @@ class Lakehouse(LakeHandles):
         return {ref: at if now and now.location == at else None for ref, (at, now) in found.items()}
 
     def publish(self, publication: Publication) -> Environment:
-        """Publish all changes of a publication in one transaction; see `publish.publish`."""
         from vde_dagster.lakehouse.publishing.publish import publish
 
         return publish(self, publication)
 
     def recover(self) -> bool:
-        """Finish publications that other processes did not complete; see `finish_publication`."""
         from vde_dagster.lakehouse.publishing.finish_publication import recover
 
         return recover(self)

@@ -18,10 +18,7 @@ _PLUGINS: Seam[Callable[[Settings, Effects], Catalog]] = Seam("catalogs")
 
 
 def outside_catalog(settings: Settings, effects: Effects) -> Catalog | None:
-    """Create the catalog that a project's settings name.
-
-    Return None for a project that has its catalog in the state database.
-    """
+    """Create the catalog of a project's settings; None if it is in the state database."""
     if settings.catalog_type:
         return _PLUGINS.require(settings.catalog_type)(settings, effects)
     if not settings.rest.uri:
@@ -54,8 +51,7 @@ def spark_catalog(
 ) -> SparkCatalog:
     """Build Spark's configuration for the catalog in a state database.
 
-    Args:
-        search_path: PostgreSQL schemas for a login that writes to the state through views, or None.
+    `search_path` is for logins that write to the state through views.
     """
     options = jdbc_options(state_url, search_path)
     backend = state_url.partition(":")[0].partition("+")[0]

@@ -1,9 +1,8 @@
 """The protocol of an Iceberg catalog, and its guarantees.
 
 A catalog maps names of tables and views to pointers. A pointer is the location of the current
-metadata file. The code that writes files, records changes in the state and cleans up is the same
-for all catalogs. It compensates for guarantees that a catalog does not give (see
-`finish_publication`).
+metadata file. Publishing and cleanup are the same for all catalogs, and compensate for guarantees
+that a catalog does not give (see `finish_publication`).
 """
 
 from __future__ import annotations
@@ -227,10 +226,7 @@ class Catalog(Protocol):
         ...
 
     def drop_namespace(self, name: str, within: Connection | None = None) -> bool:
-        """Remove a namespace if it is empty, and return whether it was removed.
-
-        A namespace with tables, views or nested namespaces is not empty.
-        """
+        """Remove a namespace without tables, views or namespaces. Return whether it was removed."""
         ...
 
     def for_spark(self) -> SparkCatalog:

@@ -1,9 +1,9 @@
 """Iceberg REST catalog of the physical tables.
 
-A REST catalog changes one table at a time and writes the metadata file itself. vde sends each
-change with requirements, which describe the table state that the change is based on. The catalog
-has no compare-and-swap for views, so a publication cannot depend on views. The state records
-environments, and views only mirror them (`lakehouse/publishing/mirror.py`).
+The catalog changes one table at a time, and writes the metadata file itself. vde sends each change
+with requirements: the table state that the change is based on. There is no compare-and-swap for
+views, so the state records environments, and views only mirror them
+(`lakehouse/publishing/mirror.py`).
 
 A request that replaces a view can require only the view's uuid. If two writers replace the same
 view, both requests succeed; reading the view again shows which request came last. Source:
@@ -67,7 +67,6 @@ class RestCatalog:
     def pointers(
         self, refs: Iterable[TableRef], within: Connection | None = None
     ) -> dict[TableRef, Pointer]:
-        """Look up the pointers of tables. Views and missing tables are left out."""
         by_namespace: dict[str, list[TableRef]] = {}
         for ref in dict.fromkeys(refs):
             by_namespace.setdefault(ref.namespace, []).append(ref)
@@ -89,7 +88,6 @@ class RestCatalog:
         return self._pointers(sorted(refs, key=str))
 
     def every_pointer(self) -> list[Pointer]:
-        """List the pointers of all tables and views."""
         return list(self.all_pointers().values())
 
     def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:
@@ -139,7 +137,6 @@ class RestCatalog:
     def create_namespaces(
         self, namespaces: Mapping[str, Mapping[str, str]], within: Connection | None = None
     ) -> None:
-        """Create missing namespaces with their properties, and all missing parent namespaces."""
         wanted: dict[str, Mapping[str, str]] = {}
         for name, properties in namespaces.items():
             above = parts(name)
@@ -171,7 +168,6 @@ class RestCatalog:
         return True
 
     def for_spark(self) -> SparkCatalog:
-        """Return the configuration for the REST client in Iceberg's Spark runtime."""
         return SparkCatalog(
             {
                 "cache-enabled": "false",
@@ -216,8 +212,6 @@ _VIEWS = "views"
 
 
 class RestViews:
-    """Reads, writes and drops the copies of an environment's views in a REST catalog."""
-
     def __init__(self, server: RestServer, effects: Effects, wanted: bool) -> None:
         self.wanted = wanted
         self._server = server

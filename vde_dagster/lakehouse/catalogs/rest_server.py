@@ -79,7 +79,7 @@ def for_pyiceberg(rest: RestSettings) -> dict[str, Any]:
 
 
 class RestClient(RestCatalog):
-    """PyIceberg's REST client, extended by `ask` for requests that PyIceberg cannot send."""
+    """PyIceberg's REST client, with `ask` for requests that PyIceberg cannot send."""
 
     def _config_headers(self, session: Session) -> None:
         super()._config_headers(session)
@@ -95,10 +95,7 @@ class RestClient(RestCatalog):
         body: Json | None = None,
         parameters: Mapping[str, str] | None = None,
     ) -> Any:
-        """Send a request about a table or view, and return the response's JSON.
-
-        The result is True if the response is empty.
-        """
+        """Send a request about a table or view. Return its JSON response; True if that is empty."""
         url = self.url(f"namespaces/{self._encode_namespace_path(tuple(namespace))}/{place}")
         send = partial(self._session.request, method, url, json=body, params=parameters)
         answer = send()
@@ -113,10 +110,7 @@ class RestClient(RestCatalog):
 
 
 class RestServer:
-    """Loads and changes tables and views on a REST catalog's server.
-
-    Threads may share an instance.
-    """
+    """Loads and changes tables and views on a REST catalog's server; thread-safe."""
 
     def __init__(self, access: RestSettings) -> None:
         self.access = access
@@ -124,9 +118,7 @@ class RestServer:
         self._known: RestClient | None = None
 
     def load(self, what: str, ref: TableRef, *, whole: bool = True) -> Json | None:
-        """Load the metadata of a table or view, together with the metadata file's location.
-
-        Return None if the table or view does not exist.
+        """Load a table's or view's metadata with its location, or None if it does not exist.
 
         Args:
             what: `tables` or `views`.
@@ -142,9 +134,6 @@ class RestServer:
         self, what: str, ref: TableRef, requirements: Sequence[Json], updates: Sequence[Json]
     ) -> Json:
         """Change a table or view, and return its new metadata with the location.
-
-        Args:
-            what: `tables` or `views`.
 
         Raises:
             RestConflict: A requirement is not met, or the object does not exist.
@@ -162,10 +151,7 @@ class RestServer:
         return made
 
     def drop(self, what: str, ref: TableRef) -> bool:
-        """Remove a table or view from the catalog, and return whether it existed.
-
-        Its files are not deleted. `what` is `tables` or `views`.
-        """
+        """Remove a table or view, but not its files, and return whether it existed."""
         keeping = {"purgeRequested": "false"} if what == "tables" else {}
         return self.reach(
             lambda client: bool(client.ask("DELETE", *_place(what, ref), None, keeping)),
@@ -177,8 +163,7 @@ class RestServer:
     def reach(self, work: Callable[[RestClient], T], absent: Any = _RAISE) -> T:
         """Call `work` with the client, and convert the client's errors to vde's errors.
 
-        If the object does not exist, return `absent` if it is given, and raise StoreError
-        otherwise.
+        If the object does not exist, return `absent`, or raise StoreError if `absent` is not given.
 
         Raises:
             RestConflict: The request conflicts with the server's current content.
@@ -214,11 +199,9 @@ class RestServer:
             raise self._refused(error) from error
 
     def make(self, **properties: Any) -> RestClient:
-        """Create a client. The new client requests the server's configuration."""
         return RestClient("rest", **properties)
 
     def client(self) -> RestClient:
-        """Return the client. The first call creates the client."""
         with self._lock:
             if self._known is None:
                 made = self.make(**for_pyiceberg(self.access))
@@ -245,7 +228,7 @@ def _first_line(error: Exception) -> str:
 
 
 def parts(namespace: str) -> tuple[str, ...]:
-    """Split the dotted name of a namespace into its parts."""
+    """Split a namespace's dotted name."""
     return tuple(namespace.split("."))
 
 

@@ -91,7 +91,6 @@ class SqlCatalog:
         return [Pointer(row[0], row[1] or TABLE) for row in rows if row[0] is not None]
 
     def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:
-        """Compare and swap either all of the given pointers or none."""
         if within is None:
             return self._store.database.run_transaction(
                 lambda conn: self.swap(swaps, conn), name="catalog.swap", idempotent=False

@@ -143,10 +143,7 @@ class MetadataFiles:
         return sorted(info.base_name for info in found if info.type == FileType.Directory)
 
     def write_all(self, files: Iterable[tuple[str, bytes]], point: str) -> None:
-        """Write new files, each given as its location and content.
-
-        Local files are flushed to the disk.
-        """
+        """Write new files (location, content). Local files are flushed to the disk."""
         listed = [(require_inside(location), data) for location, data in files]
         local = [(path, data) for location, data in listed if (path := local_path(location))]
         try:
@@ -204,9 +201,7 @@ class MetadataFiles:
                 os.rmdir(folder)
 
     def delete_tree(self, location: str, point: str) -> None:
-        """Delete a table's folder with all its content.
-
-        The folder's name ends with the table's id, so no other table uses the folder.
+        """Delete a table's folder. Its name ends with the table's id, so no other table uses it.
 
         Raises:
             ExecutionError: The location is not in the warehouse.
@@ -368,7 +363,7 @@ def normalized_location(location: str) -> str:
 
 
 def _flaw(metadata: Any) -> str | None:
-    """Return a description of a metadata file's defect, or None if no defect is found.
+    """Describe a metadata file's defect, or return None if no defect is found.
 
     Raises:
         KeyError, TypeError, AttributeError: A field is missing, or has an unexpected form.
@@ -444,7 +439,6 @@ def encode_rows(rows: pa.Table, form: str, hint: str) -> bytes:
 
 
 def encode_metadata(metadata: dict[str, Any]) -> bytes:
-    """Convert metadata to the bytes of a metadata file."""
     from pydantic_core import to_json  # five times as fast as the standard library's
 
     return to_json(metadata)

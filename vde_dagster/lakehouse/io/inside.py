@@ -1,9 +1,9 @@
 """Checks that a location is inside the warehouse, before anything there is deleted.
 
 A location comes from a stored row and may mislead: it can contain `..`, a symbolic link, another
-scheme, or a query that a client of an object store cuts off. It can also be a folder next to the
-warehouse whose name only begins with the warehouse's name. The check interprets the location in the
-same way as the client that deletes it.
+scheme, or a query that an object store's client cuts off. It can also be a folder next to the
+warehouse whose name begins with the warehouse's name. The check reads the location in the same way
+as the client that deletes it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ _SAME_SCHEME = {"s3a": "s3", "s3n": "s3"}
 
 
 def flaw_inside(location: str, warehouse: str) -> str | None:
-    """Return the reason why a location is not safely inside the warehouse's folder.
-
-    Return None if the location is inside.
-    """
+    """Describe why a location may be outside the warehouse's folder, or return None."""
     if _CONTROL.search(location):
         return "has control characters"
     path, root = local_path(location), local_path(warehouse)
@@ -74,15 +71,12 @@ def place_key(location: str) -> str:
 
 
 def is_below(key: str, folder_key: str) -> bool:
-    """Check whether a place is the given folder, or inside of the folder.
-
-    Both are keys of `place_key`.
-    """
+    """Check whether a place is a folder or inside it. Both are keys of `place_key`."""
     return key == folder_key or key.startswith(f"{folder_key}/")
 
 
 def folders_above(key: str) -> list[str]:
-    """Return the keys of all folders that contain a place, beginning with the innermost one."""
+    """Return the keys of all folders that contain a place, innermost first."""
     found = []
     while "/" in key.rpartition("/")[0].rstrip("/"):
         key = key.rpartition("/")[0]

@@ -25,10 +25,9 @@ def warehouse_uri(warehouse: str) -> str:
 
 
 def local_path(location: str) -> str | None:
-    """Return the path of a local location, or None for a location in an object store.
+    """Return the path of a local location (`file:/a`, `file:///a` or `/a`, not percent-encoded).
 
-    Spark and Iceberg write `file:/a`, `file:///a` and plain paths. These paths are not
-    percent-encoded, so `%` is a plain character.
+    Return None for a location in an object store.
     """
     if location.startswith("file:"):
         return "/" + location[len("file:") :].lstrip("/")
@@ -50,11 +49,7 @@ _NOT_OF_NAMES = re.compile(r"[\x00-\x1f\x7f/\\?#%:*|<>\"]")
 
 
 def require_inside(location: str) -> str:
-    """Check that a location contains no `..`, and return it.
-
-    Raises:
-        ExecutionError: The path has a part `..` or a NUL.
-    """
+    """Return a location, or raise ExecutionError if it has a part `..` or a NUL."""
     if "\0" in location or ".." in re.split(r"[/\\]", location):
         raise ExecutionError(
             f"{location!r} contains '..' or a NUL character: nothing was written",
@@ -69,7 +64,6 @@ def is_tables_own(location: str, table_id: str) -> bool:
 
 
 def view_location(warehouse: str, ref: TableRef, unique: str) -> str:
-    """Build a unique folder for a new view."""
     return f"{warehouse}/{_slug(ref.namespace)}/{_slug(ref.name)}-{unique}"
 
 
@@ -81,7 +75,6 @@ def is_views_own(location: str, ref: TableRef) -> bool:
 
 
 def next_file(base: str, current: str | None) -> str:
-    """Build the location of the next metadata file in a table's folder."""
     return f"{base}/metadata/{next_name(current)}"
 
 
@@ -116,9 +109,7 @@ _S3_FILE_IO = "org.apache.iceberg.aws.s3.S3FileIO"
 def for_spark(io: Mapping[str, str], warehouse: str) -> dict[str, str]:
     """Convert PyIceberg's settings to properties of a Spark catalog.
 
-    Args:
-        io: PyIceberg's settings; a setting without an equivalent in Iceberg's S3FileIO is left
-            out.
+    Settings without an equivalent in Iceberg's S3FileIO are left out.
     """
     if not warehouse.startswith("s3://"):
         return {}

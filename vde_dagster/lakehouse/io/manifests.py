@@ -44,11 +44,7 @@ class _InMemory:
 
 
 def parse_table(metadata: dict[str, Any], location: str, what: str) -> TableMetadata:
-    """Convert a table's metadata to PyIceberg's class.
-
-    Raises:
-        DamagedFileError: The data is not valid metadata of a table.
-    """
+    """Convert a table's metadata to PyIceberg's class, or raise DamagedFileError."""
     from pyiceberg.table.metadata import TableMetadataUtil
 
     try:
@@ -126,7 +122,7 @@ def check_data_file(
         whole: Whether to read every row and not only the footer.
 
     Raises:
-        DamagedFileError: The file is not a valid data file, or has a different row count.
+        DamagedFileError: The file is invalid, or has a different row count.
     """
     from pyiceberg.manifest import FileFormat
 
@@ -159,10 +155,7 @@ def check_data_file(
 
 
 def whole_avro(io: FileIO) -> FileIO:
-    """Change a PyIceberg reader so that it raises an error for a truncated manifest.
-
-    Return the same reader.
-    """
+    """Change a PyIceberg reader so that it rejects truncated manifests, and return it."""
     open_file = io.new_input
 
     def new_input(location: str) -> Any:
@@ -192,10 +185,10 @@ def _unreadable(error: Exception) -> str:
 def may_name(files: MetadataFiles, location: str, names: Collection[str]) -> bool:
     """Check whether a manifest may list one of the given files.
 
-    The result False is certain. The result True may be wrong.
+    False is certain; True may be wrong.
 
     Args:
-        names: File names without folders; their case does not matter.
+        names: File names without folders, in any case.
 
     Raises:
         DamagedFileError: The manifest is missing or damaged.
@@ -256,7 +249,7 @@ def _read_avro(data: bytes, what: str, location: str) -> tuple[dict[str, bytes],
 def bytes_of_no_other(
     files: MetadataFiles, some: Iterable[dict[str, Any]], others: Iterable[dict[str, Any]]
 ) -> int | None:
-    """Add up the sizes of files that the snapshots in `some` use and no snapshot in `others`.
+    """Add up the sizes of files that snapshots in `some` use and no snapshot in `others` uses.
 
     Return None if a manifest cannot be read.
     """
@@ -280,11 +273,10 @@ def unused_files(
 ) -> list[str]:
     """Return the files that a table's old metadata uses but the new metadata does not use.
 
-    If the manifests of an expired snapshot are damaged, its files are left out.
+    If an expired snapshot's manifests are damaged, its files are left out.
 
     Raises:
-        DamagedFileError: A manifest of a kept snapshot cannot be read, so any file may still be
-            needed.
+        DamagedFileError: A kept snapshot's manifest cannot be read, so any file may be needed.
     """
     kept_ids = {item["snapshot-id"] for item in after["snapshots"]}
     forgotten = [item for item in before["snapshots"] if item["snapshot-id"] not in kept_ids]
@@ -313,7 +305,7 @@ def named_by_snapshot(
 ) -> dict[str, int]:
     """Return the files that an Iceberg snapshot uses, with the sizes of data and delete files.
 
-    The size of manifests and manifest lists is given as zero.
+    Manifests and manifest lists have size zero.
 
     Args:
         deleted: Whether to include files that the snapshot deleted and older snapshots still use.

@@ -21,11 +21,7 @@ _MOST_FILES = 100
 
 
 def compact_tables(run: Cleaning, kept: Collection[str], compact: Compact) -> None:
-    """Rewrite the data files of tables that have many deleted rows.
-
-    Args:
-        kept: Ids of the tables that the janitor keeps.
-    """
+    """Rewrite the data files of kept tables that have many deleted rows."""
     ledger = [one for one in run.store.ledger.tables() if one.branch is None and one.id in kept]
     for table, metadata in with_metadata(run, ledger):
         head = next(history(metadata, head_of(metadata, None)), None)
@@ -38,9 +34,7 @@ def compact_tables(run: Cleaning, kept: Collection[str], compact: Compact) -> No
 
 
 def why_compacted(summary: Mapping[str, Any]) -> str | None:
-    """Return the reason to compact a table, taken from the summary of its last commit.
-
-    Return None if the table does not need a compaction.
+    """Return the reason to compact a table, from the summary of its last commit, or None.
 
     >>> why_compacted({"total-records": "80", "total-position-deletes": "12",
     ...                "total-delete-files": "3"})

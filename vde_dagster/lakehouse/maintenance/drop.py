@@ -35,12 +35,7 @@ def drop_tables(run: Cleaning, tables: Iterable[LedgerTable]) -> None:
 
 @dataclass(slots=True)
 class _Drop:
-    """A table to drop.
-
-    Args:
-        folder: The table's folder, once it is proven to belong to the table. None for a branch.
-        pointer: The table's metadata file in the catalog, once it is proven to belong to the table.
-    """
+    """A table to drop, with its folder and metadata file once they are proven to belong to it."""
 
     table: LedgerTable
     folder: str | None = None

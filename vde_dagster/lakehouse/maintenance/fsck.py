@@ -1,12 +1,11 @@
-"""The command `vde fsck`, which finds damage and suggests what to do.
+"""The command `vde fsck`, which finds damage and suggests what to do. It repairs nothing.
 
 It checks the state's database, every pointer of the catalog, every file that pointers and kept
-versions reach, and every row of the ledger. It also searches the tables' folders for data files
-that were never committed. It only reads and repairs nothing.
+versions reach, and every row of the ledger. It also finds data files in tables' folders that were
+never committed.
 
-Publications may happen during the check. Therefore pointers, views and pins are read in one
-transaction, and each problem is checked again with the newest state. Only a problem that is found
-twice is reported.
+Publications may happen during the check. So pointers, views and pins are read in one transaction,
+and only a problem that is found again in the newest state is reported.
 """
 
 from __future__ import annotations
@@ -86,11 +85,9 @@ class Finding:
 
     @property
     def is_damage(self) -> bool:
-        """Whether the problem affects published data or the state."""
         return self.problem not in ("new_state", "stranger", "orphans")
 
     def to_json(self) -> dict[str, str | None]:
-        """Return plain JSON data."""
         return asdict(self)
 
 
@@ -149,7 +146,7 @@ def fsck(
 
     Args:
         orphan_grace: Age after which a data file can no longer be committed.
-        deep: Whether to read the footers of data files. By default, only their sizes are checked.
+        deep: Whether to read the footers of data files, and not only their sizes.
     """
     findings = _database(lakehouse)
     try:
@@ -173,7 +170,7 @@ def fsck(
 
 
 def find_damage(lakehouse: LakeHandles, refs: Collection[TableRef]) -> DamagedFileError | None:
-    """Find a damaged file of the given tables, to explain why reading them failed."""
+    """Find a damaged file of tables that could not be read."""
     if not refs:
         return None
     checked = _State.read(lakehouse).checked(refs)

@@ -54,7 +54,7 @@ class Damage:
 
     Args:
         ref: One of the tables and views that use the file.
-        is_current: True if current readers need the file; False if only a kept version needs it.
+        is_current: Whether current readers need the file, and not only a kept version.
     """
 
     ref: TableRef
@@ -66,7 +66,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A file to check, and the file that names it (`above`)."""
+    """A file to check, and the file `above` that names it."""
 
     ref: TableRef
     is_current: bool
@@ -85,7 +85,7 @@ def check_files(
 
     Args:
         deep: Whether to read the footers of data files.
-        read_bytes: Maximum bytes of data files whose rows are read as well.
+        read_bytes: Maximum bytes of data files whose rows are also read.
 
     Returns:
         The damaged files, and the pinned snapshots that tables no longer have.

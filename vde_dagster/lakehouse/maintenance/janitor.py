@@ -1,9 +1,8 @@
 """The janitor, which removes objects that no kept version of an environment reaches.
 
 The janitor first sets a tombstone, and deletes an object only after the grace time. The ledger's
-rows only suggest candidates: before each deletion, the janitor verifies that no kept object needs
-the candidate; see `kept`. Every step can be repeated. The ledger does not contain data files that
-were never committed; see `sweep`.
+rows are only candidates: before each deletion, the janitor verifies that nothing needs the object
+(`kept`). Every step can be repeated. `sweep` finds data files that were never committed.
 """
 
 from __future__ import annotations
@@ -65,15 +64,11 @@ class JanitorReport:
 
     @property
     def failures(self) -> tuple[Decision, ...]:
-        """Decisions that could not be carried out."""
         return tuple(decision for decision in self.decisions if decision.outcome == "failed")
 
     @property
     def bytes(self) -> int:
-        """Number of bytes that were freed, or that would be freed without `dry_run`.
-
-        Unknown sizes count as 0.
-        """
+        """Bytes that were freed, or would be without `dry_run`. Unknown sizes count as 0."""
         return sum(
             decision.bytes or 0
             for decision in self.decisions
@@ -81,7 +76,6 @@ class JanitorReport:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON data."""
         return {
             "dry_run": self.dry_run,
             "decisions": [decision.to_json() for decision in self.decisions],
@@ -111,8 +105,7 @@ def clean(
 ) -> JanitorReport:
     """Drop expired environments, unneeded tables and versions, and left-over files.
 
-    Args:
-        compact: Compacts a table with many deleted rows; None to compact no table.
+    `compact` compacts a table with many deleted rows.
     """
     run = Cleaning(lakehouse, retention, keep_snapshots, dry_run)
     if not dry_run:

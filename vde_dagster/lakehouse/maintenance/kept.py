@@ -1,17 +1,15 @@
 """Checks before a deletion that no kept object names the file or uses the folder.
 
 The candidates for deletion come from rows of the state, and anyone who can write these rows could
-direct the janitor at other files. Therefore a candidate must be below the warehouse's folder, in a
-place that only vde writes to. It must not be named by a pointer of the catalog, a published view, a
-publication that may still happen, or a table's metadata with all its snapshots, manifests, data,
-delete and statistics files. A table that is being written is left alone, because its next commit is
-unknown.
+direct the janitor at other files. So a candidate must be below the warehouse's folder, in a place
+that only vde writes to. It must not be named by a pointer of the catalog, a published view, an
+unfinished publication, or a table's metadata with all its snapshots, manifests, data, delete and
+statistics files. A table that is being written is left alone, because its next commit is unknown.
 
-The files that a table names are read from the table's metadata, not from the state. A candidate
-below a table's folder is searched in all snapshots of the tables with this folder: the physical
-table, and tables that only show it. A table that is not in the ledger may use any file, so every
-candidate is searched in its branches and tags. If pointers move during the check, they are read
-again.
+The files that a table names are read from its metadata, not from the state. A candidate below a
+table's folder is searched in all snapshots of the tables with this folder: the physical table, and
+tables that only show it. A table that is not in the ledger may use any file, so every candidate is
+searched in its branches and tags. If pointers move during the check, they are read again.
 """
 
 from __future__ import annotations
@@ -79,7 +77,7 @@ class _TableNames:
 
 @dataclass(slots=True)
 class Kept:
-    """Checks before a deletion that no table, view or publication uses the file or folder."""
+    """Checks that no table, view or publication uses a file or folder to delete."""
 
     lakehouse: LakeHandles
     # Read on first use, and again if pointers moved.
@@ -90,8 +88,7 @@ class Kept:
         """Decide for each file whether it may be deleted now.
 
         Args:
-            own: Ids of the publications that recorded the candidates. These publications do not
-                count as users.
+            own: Ids of publications that recorded the candidates, which do not count as users.
 
         Raises:
             StoreError: The catalog or the state cannot be reached.
@@ -137,7 +134,7 @@ class Kept:
 
         Args:
             folders: The tables' ids by the folders' locations.
-            own: Metadata files of the given-up tables. These files do not count as users.
+            own: Metadata files of the unneeded tables, which do not count as users.
 
         Raises:
             StoreError: The catalog or the state cannot be reached.

@@ -1,4 +1,4 @@
-"""Holds keep Iceberg snapshots, because models will read the changes since these snapshots."""
+"""Holds: Iceberg snapshots that are kept because models still have to read later changes."""
 
 from __future__ import annotations
 
@@ -44,9 +44,7 @@ Holds = Mapping[str, Collection[Hold]]
 
 
 def find_holds(store: StateStore, reached: Collection[str], longest: timedelta) -> Holds:
-    """Find the Iceberg snapshots that the next fills need in order to read later changes.
-
-    The result is grouped by the id of the table that is read.
+    """Find the snapshots since which the next fills read changes, by id of the table that is read.
 
     Args:
         reached: Ids of reachable tables. Fills of other tables are ignored.

@@ -1,16 +1,14 @@
 """The janitor's decisions, and its deletion of branches, left-over files and namespaces.
 
-Some left-over files are orphans: data files in a table's folder that were never committed. Spark
-first writes data files and then commits them. If a process is killed in between, no ledger has its
-files. They are found because they are in the folder but not in the table's metadata. Four rules
-ensure that no file is deleted that may still be committed or read:
+Orphans are data files in a table's folder that were never committed. Spark first writes data files
+and then commits them, so a killed process leaves files that are in the folder but not in the
+table's metadata. Four rules ensure that no file is deleted that may still be committed or read:
 
-- The folder is listed first, and the metadata is read afterwards. So the metadata names a file that
-  is committed in between. In the other order, such a file would be listed but not named.
+- The folder is listed before the metadata is read. So the metadata names a file that is committed
+  in between.
 - A file must be older than the longest possible run, so that its writer can no longer commit it.
-- A table with an active lease is left alone, because a run may be longer than expected. The lease
-  is checked after the listing: a process that takes the lease later writes files that are not
-  listed.
+- A table with an active lease is left alone. The lease is checked after the listing: a process that
+  takes the lease later writes files that are not listed.
 - Files of expired Iceberg snapshots are not orphans. The ledger lists them, and they are deleted
   after a time for readers to finish. The ledger is read after the metadata, because both change in
   one transaction.
@@ -86,7 +84,6 @@ class Decision:
     version: tuple[str, int] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON data."""
         return {key: value for key, value in asdict(self).items() if key != "version"}
 
 
@@ -110,14 +107,10 @@ class Cleaning:
         self._damaged: set[str] = set()
 
     def report(self, decision: Decision) -> None:
-        """Add a decision to the report."""
         self.decisions.append(decision)
 
     def leave(self, subject: str, error: VdeError | OSError) -> None:
-        """Report that a table is kept because one of its files cannot be read.
-
-        Each file is reported once.
-        """
+        """Report once per file that a table is kept because the file cannot be read."""
         file = error.file if isinstance(error, DamagedFileError) else str(error)
         if file not in self._damaged:
             self._damaged.add(file)
@@ -125,7 +118,7 @@ class Cleaning:
             self.report(Decision("keep_table", subject, reason, "failed", error=str(error)))
 
     def act(self, decision: Decision, work: Callable[[], bool]) -> None:
-        """Carry out a decision and report its outcome. In a dry run, only report the decision."""
+        """Carry out a decision (not in a dry run), and report its outcome."""
         if self.dry_run:
             self.report(decision)
             return
@@ -137,7 +130,6 @@ class Cleaning:
         self.report(replace(decision, outcome="done" if done else "kept"))
 
     def fail(self, decision: Decision, error: VdeError | OSError) -> None:
-        """Report that a decision failed."""
         if isinstance(error, DamagedFileError):
             self._damaged.add(error.file)
         self.report(replace(decision, outcome="failed", error=str(error)))
@@ -153,10 +145,7 @@ def reporting(run: Cleaning, decision: Decision) -> Iterator[None]:
 
 
 def table_bytes(run: Cleaning, table: LedgerTable) -> int | None:
-    """Add up the sizes of all files that a table's commits added.
-
-    Return None for a branch, and for a table that is missing or damaged.
-    """
+    """Add up the sizes of a table's files. Return None for a branch, or without metadata."""
     try:
         found = run.lakehouse.find_table(table.ref, table.id) if table.branch is None else None
     except (DamagedFileError, OSError):
@@ -252,8 +241,7 @@ def find_orphans(lakehouse: LakeHandles, table: LedgerTable, before: datetime) -
     """Find data files in a table's folder that were never committed and never will be.
 
     Args:
-        before: Instant (UTC) before which the files were written. It must be longer ago than the
-            longest run.
+        before: Latest time of writing (UTC), longer ago than the longest run.
 
     Raises:
         DamagedFileError: The files that the table uses cannot be determined.

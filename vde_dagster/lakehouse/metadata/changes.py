@@ -6,8 +6,8 @@ A change is derived from a table's current metadata. Each update has the form of
 `apply_updates` creates the table's next metadata.
 
 PyIceberg's `update_table_metadata` is not used. It does not write format version 3, drops unknown
-fields, leaves gaps in the snapshot log, and reads the machine's clock. When a snapshot expires, it
-also removes the snapshot's id as the parent of the next one, which then looks like a first commit.
+fields, leaves gaps in the snapshot log, reads the machine's clock, and makes the child of an
+expired snapshot look like a first commit.
 Sources: https://iceberg.apache.org/spec/#table-metadata-and-snapshots and
 https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml.
 """
@@ -109,10 +109,9 @@ def move_back(
     into: str | None = None,
     without: Collection[str] = (),
 ) -> Updates:
-    """Build the updates that move a branch back to an earlier snapshot.
+    """Build the updates that move `into` (by default `main`) back to an earlier snapshot.
 
-    The branch is `into`, by default `main`. Without `snapshot_id`, the branch is removed. The
-    branches in `without` are also removed.
+    Without `snapshot_id`, the branch is removed. The branches in `without` are removed too.
 
     Raises:
         ConflictError: The snapshot is gone.
@@ -132,10 +131,9 @@ def move_back(
 
 
 def superseded(metadata: Json, oldest_ms: int, pinned: Collection[int] = ()) -> frozenset[int]:
-    """Return the ids of snapshots that later commits replaced before `oldest_ms`.
+    """Return the ids of snapshots that were replaced before `oldest_ms` (ms since 1970, UTC).
 
-    `oldest_ms` is in milliseconds since 1970 (UTC). Snapshots in `pinned`, and the heads of
-    branches and tags, are left out.
+    `pinned` and the heads of branches and tags are left out.
     """
     heads = {int(ref["snapshot-id"]) for ref in metadata.get("refs", {}).values()}
     kept = {*heads, *pinned, head_of(metadata)}
@@ -167,11 +165,10 @@ def remove_snapshots(metadata: Json, gone: Collection[int]) -> Updates:
 
 
 def append_columns(metadata: Json, columns: Iterable[tuple[str, str]]) -> Updates:
-    """Build the updates that add columns to a table, or fields to its struct columns.
+    """Build the updates that add columns or struct fields, which are NULL in existing rows.
 
     Args:
-        columns: Name and Spark SQL type of each new column, and of each column with new struct
-            fields. New columns and fields are NULL in existing rows.
+        columns: Name and Spark SQL type of each new column, and of each column with new fields.
     """
     fields = current_schema(metadata)["fields"]
     types = {name.lower(): (name, type_) for name, type_ in columns}
@@ -229,7 +226,7 @@ def widen_columns(metadata: Json, types: Mapping[str, str]) -> Updates:
 
 
 def is_promotion(was: Any, becomes: Any) -> bool:
-    """Check whether Iceberg can change a column from one type to another in place.
+    """Check whether Iceberg can change a column's type in place.
 
     Source: https://iceberg.apache.org/spec/#schema-evolution.
     """
@@ -281,8 +278,7 @@ def apply_updates(
 ) -> Json:
     """Apply updates to a table's metadata, and keep unknown fields of newer formats.
 
-    Args:
-        location: The current metadata file, to be added to the metadata log; None to add none.
+    `location`, if given, is the current metadata file to add to the metadata log.
     """
     changed = {**metadata, "last-updated-ms": max(now_ms, int(metadata["last-updated-ms"]))}
     if location is not None:

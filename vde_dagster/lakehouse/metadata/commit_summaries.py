@@ -52,8 +52,6 @@ def belongs_to_table(metadata: Mapping[str, Any], table_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CommittedFill:
-    """A fill that is recorded in the summary of its Iceberg commit."""
-
     plan_id: str
     table_id: str
     interval: Interval
@@ -103,10 +101,7 @@ class BranchName:
 
 
 def parse_branch(name: str) -> BranchName | None:
-    """Parse the name of a branch, for example `vde_prod-1f_12s`.
-
-    Return None if no attempt of a plan created the branch.
-    """
+    """Parse a branch's name, such as `vde_prod-1f_12s`, or return None if no plan created it."""
     match = _PARTS.fullmatch(name)
     if match is None:
         return None
@@ -149,8 +144,8 @@ def rows_in(summary: Mapping[str, str]) -> int | None:
 def growth_between(metadata: dict[str, Any], before: int | None, after: int | None) -> Growth:
     """Count the rows that commits added and removed between two Iceberg snapshots.
 
-    A rewritten row counts as removed and as added. If a commit was reverted, the rows that it added
-    count as removed, and the rows that it removed count as added.
+    A rewritten row counts as removed and as added. A reverted commit counts with its additions and
+    removals exchanged.
     """
     left, found = list(history(metadata, before)), list(history(metadata, after))
     both = {one["snapshot-id"] for one in left} & {one["snapshot-id"] for one in found}
@@ -161,10 +156,7 @@ def growth_between(metadata: dict[str, Any], before: int | None, after: int | No
 
 
 def bytes_at(metadata: dict[str, Any], snapshot_id: int | None) -> int | None:
-    """Return the total size of the files of an Iceberg snapshot, from the snapshot's summary.
-
-    Return None if the size is unknown.
-    """
+    """Return the total size of a snapshot's files from its summary, or None if unknown."""
     found = next(history(metadata, snapshot_id), None)
     if found is None:
         return 0 if snapshot_id is None else None

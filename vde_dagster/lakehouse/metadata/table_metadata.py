@@ -28,16 +28,13 @@ def current_columns(metadata: dict[str, Any]) -> list[tuple[str, str, str | None
 
 
 def columns_of(metadata: dict[str, Any], schema_id: int | None) -> dict[str, str]:
-    """Return the Spark SQL type of each column in the given schema, by default the current one."""
+    """Return the Spark SQL type of each column in a schema, by default the current one."""
     schema = _find_schema(metadata, schema_id) or current_schema(metadata)
     return {field["name"]: iceberg_to_spark(field["type"]) for field in schema["fields"]}
 
 
 def head_of(metadata: dict[str, Any], branch: str | None = None) -> int | None:
-    """Return the id of the newest Iceberg snapshot of a branch, by default of `main`.
-
-    Return None if the branch does not exist or has no commit.
-    """
+    """Return the id of the newest snapshot of a branch (or `main`), or None without a commit."""
     ref = metadata.get("refs", {}).get(branch or MAIN)
     if ref is not None:
         return int(ref["snapshot-id"])
@@ -48,7 +45,6 @@ def head_of(metadata: dict[str, Any], branch: str | None = None) -> int | None:
 
 
 def snapshot_ids(metadata: dict[str, Any]) -> set[int]:
-    """Return the ids of all snapshots in a table's metadata."""
     return {int(item["snapshot-id"]) for item in metadata.get("snapshots", [])}
 
 
@@ -150,7 +146,6 @@ def _with_fields(kind: Any, fields: ShownFields) -> Any:
 
 
 def current_schema(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return a table's current schema."""
     current = metadata["current-schema-id"]
     found: dict[str, Any] = next(s for s in metadata["schemas"] if s["schema-id"] == current)
     return found
@@ -159,16 +154,15 @@ def current_schema(metadata: dict[str, Any]) -> dict[str, Any]:
 def reads_same_columns(
     metadata: dict[str, Any], schema_id: int | None, columns: Iterable[str], *, or_new: bool
 ) -> bool:
-    """Return whether columns of the current schema are the columns of these names in a schema.
+    """Return whether columns have the same field ids in the current schema and in another one.
 
-    Columns are the same if they have the same field id; see "Schema Evolution" in the specification
-    of Iceberg. Spark reads a snapshot with the schema of that snapshot. A name in it may belong to
-    a column that was renamed or dropped later.
+    Spark reads a snapshot with that snapshot's schema, where a name may belong to a column that was
+    renamed or dropped later; see "Schema Evolution" in the specification of Iceberg.
 
     Args:
-        schema_id: A schema of the table; None for the current one.
-        columns: Names of columns of the current schema.
-        or_new: Whether a column may be missing in the schema, so that its values are NULL.
+        schema_id: The other schema; None for the current one.
+        columns: Names in the current schema.
+        or_new: Whether the other schema may lack a column, so that its values are NULL.
     """
     if schema_id is None or schema_id == int(metadata["current-schema-id"]):
         return True

@@ -98,10 +98,7 @@ class _Parser:
         )
 
     def _take(self, mark: str = "") -> str:
-        """Take the next token, which must be `mark`.
-
-        If `mark` is empty, any token except punctuation is accepted.
-        """
+        """Take the next token: `mark`, or any token except punctuation."""
         token = self.tokens.pop() if self.tokens else ""
         if not token or (token != mark if mark else token in "<>(),:"):
             self.fail()
@@ -179,7 +176,6 @@ def _unquote(text: str) -> str:
 
 
 def iceberg_to_spark(kind: Any) -> str:
-    """Convert a type in Iceberg's JSON form to Spark SQL."""
     if isinstance(kind, str):
         if kind in _TO_SPARK:
             return _TO_SPARK[kind]

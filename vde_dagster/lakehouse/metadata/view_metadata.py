@@ -22,7 +22,6 @@ _FIRST = ("spark", "trino")
 
 
 def definition_hash(definition: ViewDefinition) -> str:
-    """Hash the definition of a view."""
     # JSON of nested lists is injective, and is written in one call.
     queries = definition.queries
     text = json.dumps(
@@ -47,10 +46,7 @@ def new_view_metadata(
     location: str,
     now_ms: int,
 ) -> dict[str, Any]:
-    """Build the metadata of a new view, or the next metadata of an existing view.
-
-    A replaced view keeps its uuid, location, last versions and version log.
-    """
+    """Build the metadata of a view; a replaced view keeps uuid, location, versions and log."""
     base = previous or {
         "view-uuid": str(uuid.uuid4()),
         "location": location,
@@ -80,10 +76,7 @@ def new_view_metadata(
 
 
 def view_columns(metadata: Mapping[str, Any]) -> list[tuple[str, str, str | None]]:
-    """Return the name, Spark SQL type and description of each column of a view.
-
-    Any program may have written the view.
-    """
+    """Return (name, Spark SQL type, description) of each column of any program's view."""
     versions = {version["version-id"]: version["schema-id"] for version in metadata["versions"]}
     current = versions[metadata["current-version-id"]]
     schema = next(one for one in metadata["schemas"] if one["schema-id"] == current)
@@ -147,7 +140,7 @@ def _bounded(
 
 
 def _after(log: list[dict[str, Any]], now_ms: int) -> int:
-    """Return `now_ms`, or the last log entry's time if the clock went back."""
+    """Return `now_ms`, or the log's last time if the clock went back."""
     return max([now_ms, *(int(entry["timestamp-ms"]) for entry in log[-1:])])
 
 

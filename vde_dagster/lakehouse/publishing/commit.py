@@ -1,7 +1,6 @@
-"""Writes metadata files and makes them current, and removes files if the commit failed.
+"""Writes all metadata files and makes them current.
 
-All metadata files are written here. If a commit fails, its files are removed, but only if it is
-certain that no pointer will ever refer to them.
+The files of a failed commit are removed if it is certain that no pointer will ever refer to them.
 """
 
 from __future__ import annotations
@@ -146,7 +145,7 @@ def change_table(
     also: TableCommit | None = None,
     shown: Sequence[Made] = (),
 ) -> dict[str, Any]:
-    """Apply updates to a table and record the change in the state, both in one transaction."""
+    """Apply updates to a table, and record the change in the state, in one transaction."""
     store, said = lakehouse.store, also or TableCommit()
     if not updates:
 
@@ -201,7 +200,7 @@ def change_at_last(
 
 
 def read_table(lakehouse: LakeHandles, ref: TableRef) -> TableState:
-    """Read the metadata of a table, or raise ConflictError if the table is not in the catalog."""
+    """Read a table's metadata, or raise ConflictError if it is not in the catalog."""
     found = lakehouse.find_table(ref)
     if found is None:
         raise ConflictError(f"the catalog no longer has {ref}", hint="plan again")

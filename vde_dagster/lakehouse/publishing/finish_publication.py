@@ -1,15 +1,14 @@
 """Completes publications on a catalog outside the state's database.
 
 First, one transaction of the state decides the publication. Then the catalog's pointers are moved:
-first tables, then views. All changes are recorded with the publication before it is decided, so
-that another process can complete them if the first process ends in between. A publication that was
-not decided never moves a pointer, and its files are removed.
+first tables, then views. All changes are recorded before the decision, so that another process can
+complete them. An undecided publication moves no pointer, and its files are removed.
 
-Each step locks the publication's row, and does nothing if another process has finished the
-publication. So a process that stalls and resumes later does not move pointers back.
+Each step locks the publication's row, and does nothing if the publication is finished. So a process
+that stalls and resumes later does not move pointers back.
 
-If the catalog can change many pointers atomically, readers see either all tables and views of the
-publication or none. Otherwise the tables move one by one, and then the views.
+If the catalog can change many pointers atomically, readers see all changes of the publication or
+none. Otherwise tables move one by one, and then views.
 """
 
 from __future__ import annotations
@@ -48,10 +47,7 @@ _BATCH = 20
 
 
 def recover(lakehouse: LakeHandles) -> bool:
-    """Finish the publications that the state has committed but another process did not complete.
-
-    Return whether anything was finished.
-    """
+    """Finish the publications that other processes left undone; return whether there were any."""
     if not lakehouse.catalog.form.follows:
         return False
     store, settled = lakehouse.store, False
@@ -82,10 +78,7 @@ def _may_record(store: StateStore, filled: FillRecord) -> bool:
 
 
 def settle(lakehouse: LakeHandles, publication_id: str) -> None:
-    """Move the catalog's pointers to the tables and views of a committed publication.
-
-    Pointers that have already moved are left alone.
-    """
+    """Move all remaining pointers of a committed publication."""
     store = lakehouse.store
     record = store.publications.get(publication_id)
     if record is None or record.status != "decided":

@@ -1,8 +1,8 @@
 """Mirrored views: copies of environments' views in a catalog outside the state's database.
 
-A publication records the views to write (`want`). After the publication, a process with the
-mirror's lease writes the views that are not current (`follow`). After a crash, the next process
-does this. Each view contains the hash of its definition. If another process may have written a view
+A publication records the views to write (`want`). A process with the
+mirror's lease then writes the views that are not current (`follow`); after a crash, the next
+process does so. Each view contains the hash of its definition. If a process may have written a view
 late, the view is read again, and the newest publication's definition is restored.
 """
 
@@ -44,10 +44,7 @@ _WAIT_SECONDS = 75.0
 
 
 def want(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> None:
-    """Record the views that a publication must write to the mirror catalog.
-
-    `conn` is the transaction of the publication.
-    """
+    """Record the views for the mirror catalog, in the publication's transaction."""
     mirror, name = lakehouse.catalog.mirror, publication.environment.name
     if mirror is None:
         return
@@ -74,10 +71,7 @@ def want(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> 
 
 
 def follow(lakehouse: LakeHandles) -> None:
-    """Write the outdated views to the mirror catalog.
-
-    A failure is recorded, and raises no error.
-    """
+    """Write the outdated views to the mirror catalog. A failure is recorded, not raised."""
     if lakehouse.catalog.mirror is None:
         return
     store, catalog = lakehouse.store, lakehouse.catalog.name
@@ -100,7 +94,7 @@ def follow(lakehouse: LakeHandles) -> None:
 
 
 def verify(lakehouse: LakeHandles) -> int:
-    """Check all views in the mirror catalog, and count the views that other programs changed."""
+    """Check all mirrored views, and count the views that other programs changed."""
     mirror, strayed = lakehouse.catalog.mirror, 0
     if mirror is None:
         return 0
@@ -114,7 +108,7 @@ def verify(lakehouse: LakeHandles) -> int:
 
 
 def unmirrored(lakehouse: LakeHandles, refs: Iterable[TableRef]) -> set[TableRef]:
-    """Return the given views that should be in the mirror catalog but are not recorded."""
+    """Return the given views that should be mirrored but have no record."""
     mirror = lakehouse.catalog.mirror
     if mirror is None or not mirror.wanted:
         return set()
@@ -205,7 +199,7 @@ def _is_as_wanted(found: dict[str, Any] | None, wanted: WantedView) -> bool:
 
 
 def proven_view(wanted: WantedView) -> ViewDefinition:
-    """Read the stored definition of a mirrored view, and check that it matches its hash.
+    """Read a mirrored view's stored definition, which must have the recorded hash.
 
     Raises:
         StoreError: The stored definition is damaged, or defines another view.

@@ -43,7 +43,7 @@ _TOTALS = (
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """A table to create. If `branch` is given, the first rows are written to this branch."""
+    """A table to create; its first rows go to `branch` if given."""
 
     ref: TableRef
     columns: tuple[tuple[str, str, str | None], ...]
@@ -74,10 +74,9 @@ def create_table(lakehouse: LakeHandles, new: NewTable) -> bool:
 def make_branch(
     lakehouse: LakeHandles, ref: TableRef, name: str, of: str | None = None
 ) -> dict[str, Any]:
-    """Create a branch of a table if the branch is missing.
+    """Create a missing branch at the head of the branch `of` (by default `main`).
 
-    The new branch begins at the head of the branch `of` (by default `main`). If that branch has no
-    commit, the new branch begins at an empty commit.
+    If `of` has no commit, the new branch begins at an empty commit.
     """
     first: EmptyCommit | None = None
 
@@ -102,7 +101,6 @@ def make_branch(
 
 
 def first_metadata(new: NewTable, now_ms: int) -> dict[str, Any]:
-    """Build the first metadata of a new table, in format version 2."""
     ids = itertools.count(1)
     schema = build_schema(new.columns, ids)
     properties = {**_DEFAULTS, **new.properties}

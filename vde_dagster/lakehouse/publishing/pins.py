@@ -1,8 +1,7 @@
 """Finds the Iceberg snapshots that a publication pins.
 
-Snapshots are read from the tables' metadata, with one exception. If the environment already shows a
-table and this publication does not move the table, the state has the table's head, because an
-earlier publication recorded it.
+Snapshots are read from the tables' metadata. But if the environment already shows a table that the
+publication does not move, the state has the table's head from an earlier publication.
 """
 
 from __future__ import annotations
@@ -98,13 +97,7 @@ def read_heads(
     pointers: Mapping[TableRef, Pointer],
     known: Mapping[str, Head],
 ) -> dict[str, Head]:
-    """Read the current snapshots of tables.
-
-    A table is left out if the table or its metadata file does not exist.
-
-    Args:
-        known: Heads that were read earlier, by table id. Heads that are still current are reused.
-    """
+    """Read the current snapshots of existing tables, reusing `known` ones that are current."""
 
     def read(item: tuple[str, Place]) -> Head | None:
         table_id, (ref, branch) = item
@@ -126,7 +119,7 @@ def read_heads(
 def write_pins(
     lakehouse: LakeHandles, connection: Connection, environment: Environment, prepared: PreparedPins
 ) -> None:
-    """Store the snapshots that a publication pins, in the publication's transaction."""
+    """Store a publication's pins in its transaction."""
     pins, heads = lakehouse.store.pins, dict(prepared.heads)
     if prepared.places:
         refs = [ref for ref, _ in prepared.places.values()]
@@ -189,10 +182,9 @@ def pinned_metadata(
     properties: Mapping[str, str],
     shown_fields: Mapping[str, ShownFields] = MappingProxyType({}),
 ) -> dict[str, Any] | None:
-    """Reduce a table's metadata to one snapshot and the columns of a model.
+    """Reduce a table's metadata to one snapshot and a model's columns.
 
-    Returns:
-        The metadata, or None if the snapshot was expired.
+    Return None if the snapshot was expired.
     """
     known = {int(one["schema-id"]) for one in metadata["schemas"]}
     schema = schema_id if schema_id in known else metadata["current-schema-id"]

@@ -49,8 +49,7 @@ class PreparedPublication:
     """The changes and files of a publication, computed before its transaction begins.
 
     Args:
-        announced: The changes to store with the publication, so that another process can finish
-            the publication.
+        announced: The changes to store, so that another process can finish the publication.
         sources: The metadata files of unchanged physical tables that a published table shows. Keys
             are the physical tables' names.
     """
@@ -68,7 +67,7 @@ class PreparedPublication:
 
 @dataclass(frozen=True, slots=True)
 class PreparedHolding:
-    """A prepared version of another environment, which keeps showing rolled-back rows."""
+    """A prepared version of another environment that keeps rolled-back rows."""
 
     holding: Holding
     published: tuple[PublishedView, ...]
@@ -100,7 +99,6 @@ class Differences:
 
 
 def view_place(definition: ViewDefinition) -> TableRef:
-    """Return the name of a view in the catalog."""
     return TableRef(definition.namespace, definition.name)
 
 
@@ -114,11 +112,11 @@ def differences(
 ) -> Differences:
     """Compare view definitions with the catalog, without reading any file.
 
-    A name is taken if it belongs to a table, to a view that vde did not publish, or to a view of
-    another environment.
+    A name is taken if it belongs to a table, another environment's view, or a view that vde did not
+    publish.
 
     Args:
-        dropped: Views to remove. Views that vde did not publish stay.
+        dropped: Views to remove, except views that vde did not publish.
         moved: Tables that this publication moves.
     """
     wanted = {view_place(definition): definition for definition in definitions}

@@ -1,10 +1,9 @@
 """Checks a publication of another process before this process moves pointers for it.
 
 If the catalog is outside the state's database, a process moves the pointers that a row of
-`vde_publications` names. Every login that may apply plans can write such a row. Therefore the row's
-files are compared with the environment's version, its pins, and the ledgers of tables and views.
-These were written in the transaction that decided the publication, each with its own guards. No
-pointer moves if one of the files contradicts them.
+`vde_publications` names. Every login that may apply plans can write such a row. So no pointer moves
+if one of the row's files contradicts the environment's version, its pins, or the ledgers of tables
+and views. These were written in the transaction that decided the publication, each with its guards.
 """
 
 from __future__ import annotations
@@ -29,10 +28,7 @@ if TYPE_CHECKING:
 
 
 def find_contradiction(lakehouse: LakeHandles, record: PublicationRecord) -> str | None:
-    """Compare the files of a committed publication with the state.
-
-    Return the reason why they contradict each other, or None if they do not.
-    """
+    """Return why a committed publication's files contradict the state, or None if they agree."""
     store = lakehouse.store
     version = record.version or 0
     made = store.versions.at(record.environment, version)

@@ -1,8 +1,8 @@
 """A publication: all changes that become visible together, including changes of tables.
 
-Changes of tables are computed before the commit, and again if a table has changed meanwhile. If the
-catalog is outside the state's database, a change is stored with the publication, and computed from
-the table's current metadata when the publication is finished.
+Changes of tables are computed before the commit, and again if a table has changed meanwhile. For a
+catalog outside the state's database, they are stored with the publication, and computed from the
+tables' current metadata when the publication is finished.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A version of another environment, which keeps showing the rows that a rollback removes."""
+    """A version of another environment that keeps the rows that a rollback removes."""
 
     environment: Environment
     base_version: int
@@ -219,7 +219,7 @@ def announced_file(
 
 
 def announced_change(file: PublishedFile) -> tuple[Swap, TableMove | None]:
-    """Restore a catalog change, and the change of its table, from the record of a publication."""
+    """Restore a catalog change, and its table's change, from a publication's record."""
     assert file.ref is not None
     kind = VIEW if file.kind == VIEW.lower() else TABLE
     swap = Swap(file.ref, kind, file.previous, file.location or None)
@@ -236,7 +236,6 @@ def announced_change(file: PublishedFile) -> tuple[Swap, TableMove | None]:
 
 
 def table_moves(publication: Publication) -> list[TableMove]:
-    """List the changes of tables in a publication."""
     widened = {item.table.ref: item for item in publication.deployments if item.widened}
     forwards = {item.ref: item for item in publication.fast_forwards}
     moves = []
@@ -273,7 +272,7 @@ def _return(metadata: dict[str, Any], back: Return) -> Updates:
 
 
 def attempts(metadata: dict[str, Any], table_id: str, into: str | None) -> set[str]:
-    """List the branches of plans that have no unpublished commit of another table or preview."""
+    """List plans' branches whose unpublished commits, if any, all belong to the given table."""
     shown = ancestors(metadata, head_of(metadata, into))
     found = set()
     for name in metadata.get("refs", {}):

@@ -1,11 +1,10 @@
 """Shown tables: tables that production has in place of views, if only development has views.
 
-A shown table has its own pointer and metadata file, but uses the data files of a physical table.
-Its schema has the model's columns with the same field ids, so that columns can be renamed,
-reordered or left out. Every publication that moves the physical table also updates the shown table,
-in the same transaction. If another program has written to the shown table, the next publication
-detects this. If snapshots of the physical table expire, the shown table expires them in the same
-transaction, because their files are deleted.
+A shown table has its own metadata file, but uses the data files of a physical table. Its schema has
+the model's columns with the same field ids, so that columns can be renamed, reordered or left out.
+Every publication that moves the physical table also updates the shown table in its transaction, and
+detects whether another program has written to the shown table. If snapshots of the physical table
+expire, they expire in both tables at once, because their files are deleted.
 """
 
 from __future__ import annotations
@@ -60,11 +59,7 @@ class Made:
 def metadata_in_place_of_view(
     definition: ViewDefinition, shown: TableForView, behind: dict[str, Any], now_ms: int
 ) -> dict[str, Any]:
-    """Build the metadata of a table that production has in place of a view.
-
-    Args:
-        behind: Metadata of the physical table with the rows.
-    """
+    """Build the metadata of a table in place of a view, for the rows of the table `behind`."""
     ref = TableRef(definition.namespace, definition.name)
     return with_other_columns(
         behind,
@@ -89,10 +84,7 @@ def require_sources(
 
 
 def showing_tables(lakehouse: LakeHandles) -> dict[str, list[TableRef]]:
-    """Find the tables that production has in place of views.
-
-    The result is grouped by the location of the physical table.
-    """
+    """Find the tables that production has in place of views, by their physical table's location."""
     found: dict[str, list[TableRef]] = {}
     for ref, (_, metadata) in _read_shown(lakehouse).items():
         found.setdefault(metadata["location"], []).append(ref)

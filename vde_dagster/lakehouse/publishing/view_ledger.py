@@ -38,11 +38,7 @@ def published_views(
     environment: str | None = None,
     ending: str = "",
 ) -> dict[TableRef, PublishedView]:
-    """Read the records of the views in `refs`, and of all views of an environment.
-
-    Args:
-        ending: Return only those views of the environment whose names end with this text.
-    """
+    """Read the records of `refs`, and of an environment's views with names ending in `ending`."""
     found: dict[TableRef, PublishedView] = {}
     by_namespace: dict[str, list[str]] = {}
     for ref in refs:
@@ -69,7 +65,6 @@ def published_files(database: Database) -> list[str]:
 
 
 def forget_views(connection: Connection, catalog: str, refs: Iterable[TableRef]) -> None:
-    """Delete the records of dropped views."""
     rows = [{"at_namespace": ref.namespace, "at_name": ref.name} for ref in refs]
     if rows:
         connection.execute(
@@ -98,7 +93,7 @@ def record_views(
     publication_id: str,
     published: Sequence[PublishedView],
 ) -> None:
-    """Store the records of published views, and replace their earlier records."""
+    """Store published views in place of their earlier records."""
     rows = [
         row_from_value(
             view,
@@ -116,7 +111,7 @@ def record_views(
 def record_namespaces(
     database: Database, connection: Connection, catalog: str, made: Mapping[str, str]
 ) -> None:
-    """Store the namespaces that a publication created, each with the owning environment."""
+    """Store the namespaces that a publication created, with the owning environment."""
     now = database.clock.now()
     rows = [
         {"catalog_name": catalog, "namespace": name, "environment": owner, "created_at": now}
@@ -126,17 +121,14 @@ def record_namespaces(
 
 
 def recorded_namespaces(connection: Connection, catalog: str) -> dict[str, str]:
-    """Return the namespaces that publications created, each with the owning environment."""
+    """Return the namespaces that publications created, with the owning environment."""
     query = select(namespaces.c.namespace, namespaces.c.environment)
     rows = connection.execute(query.where(namespaces.c.catalog_name == catalog))
     return {row.namespace: row.environment for row in rows}
 
 
 def drop_namespace(connection: Connection, catalog: Catalog, name: str) -> bool:
-    """Remove a namespace from the catalog and its record from the state, if it is empty.
-
-    Return whether it was removed.
-    """
+    """Remove an empty namespace and its record, and return whether it was empty."""
     if not catalog.drop_namespace(name, connection):
         return False
     own = (namespaces.c.catalog_name == catalog.name) & (namespaces.c.namespace == name)

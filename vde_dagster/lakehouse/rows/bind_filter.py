@@ -65,8 +65,7 @@ class RowTest:
 
     Args:
         of: Returns, for each row, true if the row fulfills the condition, otherwise false or NULL.
-        files: A condition for skipping files. It is true for all matching rows, and may be true
-            for further rows.
+        files: A condition for skipping files, true for at least all matching rows.
         columns: The table's columns in the condition.
     """
 
@@ -75,7 +74,6 @@ class RowTest:
     columns: tuple[str, ...] = ()
 
     def rows(self, rows: pa.Table) -> pa.Table:
-        """Keep only the rows that fulfill the condition."""
         return rows.filter(pc.fill_null(self.of(rows), False))
 
 
@@ -112,11 +110,7 @@ def not_before(schema: Schema, column: str, last: pa.Scalar, descending: bool) -
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column, or a field nested in a column.
-
-    Args:
-        path: Names of the column and of the nested fields.
-    """
+    """A column or nested field; `path` has all names."""
 
     path: tuple[str, ...]
     type: types.IcebergType
@@ -130,8 +124,7 @@ class _Column:
 
         Args:
             judge: Returns whether each value fulfills the condition.
-            files: Creates PyIceberg's condition for skipping files, from the column's name and
-                `values`.
+            files: Creates PyIceberg's condition for skipping files, from the name and `values`.
         """
         # PyIceberg's statistics must be for this very field, and for all of its values.
         plain = isinstance(self.type, types.PrimitiveType) and "." not in self.dotted_name
@@ -266,11 +259,7 @@ def _compared(column: _Column, sign: str, value: Value) -> RowTest:
 
 
 def _ordered(column: _Column, sign: str, value: pa.Scalar, for_files: Any) -> RowTest:
-    """Return a test that compares a column with a value.
-
-    Args:
-        for_files: The value for PyIceberg's condition, or None if no files can be skipped.
-    """
+    """Return a test that compares a column with a value; `for_files` is the value for PyIceberg."""
     compare = _COMPARE[sign]
     if for_files is None or sign == "!=":
         return column.test(lambda values: compare(values, value))

@@ -33,10 +33,9 @@ _INSTANTS: dict[type[types.IcebergType], tuple[int, bool]] = {
 
 
 def bounds(type_: types.IcebergType) -> tuple[int, int] | None:
-    """Return the least and greatest number that a column type stores, in the unit of `whole`.
+    """Return the least and greatest number of a column type, in the unit of `whole`.
 
-    Returns:
-        The numbers, or None for a type that does not store whole numbers.
+    Return None for a type that does not store whole numbers.
     """
     if isinstance(type_, (types.IntegerType, types.DateType)):
         return -(2**31), 2**31 - 1
@@ -50,10 +49,9 @@ def bounds(type_: types.IcebergType) -> tuple[int, int] | None:
 
 
 def whole(type_: types.IcebergType, value: Value) -> Decimal:
-    """Convert a value to a number in the unit of a column type.
+    """Convert a value to a number in the unit of a column type, perhaps with a fraction.
 
-    For example, the date '2026-01-31' becomes a number of days since 1970. The number may have a
-    fraction.
+    For example, the date '2026-01-31' becomes a number of days since 1970.
 
     Raises:
         ValueError: The value is not valid for the type. The message has a valid example.
@@ -72,11 +70,7 @@ def whole(type_: types.IcebergType, value: Value) -> Decimal:
 
 
 def number(value: Value) -> Decimal:
-    """Convert a number, or a text such as '7.5', to a Decimal.
-
-    Raises:
-        ValueError: The value is not a number.
-    """
+    """Convert a number, or a text such as '7.5', to a Decimal, or raise ValueError."""
     if isinstance(value, Decimal):
         return value
     if isinstance(value, str) and re.fullmatch(
@@ -104,10 +98,7 @@ def scalar(type_: pa.DataType, units: int) -> pa.Scalar:
 
 
 def literal(type_: types.IcebergType, units: int) -> literals.Literal[Any] | None:
-    """Convert a number in the unit of `whole` to a PyIceberg literal.
-
-    Return None for a type without literals.
-    """
+    """Convert a number in the unit of `whole` to a PyIceberg literal, if the type has literals."""
     if isinstance(type_, (types.IntegerType, types.LongType)):
         return literals.LongLiteral(units)
     if isinstance(type_, types.DateType):
@@ -118,11 +109,7 @@ def literal(type_: types.IcebergType, units: int) -> literals.Literal[Any] | Non
 
 
 def to_days(year: int, month: int, day: int) -> int:
-    """Convert a date of any year to days since 1970.
-
-    Raises:
-        ValueError: The month does not have this day.
-    """
+    """Convert a date of any year to days since 1970, or raise ValueError."""
     cycles, of_cycle = divmod(year, 400)  # The calendar repeats after 400 years.
     within = date(of_cycle + 400, month, day).toordinal()
     return within + (cycles - 1) * 146_097 - _FIRST_DAY

@@ -78,8 +78,6 @@ class Is:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """Negation of a condition."""
-
     part: Condition
 
 

@@ -20,8 +20,6 @@ from vde_dagster.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
-    """A column to sort rows by, with the direction."""
-
     column: str
     descending: bool = False
 
@@ -32,7 +30,7 @@ class Behind:
 
     Args:
         keys: The keys of the last row before the position.
-        given: Number of rows with these keys that are before the position.
+        given: Number of rows with these keys before the position.
     """
 
     keys: tuple[pa.Scalar, ...]
@@ -140,17 +138,13 @@ class Cursor:
     given: int
 
     def text(self) -> str:
-        """Convert the cursor to the text that clients send back."""
+        """The cursor as the text that clients send back."""
         data = json.dumps([self.version, self.request, list(self.keys), self.given])
         return base64.urlsafe_b64encode(data.encode()).decode().rstrip("=")
 
     @classmethod
     def read(cls, text: str) -> Cursor:
-        """Parse the text of a cursor that a client sent back.
-
-        Raises:
-            UsageError: The text is not a cursor.
-        """
+        """Parse a text that a client sent back, or raise UsageError."""
         try:
             data = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
             version, request, keys, given = data
@@ -188,17 +182,13 @@ def _is_sortable(type_: pa.DataType) -> bool:
 
 
 def to_key(value: pa.Scalar) -> str | None:
-    """Convert a sort key's value to a text without loss."""
+    """Convert a sort key to a text without loss."""
     found: str | None = value.cast(_exact_type(value.type)).cast(pa.string()).as_py()
     return found
 
 
 def from_keys(keys: Sequence[Any], types: Sequence[pa.DataType]) -> list[pa.Scalar]:
-    """Read sort keys from the texts that `to_key` wrote.
-
-    Raises:
-        UsageError: The values do not have these types.
-    """
+    """Read sort keys that `to_key` wrote, or raise UsageError if they have other types."""
     try:
         return [
             pa.scalar(None if key is None else str(key), pa.string())

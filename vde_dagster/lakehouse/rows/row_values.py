@@ -40,7 +40,6 @@ def json_rows(rows: pa.Table) -> list[dict[str, Any]]:
 
 
 def python_values(column: pa.ChunkedArray) -> list[Any]:
-    """Convert an Arrow column to a list of Python values."""
     if _NANOSECONDS not in str(column.type):
         try:
             found: list[Any] = column.to_pylist(maps_as_pydicts="strict")

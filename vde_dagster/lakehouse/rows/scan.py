@@ -48,8 +48,7 @@ def scan_rows(
 
     Args:
         wanted: The columns to return, with their types.
-        tests: The conditions that each returned row fulfills.
-        files: A condition for skipping files. All matching rows must fulfill this condition.
+        files: A condition for skipping files, true for all rows that fulfill the tests.
         without: Files to leave out, as `file_states` returns them.
     """
     names = list(dict.fromkeys([*wanted.names, *(name for test in tests for name in test.columns)]))
