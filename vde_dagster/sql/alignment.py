@@ -1,4 +1,4 @@
-"""Finding the place in the author's query for a place in the query sent to Spark.
+"""Finds the place in the author's query for a place in the query sent to Spark.
 
 In the query sent to Spark, subqueries replace table names, values replace variables, and filters
 replace QUALIFY. All other words are the author's, so the two texts are compared word by word.
@@ -18,14 +18,13 @@ _NAME = 3
 def find_in_query(
     query: str, sent: str, start: int, end: int, *, whole: bool = False
 ) -> int | None:
-    """Find the place in an author's query that matches a range of the query sent to Spark.
+    """Return the offset in an author's query that matches a range of the query sent to Spark.
+
+    Return None if no place matches.
 
     Args:
         start, end: The range in `sent`; it includes at least the first word.
         whole: Whether all words of the range must occur in the query; by default, a part suffices.
-
-    Returns:
-        The offset in the author's query, or None if no place matches.
     """
     words, own = _words(sent), _words(query)
     first = next((i for i, word in enumerate(words) if word.start >= start), None)
@@ -48,10 +47,8 @@ def _words(text: str) -> list[Token]:
 def _find(texts: Sequence[str], spans: Iterable[tuple[int, int]], own: list[Token]) -> int | None:
     """Return the position in `own` of the first span of `texts` that occurs there, or None.
 
-    If a span occurs several times in `own`, the words before and after it decide.
-
-    Args:
-        spans: (begin, length) of each span in `texts`.
+    If a span occurs several times in `own`, the words before and after it decide. `spans` are
+    (begin, length) in `texts`.
     """
     theirs = [word.text for word in own]
     for first, length in spans:

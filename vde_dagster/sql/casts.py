@@ -16,7 +16,7 @@ class UnmatchedField(ValueError):
 
     Args:
         field: The field's path from the column, for example `items.element.price`.
-        known: The fields that the wanted type has at this place.
+        known: The fields of the wanted type at this place.
     """
 
     def __init__(self, field: str, known: tuple[str, ...]) -> None:
@@ -28,14 +28,14 @@ class UnmatchedField(ValueError):
 def cast_by_name(value: str, has: str, wanted: str, *, strict: bool = True) -> str:
     """Write a cast from one Spark SQL type to another that matches fields of structs by name.
 
-    A field that only the wanted type has becomes NULL.
+    Fields that only the wanted type has become NULL.
 
     Args:
-        strict: Whether to raise an error if the value has a field that the wanted type does not
-            have; if False, the field is left out.
+        strict: Whether a field that only the value has is an error; if False, the field is left
+            out.
 
     Raises:
-        UnmatchedField: The value has a field that the wanted type does not have.
+        UnmatchedField: Only the value has a field, and `strict` is true.
 
     >>> cast_by_name("s", "struct<y:int,x:int>", "struct<x:int,y:int>")
     "CAST(IF(s IS NULL, NULL, named_struct('x', s['x'], 'y', s['y'])) AS struct<x:int,y:int>)"
@@ -52,8 +52,8 @@ def cast_by_name(value: str, has: str, wanted: str, *, strict: bool = True) -> s
 def read_fields(value: str, has: str, wanted: str) -> str:
     """Write an expression that reads exactly the fields of the wanted type from a value, by name.
 
-    The result has only these fields, even if the value has more at run time. A field that the value
-    does not have is an untyped NULL.
+    The result has no other fields, even if the value has more at run time. A missing field becomes
+    an untyped NULL.
 
     >>> read_fields("s", "struct<x:int,y:int>", "struct<x:int>")
     "IF(s IS NULL, NULL, named_struct('x', s['x']))"
@@ -150,8 +150,8 @@ def _sort_fields(kind: exp.DataType) -> str:
 def struct_fields(query: str, column: str) -> list[tuple[str, ...]]:
     """Return the field names of each struct that a query creates for an output column.
 
-    If the column's own expression creates no struct, its structs may come from a subquery. Then all
-    structs that the query creates are returned, without structs of other output columns.
+    If the column's own expression creates no struct, return all structs of the query, except
+    structs of other output columns.
     """
     tree = read_query(query).tree
     outputs = getattr(tree, "selects", ())
@@ -166,9 +166,7 @@ def struct_fields(query: str, column: str) -> list[tuple[str, ...]]:
 def whole_columns(query: str) -> set[str] | None:
     """Return the columns and fields that a query reads as whole values.
 
-    Returns:
-        Names in lower case, for example `x` for `s.x`, but not `s`. None means all names, because
-        the query has a star.
+    Names are in lower case; `s.x` adds `x`, but not `s`. None means all names, because of a star.
 
     >>> sorted(whole_columns("SELECT s.x, t.r.y.z, upper(u) FROM t") or ())
     ['u', 'x', 'z']

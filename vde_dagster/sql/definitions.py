@@ -1,7 +1,7 @@
-"""Search for the expressions that define a column in subqueries, VALUES and CTEs.
+"""Finds the expressions that define a column in subqueries, VALUES and CTEs.
 
-The columns of tables are unknown here, so an unqualified column may come from several sources. Then
-the definitions in all of these sources are returned.
+The columns of tables are unknown here. For an unqualified column that may come from several
+sources, the definitions in all of them are returned.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ def find_definitions(column: exp.Column) -> list[Definition]:
 
 
 def find_cte(table: exp.Expr | None) -> exp.CTE | None:
-    """Return the CTE that a table name refers to, or None for any other table."""
     if not isinstance(table, exp.Table) or table.db:
         return None
     for above in (table, *_ancestors(table)):
@@ -110,10 +109,6 @@ def _cells(values: exp.Values, place: int) -> Iterator[Definition]:
 
 
 def _aliased_outputs(query: exp.Expr, names: list[str], name: str) -> Iterator[Definition]:
-    """Yield the definitions of a query's column.
-
-    `names` are the aliases of the query's columns, or empty.
-    """
     if not names:
         yield from find_outputs(query, name)
     elif name in names:

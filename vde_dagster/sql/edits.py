@@ -21,10 +21,7 @@ class Edit(NamedTuple):
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """Apply edits to a text.
-
-    Edits must not overlap.
-    """
+    """Apply edits, which must not overlap, to a text."""
     pieces: list[str] = []
     done = 0
     for edit in sorted(edits):
@@ -53,13 +50,11 @@ _CLAUSES = frozenset({"WHERE", "HAVING", "QUALIFY", "ON"})
 def remove_nothing(text: str, tokens: list[Token]) -> tuple[str, int | None]:
     """Blank out each empty macro result, together with its operator, comma or clause.
 
-    The identifier NOTHING represents the result. For example, `a AND NOTHING` becomes `a`.
+    The identifier NOTHING represents the result. For example, `a AND NOTHING` becomes `a`. The text
+    keeps its length. Also return the offset of a NOTHING that cannot be removed, or None.
 
     Args:
         tokens: The text's tokens, without comments.
-
-    Returns:
-        The text, whose length stays, and the offset of a NOTHING that cannot be removed, or None.
     """
     tokens = list(tokens)
     while True:
@@ -77,7 +72,7 @@ def remove_nothing(text: str, tokens: list[Token]) -> tuple[str, int | None]:
 
 
 def _with_wrappers(tokens: list[Token], at: int) -> tuple[int, int]:
-    """Extend a word's range to include the brackets, NOT, alias and sort order around the word."""
+    """Extend a word's range to the brackets, NOT, alias and sort order around it."""
     low = high = at
     while True:
         before, behind = _word(tokens, low - 1), _word(tokens, high + 1)
@@ -149,7 +144,7 @@ class Expanded:
 
     @classmethod
     def build(cls, pieces: Iterable[tuple[str, int]]) -> Expanded:
-        """Concatenate pieces, given as (text, place) with places as in `Runs`."""
+        """Concatenate pieces of (text, place). See `Runs` for places."""
         return cls.joined(cls(text, ((0, place),)) for text, place in pieces)
 
     @classmethod
@@ -180,10 +175,7 @@ class Expanded:
         return Expanded(self.text[begin:end], ((0, find_place(self.runs, begin)), *inner))
 
     def edited(self, edits: Iterable[Edit]) -> Expanded:
-        """Apply edits.
-
-        Inserted text has the place at which its edit begins.
-        """
+        """Apply edits. Inserted text gets the place at which its edit begins."""
         parts: list[Expanded] = []
         done = 0
         for edit in sorted(edits):
@@ -194,10 +186,7 @@ class Expanded:
         return Expanded.joined([*parts, self.part(done, len(self.text))])
 
     def through(self, outer: Expanded) -> Expanded:
-        """Combine the expansion of the file to `outer` with the expansion of `outer` to this text.
-
-        The offsets of the result refer to the file.
-        """
+        """Return this text with places in the file. `outer` is the text that it was made from."""
         runs: list[tuple[int, int]] = []
         ends = [*(start for start, _ in self.runs[1:]), len(self.text)]
         for (start, place), end in zip(self.runs, ends, strict=True):
@@ -210,10 +199,7 @@ class Expanded:
 
 
 def find_place(runs: Runs, offset: int) -> int:
-    """Return the original place of the character at an offset.
-
-    See `Runs` for places.
-    """
+    """Return the original place (see `Runs`) of the character at an offset."""
     start, place = runs[max(bisect_right(runs, (offset, sys.maxsize)) - 1, 0)]
     return place + offset - start if place >= 0 else place
 

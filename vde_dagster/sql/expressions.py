@@ -26,7 +26,7 @@ class Expression:
     """A Spark SQL expression over columns.
 
     Args:
-        mentions: The parts of each column name in the expression, with each part's (start, end).
+        mentions: Column names in the expression, as parts with (start, end).
     """
 
     text: str
@@ -35,7 +35,7 @@ class Expression:
 
     @property
     def functions(self) -> tuple[str, ...]:
-        """Names of the functions that the expression calls, in lower case."""
+        """The lower-case names of the functions that the expression calls."""
         from sqlglot import exp
 
         from vde_dagster.sql.reading import call_name
@@ -44,7 +44,7 @@ class Expression:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns in the expression, in the order of their first mention.
+        """The column names in the expression, in the order of their first mention.
 
         Raises:
             ValueError: A column is qualified with a table.
@@ -54,10 +54,7 @@ class Expression:
         return tuple(dict.fromkeys(parts[0] for parts, _ in self.mentions))
 
     def renamed(self, columns: Mapping[str, str]) -> str:
-        """Return the text with renamed columns.
-
-        `columns` maps lower-case to new names.
-        """
+        """Return the text with renamed columns. `columns` maps lower-case to new names."""
         edits = [
             Edit(*places[0], columns[parts[0].lower()])
             for parts, places in self.mentions
@@ -66,10 +63,7 @@ class Expression:
         return apply_edits(self.text, edits)
 
     def renamed_sides(self, sides: Mapping[str, Mapping[str, str]]) -> str:
-        """Return the text with renamed columns.
-
-        `sides` has new names by table and column.
-        """
+        """Return the text with renamed columns. `sides` has new names by table and column."""
         edits = []
         for parts, places in self.mentions:
             columns = sides.get(parts[0].lower(), {})

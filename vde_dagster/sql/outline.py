@@ -19,7 +19,6 @@ T = TokenType
 
 
 def with_clause(text: str) -> str | None:
-    """Return the WITH clause that a query begins with, or None."""
     return text[: end_of_with(plain_dialect("spark").tokenize(text))] or None
 
 
@@ -50,10 +49,7 @@ class SelectPieces:
         return self._tokens[index].token_type if 0 <= index < len(self._tokens) else None
 
     def _slice(self, start: int, end: int, edits: Iterable[Edit] = ()) -> str:
-        """Return the text of a range of tokens after edits.
-
-        Offsets of the edits refer to the whole text.
-        """
+        """Return the text of a range of tokens after edits with offsets in the whole text."""
         if start >= end:
             return ""
         first, last = self._tokens[start].start, self._tokens[end - 1].end + 1
@@ -113,10 +109,7 @@ _DIRECTIONS = ("ASC", "DESC", "NULLS", "FIRST", "LAST")
 
 
 def replace_qualify(text: str) -> str:
-    """Rewrite every QUALIFY as a filter.
-
-    Raise ParseError or TokenError for invalid queries.
-    """
+    """Rewrite every QUALIFY as a filter. Raise ParseError or TokenError for invalid queries."""
     while "qualify" in text.lower():
         tokens, _ = read_statements(text)
         found = [i for i, token in enumerate(tokens) if token.token_type == T.QUALIFY]

@@ -1,8 +1,7 @@
 """Formatting of a Spark query on one line, in the author's words and without comments.
 
-SQLGlot's generator would replace words; for example, `nvl` becomes `COALESCE`. Here, tokens stay as
-written. Only the spaces between tokens follow rules, so that two queries that differ only in their
-formatting have the same text.
+Tokens stay as written, while SQLGlot's generator would replace words, such as `nvl` by `COALESCE`.
+Queries that differ only in their formatting get the same text.
 
 >>> from sqlglot import tokenize
 >>> text = "select  nvl(a,0)AS b -- or nothing"

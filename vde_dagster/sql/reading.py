@@ -1,5 +1,3 @@
-"""Parsing of Spark SQL with SQLGlot to tokens and trees."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -71,10 +69,7 @@ def call_name(e: exp.Expr) -> str:
 
 
 def is_star(e: exp.Expr) -> bool:
-    """Return whether an expression is `*`, `t.*` or `s.*`.
-
-    A subquery with a star is not a star.
-    """
+    """Return whether an expression is `*`, `t.*` or `s.*`, not only a subquery with a star."""
     return isinstance(e, exp.Star | exp.Column | exp.Dot) and bool(e.is_star)
 
 
@@ -109,10 +104,7 @@ def read_statements(text: str) -> tuple[list[Token], list[exp.Expr | None]]:
 
 
 def parse_tokens(dialect: Dialect, tokens: list[Token], text: str) -> list[exp.Expr | None]:
-    """Parse tokens to the trees of their statements.
-
-    Raise ParseError for every failure.
-    """
+    """Parse tokens to the trees of their statements. Raise ParseError for every failure."""
     try:
         return dialect.parser().parse(_bracket_literals(tokens), text)
     except (AttributeError, IndexError, KeyError, TypeError) as error:
@@ -152,7 +144,7 @@ def parse_plain(
 
 
 def parse_plain_statements(text: str, dialect: str | Dialect = "spark") -> list[exp.Expr]:
-    """Parse a text of several statements like `parse_plain`, without empty statements.
+    """Parse the statements of a text like `parse_plain`, without empty statements.
 
     Raises:
         ParseError, TokenError: SQLGlot cannot read the text.
@@ -237,7 +229,6 @@ def _join_doubled_quotes(text: str, tokens: list[Token]) -> list[Token]:
 
 
 def _bracket_literals(tokens: list[Token]) -> list[Token]:
-    """Put brackets around `DATE '…'` before `::`."""
     if not any(token.text == "::" for token in tokens):
         return tokens
     made: list[Token] = []

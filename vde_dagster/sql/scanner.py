@@ -3,8 +3,8 @@
 It recognizes strings, quoted identifiers, comments and brackets, but no grammar, because a text may
 still contain macros. It is fast to import.
 
-The scanner also limits the nesting of brackets, because SQLGlot's compiled parser does not: a text
-of twenty thousand brackets crashes the process, and a few hundred nested types take minutes.
+It also limits the nesting of brackets. In SQLGlot's compiled parser, twenty thousand brackets crash
+the process, and a few hundred nested types take minutes.
 """
 
 from __future__ import annotations
@@ -101,14 +101,11 @@ class Token(NamedTuple):
         return [token for token in scan(source, backslash=backslash) if token.kind != "comment"]
 
     def is_word(self, *words: str) -> bool:
-        """Return whether the token is one of the given words, which are in upper case."""
+        """Return whether the token is one of the given words in upper case."""
         return self.kind == "word" and self.text.upper() in words
 
     def is_string(self, dialect: str) -> bool:
-        """Return whether the token is a string.
-
-        In some dialects, double quotes are identifiers.
-        """
+        """Return whether the token is a string; double quotes are identifiers in some dialects."""
         # Double quotes are not strings in some dialects.
         double = dialect in BACKSLASH_DIALECTS
         return self.kind == "string" and (double or self.text[-1] == "'")
@@ -128,10 +125,7 @@ class SourceText:
         return SourceLocation(self.path, line, column)
 
     def stretch(self, location: SourceLocation) -> tuple[int, int]:
-        """Return the range from a location to its line's end.
-
-        For a location without a line, the range is the whole text.
-        """
+        """Return the range from a location to its line's end, or the whole text without a line."""
         if location.line is None:
             return 0, len(self.text)
         start = 0
@@ -211,11 +205,10 @@ def scan(
 
 
 def find_statement_end(source: SourceText, start: int, *, backslash: bool = True) -> int | None:
-    """Find the end of a statement without scanning its tokens.
+    """Return the offset of a statement's semicolon, or of the text's end, without scanning tokens.
 
-    Returns:
-        The offset of the statement's semicolon, or of the text's end. None if `scan` is needed,
-        because there are comments, consecutive commas or unclosed strings before the semicolon.
+    Return None if `scan` is needed, because there are comments, consecutive commas or unclosed
+    strings before the semicolon.
     """
     found = _PLAIN[backslash].match(source.text, start)
     end = found.end() if found else start
@@ -254,9 +247,7 @@ def _comment_end(source: SourceText, start: int, stop: int) -> int:
 def split_top_level(
     tokens: list[Token], separator: str = ",", *, angles: bool = False
 ) -> list[list[Token]]:
-    """Split tokens at a separator outside brackets.
-
-    An empty last part is left out.
+    """Split tokens at a separator outside brackets. An empty last part is left out.
 
     Args:
         angles: Whether `<` and `>` are brackets too, as in types.
@@ -279,7 +270,6 @@ def split_top_level(
 
 
 def unquote(token: Token) -> str:
-    """Return the value of a string, quoted identifier or word."""
     text = token.text
     if token.kind == "quoted":
         return text[1:-1].replace("``", "`")
@@ -316,7 +306,6 @@ _TYPES = ("ARRAY", "MAP", "STRUCT")
 
 
 def find_too_deep(source: SourceText, *, backslash: bool = True) -> int | None:
-    """Return the offset of the first bracket that is nested more deeply than allowed, or None."""
     if not _may_be_deep(source.text):
         return None
     try:
@@ -360,10 +349,7 @@ def find_deepest(
     backslash: bool = True,
     stop_at: int | None = None,
 ) -> tuple[int, int]:
-    """Return (offset, level) of the most deeply nested place.
-
-    Stop at the level `stop_at`.
-    """
+    """Return (offset, level) of the most deeply nested place. Stop at the level `stop_at`."""
     found, most = 0, 0
     levels: list[str] = []
     before = ""

@@ -1,7 +1,7 @@
 """Rewrites of forms that SQLGlot accepts in Spark SQL but Spark does not.
 
-Only forms with an exact equivalent in Spark are rewritten, in place; the rest of the author's text
-stays unchanged. Other forms are mistakes, which are reported when the project is loaded.
+Only forms with an exact equivalent in Spark are rewritten, in place. All other forms are mistakes,
+which are reported when the project is loaded.
 """
 
 from __future__ import annotations
@@ -78,11 +78,7 @@ class NoSparkForm(Exception):
 
 
 def find_rewrites(text: str) -> list[Edit]:
-    """Return the edits after which Spark can read a query.
-
-    Raises:
-        NoSparkForm: The query has a form without an equivalent in Spark.
-    """
+    """Return the edits after which Spark can read a query, or raise NoSparkForm."""
     if not _may_need_edits(text) or _MAYBE.search(text) is None:
         return []
     tokens = Token.split(text)
@@ -106,7 +102,6 @@ def find_rewrites(text: str) -> list[Edit]:
 
 
 def _may_need_edits(text: str) -> bool:
-    """Return whether a text may match `_MAYBE`."""
     # This check is much cheaper than the match itself.
     if not text.isascii() or "[" in text or "::" in text:
         return True

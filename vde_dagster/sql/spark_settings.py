@@ -2,7 +2,7 @@
 
 Versions compare queries by rules that hold for Spark's default settings. If a session has a setting
 that may break a rule, its queries are opaque: they are compared as text. The lists cover every
-setting of Spark 4.1; `vde_dagster_tests/spark/test_spark_settings.py` compares them with its list.
+setting of Spark 4.1, which `vde_dagster_tests/spark/test_spark_settings.py` verifies.
 """
 
 from __future__ import annotations
@@ -61,10 +61,7 @@ TIMESTAMP_TYPE = f"{PREFIX}timestampType"
 
 
 def may_affect_results(key: str) -> bool:
-    """Return whether a setting may affect the result of a query.
-
-    The result is true for unknown settings.
-    """
+    """Return whether a setting may affect the result of a query; true for unknown settings."""
     return key.startswith(PREFIX) and not key.startswith(_WITHOUT_EFFECT)
 
 
@@ -99,7 +96,7 @@ _VALUE = re.compile(r"[\w.,:/+\- ]+")
 def read_settings(statements: Iterable[str]) -> list[tuple[str, str | None]]:
     """Return (name, value) of each setting that SET and RESET statements change.
 
-    The value is None unless it is a literal.
+    For a value other than a literal, the result has None.
 
     >>> read_settings(["SET spark.sql.caseSensitive = true", "RESET spark.sql.ansi.enabled"])
     [('spark.sql.caseSensitive', 'true'), ('spark.sql.ansi.enabled', None)]

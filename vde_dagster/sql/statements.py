@@ -1,4 +1,4 @@
-"""Reading of statements word by word: temporary views, and names of tables, as in GRANT."""
+"""Word-by-word parsing of statements: temporary views, and names of tables, as in GRANT."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class TemporaryView:
 
     Args:
         columns: New names of the query's columns, with quotes; empty if the names stay.
-        start: Offset in the statement at which the query begins; None if it has no query.
-        problem: The reason why the view cannot be part of a model's query, and a hint; or None.
+        start: Offset in the statement at which the query begins; None without a query.
+        problem: Why the view cannot be part of a model's query, with a hint; or None.
     """
 
     name: str
@@ -28,10 +28,7 @@ class TemporaryView:
 
 
 def read_temporary_view(tokens: list[Token]) -> TemporaryView | None:
-    """Parse `CREATE TEMPORARY VIEW x AS …` or `CACHE TABLE x AS …`.
-
-    Return None for other statements.
-    """
+    """Parse `CREATE TEMPORARY VIEW x AS …` or `CACHE TABLE x AS …`, else return None."""
     words = [t.text.upper() if t.kind == "word" else t.text for t in tokens]
     if words[:1] == ["CACHE"]:
         return _read_cache(tokens, words)
@@ -90,7 +87,6 @@ def _read_cache(tokens: list[Token], words: list[str]) -> TemporaryView | None:
 
 
 def _query_start(tokens: list[Token], words: list[str], at: int) -> int | None:
-    """Return the offset after the first `AS` outside brackets, or None."""
     depth = 0
     for index in range(at, len(tokens) - 1):
         depth += (words[index] in OPENING) - (words[index] in CLOSING)
@@ -115,9 +111,7 @@ def _first_words(tokens: list[Token], at: int) -> tuple[str, ...]:
 
 
 def replace_dotted_names(statement: str, meaning: Callable[[list[str]], str | None]) -> str:
-    """Replace names such as `a.b` and `a.b.c` anywhere in a statement.
-
-    A name with an opening bracket after it is a function and stays.
+    """Replace names such as `a.b` and `a.b.c` anywhere in a statement, except function names.
 
     Args:
         meaning: Returns the new text for a name's unquoted parts, or None to keep the name.

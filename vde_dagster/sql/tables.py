@@ -1,5 +1,3 @@
-"""Search for the tables that a query reads, without references to its CTEs."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -20,7 +18,6 @@ def find_tables_read(tree: exp.Expr) -> Iterator[exp.Table]:
 
 
 def _tables(tree: exp.Expr) -> list[exp.Table]:
-    """Find all tables, breadth first."""
     # SQLGlot's walk visits all nodes and takes twice as long.
     ends = {Identifier, Literal, str, bool, type(None)}
     nodes = [tree]

@@ -1,4 +1,4 @@
-"""Search for Jinja blocks and Jinja comments in SQL, and conversion of `#` comments."""
+"""Finds Jinja blocks and Jinja comments in SQL, and converts `#` comments."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _tokens(source: SourceText, position: int, backslash: bool) -> Iterator[Toke
 
 
 def blank_blocks(source: SourceText, blocks: list[JinjaBlock]) -> SourceText:
-    """Blank out blocks and comments, without changing the offsets of other characters."""
+    """Replace blocks and comments by blanks, so that other characters keep their offsets."""
     return _blank(
         source,
         [(b.start, b.end) if b.kind == "comment" else (b.body, b.body_end) for b in blocks],
@@ -84,7 +84,7 @@ def blank_blocks(source: SourceText, blocks: list[JinjaBlock]) -> SourceText:
 
 
 def blank_jinja_comments(source: SourceText, *, backslash: bool = True) -> SourceText:
-    """Blank out comments `{# … #}` outside of blocks.
+    """Replace comments `{# … #}` outside of blocks by blanks.
 
     Raises:
         ProjectError: A block or comment has no end.
@@ -128,12 +128,9 @@ _PIECES = re.compile(
 
 
 def rewrite_hash_comments(source: SourceText, dialect: str) -> SourceText:
-    """Rewrite comments such as `# why` as `--why` if the dialect has `#` comments.
+    """Rewrite comments such as `# why` as `--why`, if the dialect has `#` comments.
 
-    Offsets do not change.
-
-    Args:
-        dialect: The dialect to assume if no header of the file names a dialect.
+    Offsets do not change. `dialect` applies if no header of the file names a dialect.
     """
     if "#" not in source.text:
         return source

@@ -38,10 +38,9 @@ def has_placeholder(text: str) -> bool:
 
 @lru_cache(maxsize=16)
 def plain_dialect(dialect: str) -> Dialect:
-    """Return a SQLGlot dialect that keeps formats of dates and numbers as they are written.
+    """Return a SQLGlot dialect that keeps formats of dates and numbers as written.
 
-    Raises:
-        ValueError: SQLGlot has no such dialect.
+    Raises ValueError if SQLGlot has no such dialect.
     """
     from sqlglot.dialects.dialect import Dialect
 
@@ -62,7 +61,7 @@ class ParsedQueries:
     """A cache of syntax trees by query text.
 
     Args:
-        most: Maximum number of characters of queries with cached trees; by default, it depends on
+        most: Maximum total length of the cached queries, in characters; by default, it depends on
             the machine's memory.
     """
 
@@ -75,7 +74,7 @@ class ParsedQueries:
         self._trees: dict[str, exp.Expr] = {}
 
     def keep(self, query: str, tree: exp.Expr) -> None:
-        """Keep a query's tree if there is room, or release its memory."""
+        """Cache a query's tree if there is room, or else release its memory."""
         if len(query) > self._room or query in self._trees:
             dismantle(tree)
             return
@@ -87,10 +86,7 @@ class ParsedQueries:
             gc.set_threshold(2 * rare, 20, 20)  # A tree has about one object per character.
 
     def take(self, query: str) -> exp.Expr | None:
-        """Remove a query's tree from the cache, and return the tree.
-
-        Return None if the tree is missing.
-        """
+        """Remove a query's tree from the cache and return it, or None if it is missing."""
         tree = self._trees.pop(query, None)
         if tree is not None:
             self._room += len(query)
@@ -114,10 +110,7 @@ _GC_THRESHOLD = 1_500_000
 
 
 def collect_rarely() -> None:
-    """Make the garbage collector of this process run less often.
-
-    Use this only in a short process without other code.
-    """
+    """Make Python's garbage collector run less often, in a short process without other code."""
     # A syntax tree has thousands of objects. With Python's default threshold of 700, each would be
     # visited several times without effect. While `ParsedQueries` keeps more trees, the collector
     # runs even less often.

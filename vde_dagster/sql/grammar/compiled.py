@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 @lru_cache(maxsize=1)
 def spark_jar() -> Path | None:
-    """Return the path of the JAR with the installed Spark's parser, or None if it is missing."""
+    """Return the path of the JAR with the installed Spark's parser, or None if missing."""
     home = os.environ.get("SPARK_HOME")
     spec = None if home else find_spec("pyspark")
     places = [home] if home else list((spec and spec.submodule_search_locations) or ())
@@ -66,8 +66,6 @@ class Predicate:
 
 
 class ClassFile:
-    """The constants and predicates in a class file written by `javac`."""
-
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 8
@@ -85,7 +83,7 @@ class ClassFile:
             self._read_method()
 
     def predicates(self, suffix: str) -> dict[int, Predicate]:
-        """Return predicates by number, from the methods whose names end with `suffix`."""
+        """Return predicates by number, from methods whose names end with `suffix`."""
         found: dict[int, Predicate] = {}
         for name, code in self._methods.items():
             if name.endswith(suffix):
@@ -268,7 +266,6 @@ def read_network(text: str) -> Network:
 
 
 def _decode_numbers(text: str) -> Iterator[int]:
-    """Decode numbers from UTF-16 units."""
     # A number above 15 bits takes two units.
     units = array("H", text.encode("utf-16", "surrogatepass"))[1:]
     if max(units) < 0x8000:

@@ -1,7 +1,7 @@
-"""Checks of typed literals, such as DATE '…', that Spark's grammar accepts in any case.
+"""Checks of typed literals, such as DATE '…', whose text Spark's grammar does not check.
 
-Spark's parser refuses a literal with an invalid text after the grammar accepted it. The rules
-follow Spark 4.1's `IntervalUtils` and `SparkDateTimeUtils`. Names of time zones are not checked.
+Spark's parser refuses an invalid text after the grammar accepted the literal. The rules follow
+Spark 4.1's `IntervalUtils` and `SparkDateTimeUtils`. Names of time zones are not checked.
 """
 
 from __future__ import annotations
@@ -163,10 +163,9 @@ def _is_quoted(word: str) -> bool:
 
 
 def _join_strings(words: Sequence[str], at: int) -> tuple[int, str | None]:
-    """Join consecutive strings to one literal.
+    """Join consecutive strings to one literal, and return the index of the next word.
 
-    Returns:
-        The index of the next word, and the text; None for a text with a backslash.
+    Also return the text, or None for a text with a backslash.
     """
     end = next((i for i in range(at, len(words)) if not _is_quoted(words[i])), len(words))
     text = "".join(word[1:-1] for word in words[at:end])

@@ -1,13 +1,10 @@
 """Adds brackets around operators that SQLGlot's parser would group differently than Spark.
 
-In Spark `&` binds tighter than `^`, and `^` tighter than `|`; `
-
-` binds like `+`. Comparisons are one level, below all of these and above LIKE, IN, BETWEEN and IS;
-and `-1::string` casts the number -1 (`valueExpression` and `predicate` in `SqlBaseParser.g4` of
-Spark 4.1). In SQLGlot, all bit operators and `
-
-` have one level, comparisons have two, and LIKE and similar predicates bind tighter than
-comparisons.
+In Spark `&` binds tighter than `^`, and `^` tighter than `|`; `||` binds like `+`. Comparisons are
+one level, below all of these and above LIKE, IN, BETWEEN and IS. The expression `-1::string` casts
+the number -1 (`valueExpression` and `predicate` in `SqlBaseParser.g4` of Spark 4.1). In SQLGlot,
+all bit operators and `||` have one level, comparisons have two, and LIKE and similar predicates
+bind tighter than comparisons.
 """
 
 from __future__ import annotations
@@ -62,7 +59,7 @@ _CLOSING = frozenset({T.R_PAREN, T.R_BRACKET, T.END})
 
 @dataclass(slots=True)
 class _Run:
-    """An expression of operands and operators, while it is read.
+    """An expression of operands and operators that is being read.
 
     Args:
         operators: (index, number of tokens, precedence level) of each binary operator.
@@ -80,8 +77,7 @@ class _Run:
 def add_spark_brackets(tokens: list[Token]) -> list[Token] | None:
     """Add brackets to tokens, so that SQLGlot groups the tokens as Spark does.
 
-    Returns:
-        `tokens` itself if no brackets are needed, or None if too many are needed.
+    Return `tokens` itself if no brackets are needed, or None if too many are needed.
     """
     kinds = {token.token_type for token in tokens}
     compared = bool(kinds & COMPARISONS) and bool(kinds & _PREDICATES)
@@ -214,7 +210,6 @@ class _Bracketer:
             self._join(operands, waiting)
 
     def _join(self, operands: list[tuple[int, int, int]], waiting: list[tuple[int, int]]) -> None:
-        """Merge the last two operands and the operator between them into one operand."""
         _, sqlglot_level = waiting.pop()
         right_start, right_end, right = operands.pop()
         left_start, left_end, left = operands.pop()
@@ -259,10 +254,7 @@ class _Bracketer:
         return len(self._tokens)
 
     def _bracket(self, start: int, end: int) -> None:
-        """Put brackets around a range of tokens.
-
-        Inner brackets must be added first.
-        """
+        """Put brackets around a range of tokens. Inner brackets must be added first."""
         self._brackets += 1
         if self._brackets > _MOST_BRACKETS:
             return

@@ -1,9 +1,8 @@
 """A recognizer for ANTLR grammars. It accepts or refuses a text but builds no tree.
 
 Each pair of a rule and a precedence is an automaton, so that common prefixes of alternatives are
-read once. Its states are created when they are first reached. Texts are processed as in GLL (Scott
-and Johnstone, 2010): the matches of a rule at a position are computed once and shared by all rules
-that call it there.
+read once. Its states are created when they are first reached. As in GLL (Scott and Johnstone,
+2010), the matches of a rule at a position are computed once for all rules that call it there.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ _Move = tuple["_State | None", tuple[tuple["_State", "_State"], ...]]
 
 
 class Exclusions(NamedTuple):
-    """Tokens and called rules that a rule must not accept, although the grammar allows them."""
-
     # The grammar itself allows these tokens and rules.
     tokens: Collection[int]
     rules: Collection[int]
@@ -31,8 +28,6 @@ _NOTHING = Exclusions((), ())
 
 
 class _State:
-    """The set of states of the network that a rule can be in after some tokens."""
-
     __slots__ = ("calls", "final", "moves", "precedence", "symbols")
 
     def __init__(
@@ -54,7 +49,7 @@ class _Search:
 
     Args:
         ends: The ends of the matches that were found.
-        waiting: Callers that get the end of each further match.
+        waiting: Callers to inform of each further match.
     """
 
     __slots__ = ("ends", "seen", "waiting")
@@ -69,7 +64,7 @@ class Recogniser:
     """Tests whether a grammar accepts a sequence of tokens.
 
     Args:
-        holds: Returns whether the grammar's predicate with a number is true.
+        holds: Returns whether a predicate of the grammar, given its number, is true.
         barred: By rule, tokens and rules that the rule must not accept, although the grammar does.
     """
 
@@ -89,9 +84,8 @@ class Recogniser:
     def find_refused(self, rule: int, kinds: Sequence[int]) -> tuple[int, int] | None:
         """Find the first token that a rule refuses, or None if the rule accepts all tokens.
 
-        Returns:
-            The token's index, or len(kinds) if more tokens are needed, and a bit mask of the tokens
-            that the rule accepts at this place.
+        Return its index, or len(kinds) if more tokens are needed, and a bit mask of the tokens that
+        the rule accepts at this place.
         """
         size = len(kinds)
         tokens = (*kinds, 0)
@@ -151,7 +145,6 @@ class Recogniser:
         return state
 
     def _create_state(self, precedence: int, heads: frozenset[int]) -> _State:
-        """Create a state from states of the network, by following transitions without a token."""
         edges, stops = self._network.edges, self._network.stops
         seen, todo = set(heads), list(heads)
         final = False

@@ -68,8 +68,6 @@ class Refusal:
 
 
 class SparkGrammar:
-    """Checks queries with the grammar of one version of Spark."""
-
     def __init__(self, parser: ClassFile, lexer: ClassFile) -> None:
         network = read_network(_network_text(parser))
         self._tokens = {
@@ -109,10 +107,7 @@ class SparkGrammar:
         self._name_tokens = self._recogniser.first_tokens(self._rules["identifier"])
 
     def find_refusal(self, text: str) -> Refusal | None:
-        """Return the place at which the grammar refuses a query.
-
-        Return None if it accepts the query.
-        """
+        """Return the place at which the grammar refuses a query, or None if it accepts it."""
         plain = self._lexer.fast_tokens(text)
         if plain is not None and self._find_refused(plain) is None and not may_be_malformed(text):
             return None
@@ -153,8 +148,7 @@ class SparkGrammar:
 def find_spark_refusal(text: str) -> Refusal | None:
     """Return the place at which the installed Spark's grammar refuses a query.
 
-    Returns:
-        None if the grammar accepts the query or is not available.
+    Return None if the grammar accepts the query or is not available.
     """
     installed = _installed_grammar()
     if installed.grammar is None:
@@ -187,7 +181,6 @@ class _InstalledGrammar:
             self.fail(error)
 
     def fail(self, error: Exception) -> None:
-        """Stop using the grammar, and remember the reason for a warning in plans."""
         self.grammar = None
         remember_unusable(f"{type(error).__name__}: {error}".removesuffix(": "))
 
@@ -234,7 +227,7 @@ def _forbid_aliases(network: Network, rules: Mapping[str, int]) -> None:
 
 
 def _forbid_end_after(network: Network, rule: int, last: int, *, called: bool) -> None:
-    """Change a rule of the grammar to refuse an end after a token or a called rule.
+    """Change a rule to refuse a text that ends with a certain token or called rule.
 
     Args:
         last: Number of the token or, if `called` is true, of the called rule.
@@ -305,8 +298,6 @@ Lexeme: TypeAlias = tuple[int, int, int]
 
 
 class _State:
-    """A set of lexer configurations, with cached transitions by character."""
-
     __slots__ = ("accepts", "configs", "moves")
 
     def __init__(
@@ -348,9 +339,8 @@ class Lexer:
     def fast_tokens(self, text: str) -> tuple[int, ...] | None:
         """Return the numbers of a text's tokens, much faster than `tokens`.
 
-        Returns:
-            None if `tokens` must read the text: for comments, other characters than ASCII, types
-            with parameters, and rare spellings.
+        Return None for texts that need `tokens`: those with comments, other characters than ASCII,
+        types with parameters, and rare spellings.
         """
         # This is much faster than `tokens`.
         if not text.isascii() or _COMMENT in text:
@@ -366,7 +356,6 @@ class Lexer:
         return None if None in kinds else tuple(kinds)  # type: ignore[arg-type]
 
     def _kind(self, piece: str, behind: str) -> int | None:
-        """Return the number of a piece that is exactly one token, or None for other pieces."""
         kind, *ends = self._longest_token(piece + behind, 0, 0)
         is_special = kind in self._hidden or kind in self._opens
         return None if is_special or ends != [len(piece)] * 2 else kind
@@ -434,8 +423,7 @@ class Lexer:
     def _longest_token(self, text: str, at: int, opened: int) -> tuple[int, int, int]:
         """Find the longest token at an offset.
 
-        Returns:
-            The token's number and its end, and the end of the characters that were examined.
+        Return the token's number and its end, and the end of the characters that were examined.
         """
         state: _State | None = self._start
         kind, end, size = 0, at + 1, len(text)

@@ -18,9 +18,9 @@ _KEPT = "%_"
 
 
 def read_string(written: str) -> str | None:
-    r"""Return the value of a string literal as written.
+    r"""Return the value of a string literal as written, or None for any other text.
 
-    Adjacent strings are joined. Return None for a text that is not only strings.
+    Adjacent strings are joined.
 
     >>> read_string("'to' 'day'"), read_string(r"'\u0074oday'"), read_string(r"r'\d'")
     ('today', 'today', '\\d')

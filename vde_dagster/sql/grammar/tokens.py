@@ -1,4 +1,4 @@
-"""Rewriting of SQLGlot's tokens, so that its parser keeps Spark SQL in its original words.
+"""Changes SQLGlot's tokens, so that its parser keeps Spark SQL in its original words.
 
 SQLGlot's parser maps different functions, units, formats and literals to the same class. To prevent
 this, every call gets a name that the parser does not have, so that it becomes an `exp.Anonymous`.
@@ -43,7 +43,7 @@ def make_token(token: Token, kind: TokenType, text: str) -> Token:
 def type_end(tokens: Sequence[Token], index: int) -> int:
     """Return the index of the first token after a type such as `ARRAY<INT>`.
 
-    A single word that is no type, such as a column `array`, counts as one token.
+    A single word that is not a type, such as a column `array`, counts as one token.
     """
     depth = 0
     for end in range(index + 1, len(tokens)):
@@ -78,8 +78,7 @@ class WrittenTokens(NamedTuple):
     """Tokens for SQLGlot's parser, with offsets in the original text.
 
     Args:
-        doubt: Syntax that the tokens cannot represent, or None. If it is set, the query is compared
-            as text.
+        doubt: Syntax that the tokens cannot represent, so the query is compared as text; or None.
     """
 
     tokens: list[Token]
@@ -258,7 +257,7 @@ class CallRenamer:
     """Renames calls in the tokens of a query, so that SQLGlot does not convert them.
 
     Attributes:
-        changes: Functions that change a later token, by its index.
+        changes: By index of a later token, the function that changes the token.
         doubt: Syntax that the tokens cannot represent, or None.
     """
 
@@ -270,7 +269,7 @@ class CallRenamer:
         self._closing: dict[int, int] | None = None
 
     def rename_call(self, index: int) -> None:
-        """Rename the function whose name is before a bracket."""
+        """Rename the function whose name is before the bracket at an index."""
         token = self._in[index]
         kind, name = token.token_type, token.text.upper()
         if kind == T.GROUPING_SETS or name in ("ROLLUP", "CUBE"):
@@ -344,7 +343,6 @@ class CallRenamer:
         return found
 
     def _plain_arguments(self, index: int, token: Token, name: str) -> None:
-        """Turn keywords between arguments into commas, as FROM in `EXTRACT(DAY FROM d)`."""
         inside = self._top_level(index)
         words = _KEYWORDS[name]
         borders = [i for i in inside if self._in[i].text.upper() in words]
@@ -364,7 +362,6 @@ class CallRenamer:
             self.changes[border] = lambda token: _change(token, T.COMMA, ",")
 
     def _unit_argument(self, index: int) -> None:
-        """Turn the unit of `TIMESTAMPADD(DAY, 1, ts)` into a string."""
         inside = self._top_level(index)
         commas = [i for i in inside if self._in[i].token_type == T.COMMA]
         if len(commas) == 2 and commas[0] == index + 3 and self._in[index + 2].text.isidentifier():
@@ -387,8 +384,7 @@ _LITERAL_TYPES = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMES
 def _string_run(text: str, tokens: list[Token], index: int) -> tuple[int, str]:
     """Read adjacent strings as one string, as Spark does.
 
-    Returns:
-        The index after the strings, and their text with all quotes.
+    Return the index after the strings, and their text with all quotes.
     """
     first = tokens[index]
     last = first
@@ -407,7 +403,6 @@ def _string_run(text: str, tokens: list[Token], index: int) -> tuple[int, str]:
 
 
 def _literal_call(token: Token, name: str, text: str) -> list[Token]:
-    """Write a typed literal, such as `DATE '2020-01-01'`, as a call with its text as argument."""
     return [
         make_token(token, T.VAR, f"{name} literal{MARK}"),
         make_token(token, T.L_PAREN, "("),
@@ -417,7 +412,6 @@ def _literal_call(token: Token, name: str, text: str) -> list[Token]:
 
 
 def _prefixed_literal(text: str, token: Token) -> list[Token]:
-    """Convert the literal `X'1F'` to a call, in the same way as `X '1F'`."""
     written = text[token.start : token.end + 1]
     if "'" not in written and '"' not in written:
         return [make_token(token, T.VAR, written)]  # 0x1F, which is a name in Spark.
@@ -428,8 +422,7 @@ def _prefixed_literal(text: str, token: Token) -> list[Token]:
 def _interval_literal(text: str, tokens: list[Token], index: int) -> tuple[int, list[Token]]:
     """Read an interval, such as `INTERVAL 1 DAY 2 HOURS` or `INTERVAL '1-2' YEAR TO MONTH`.
 
-    Returns:
-        The index after the interval, and the tokens that replace it.
+    Return the index after the interval, and the tokens that replace it.
     """
     # If no literal follows, INTERVAL is a column's name.
     pieces: list[str] = []

@@ -16,7 +16,7 @@ class Unwritable(ValueError):
     """The query has a form without an equivalent in Spark.
 
     Args:
-        types: Names of types, in capitals; the error is located at the first of them in the query.
+        types: Upper-case names of types; the first of them in the query is the error's position.
 
     Attributes:
         function: Name of a function that is not in the list of verified functions, or None.
@@ -30,7 +30,7 @@ class Unwritable(ValueError):
         self.start: int | None = None
 
     def at_node(self, node: exp.Expr) -> Unwritable:
-        """Set `start` to a node's offset unless `start` has a value, and return this error."""
+        """Set `start` to a node's offset, unless it is known, and return this error."""
         if self.start is None:
             starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
             self.start = node.meta.get("start", min(starts, default=None))

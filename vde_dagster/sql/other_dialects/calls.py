@@ -2,7 +2,7 @@
 
 Sources: modern-sql.com/caniuse/greatest-least, PostgreSQL's manual 8.1.2 (rounding of numbers), the
 dialects' tables of date parts, and DuckDB (its cases in `fixtures/other_dialects.yaml` were run).
-In Spark, Sunday is 1 for DAYOFWEEK, Monday is 0 for WEEKDAY, and weeks are ISO 8601 weeks.
+In Spark, DAYOFWEEK is 1 on Sundays, WEEKDAY is 0 on Mondays, and weeks are ISO 8601 weeks.
 """
 
 from __future__ import annotations
@@ -48,10 +48,7 @@ def rewrite_calls(tree: exp.Expr, dialect: str) -> exp.Expr:
 
 
 def _name_fields(node: exp.Struct | exp.StarMap, dialect: str) -> None:
-    """Name the fields of a struct after their columns.
-
-    Snowflake's structs are refused, because they omit NULLs.
-    """
+    """Name a struct's fields after their columns. Refuse Snowflake's structs, which omit NULLs."""
     if dialect == "snowflake":
         raise Unwritable("OBJECT_CONSTRUCT")
     named = [
@@ -65,7 +62,7 @@ def _name_fields(node: exp.Struct | exp.StarMap, dialect: str) -> None:
 
 
 def _to_local_time(instant: exp.Expr, zone: exp.Expr) -> exp.Expr:
-    """Convert an instant to the local time in a zone. Sessions of Spark are in UTC."""
+    """Convert an instant to the local time in a zone. Spark sessions use UTC."""
     return call("FROM_UTC_TIMESTAMP", cast(instant, "TIMESTAMP"), zone)
 
 
@@ -145,7 +142,7 @@ def _is_product_with_interval(value: exp.Expr) -> bool:
 
 
 def _rewrite_is_not(node: exp.Is, dialect: str) -> Replacement:
-    """Rewrite `x IS NOT y` as `NOT x IS y`, which SQLGlot can write for Spark."""
+    """Rewrite `x IS NOT y` as `NOT x IS y`, because SQLGlot can only write the latter for Spark."""
     if not node.args.get("negate"):
         return None
     made = exp.Not(this=exp.Is(this=node.this, expression=node.expression))
@@ -177,10 +174,7 @@ _SPARK_UNITS = frozenset(
 def _count_boundaries(
     node: exp.DateDiff | exp.TsOrDsDiff | exp.DatetimeDiff, dialect: str
 ) -> Replacement:
-    """Rewrite a DATEDIFF that counts unit boundaries.
-
-    Spark's DATEDIFF counts whole units.
-    """
+    """Rewrite a DATEDIFF that counts unit boundaries, because Spark's counts whole units."""
     counts = isinstance(node, exp.DatetimeDiff) or dialect in _COUNT_BOUNDARIES
     if not (counts or node.args.get("date_part_boundary")):
         return None
@@ -229,10 +223,7 @@ def _keep_nulls_in_json(node: exp.Expr, dialect: str) -> Replacement:
 
 
 def _keep_null(node: exp.Greatest | exp.Least, dialect: str) -> Replacement:
-    """Rewrite GREATEST and LEAST so that they return NULL if an argument is NULL.
-
-    Spark ignores such arguments.
-    """
+    """Rewrite GREATEST and LEAST to return NULL if an argument is NULL, which Spark ignores."""
     given = [node.this, *node.expressions]
     if node.args.get("ignore_nulls") is not False or len(given) < 2:
         return None
@@ -264,10 +255,7 @@ def _add_brackets(node: exp.Binary, dialect: str) -> Replacement:
 
 
 def _truncate_to_sunday(node: exp.Expr, dialect: str) -> Replacement:
-    """Rewrite a truncation to weeks that begin on Sunday.
-
-    Spark's weeks begin on Monday.
-    """
+    """Rewrite a truncation to weeks that begin on Sunday; Spark's weeks begin on Monday."""
     unit = node.args.get("unit")
     if unit is None:
         return None
@@ -297,7 +285,6 @@ _NAMES = {
 
 
 def _rewrite_by_name(node: exp.Anonymous, dialect: str) -> Replacement:
-    """Rewrite a call of a function that has no class in SQLGlot."""
     given, name = node.expressions, node.name.upper()
     one = given[0] if len(given) == 1 else None
     if one is not None and dialect == "snowflake" and name in ("TO_TIMESTAMP", "TO_TIMESTAMP_NTZ"):

@@ -1,9 +1,8 @@
 """Rewrites of comparisons of rows, of values with lists, and of values with queries.
 
-In comparisons of rows, Spark treats NULLs as equal and puts them first. DuckDB treats them as equal
-and puts them last; in other engines they are not equal. Outside of conditions, Spark returns false
-for `x IN (SELECT …)` where other engines return NULL. DuckDB and PostgreSQL were run; the SQL
-standard is assumed for other engines.
+In comparisons of rows, NULLs are equal and first in Spark, equal and last in DuckDB, and not equal
+in other engines. Outside of conditions, Spark returns false for `x IN (SELECT …)` where other
+engines return NULL. DuckDB and PostgreSQL were run; the SQL standard is assumed for other engines.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def compare_fields(node: exp.Binary, dialect: str) -> Replacement:
     """Rewrite a comparison of two rows as comparisons of their fields.
 
     Raises:
-        Unwritable: The dialect orders rows with NULLs in another way than Spark.
+        Unwritable: The dialect orders rows with NULLs differently than Spark.
     """
     sides = node.this.unnest(), node.expression.unnest()
     if not any(isinstance(one, exp.Tuple) for one in sides):
@@ -57,7 +56,6 @@ def compare_fields(node: exp.Binary, dialect: str) -> Replacement:
 
 
 def refuse_rows_between(node: exp.Between, dialect: str) -> Replacement:
-    """Raise Unwritable if the operand of BETWEEN is a row, such as `(a, b)`."""
     if isinstance(node.this.unnest(), exp.Tuple):
         raise Unwritable("BETWEEN of rows")
     return None
@@ -116,10 +114,7 @@ _ELEMENT = "vde_element"
 
 
 def find_any_of_list(node: exp.Binary, dialect: str) -> Replacement:
-    """Rewrite `x = ANY(list)` as Spark's EXISTS over the list.
-
-    A subquery in `x` is refused, because this EXISTS allows none.
-    """
+    """Rewrite `x = ANY(list)` as Spark's EXISTS over the list; refuse a subquery in `x`."""
     some = node.expression
     values = some.this.unnest() if isinstance(some, exp.Any) else None
     if values is None or isinstance(values, exp.Query):

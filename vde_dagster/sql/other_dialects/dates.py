@@ -1,7 +1,7 @@
 """Rewrites of functions of dates and times: parts, units, differences and formats.
 
-Units are checked, because Spark's TRUNC returns NULL for an unknown unit. Formats are translated
-letter by letter, and a letter without an equivalent in Spark is refused.
+Unknown units are refused, because Spark's TRUNC returns NULL for them. Formats are translated
+letter by letter; a letter without an equivalent in Spark is refused.
 """
 
 from __future__ import annotations
@@ -65,10 +65,9 @@ def truncate_time(
 
 
 def _truncate_in_zone(node: exp.Expr, zone: exp.Expr, dialect: str) -> exp.Expr:
-    """Rewrite a truncation of the local time in a zone.
+    """Rewrite a truncation of the local time in a zone. The result is an instant.
 
-    The result is an instant. A unit shorter than a day is refused, because a clock change may fall
-    inside it.
+    A unit shorter than a day is refused, because a clock change may fall inside it.
     """
     unit = node.args["unit"].name.upper()
     if unit not in ("DAY", "MONTH", "QUARTER", "YEAR", "ISOWEEK"):
@@ -99,10 +98,7 @@ _SINCE_THE_MINUTE = frozenset({"duckdb", "postgres"})
 
 
 def extract_part(unit: str, value: exp.Expr, dialect: str) -> exp.Expr:
-    """Create EXTRACT of a part of a date or time.
-
-    Raise Unwritable if Spark lacks the part.
-    """
+    """Create EXTRACT of a part of a date or time. Raise Unwritable if Spark lacks the part."""
     unit = _PART_NAMES.get(unit, unit)
     if unit in ("MILLISECOND", "MICROSECOND") and dialect in _SINCE_THE_MINUTE:
         many = "1000" if unit == "MILLISECOND" else "1000000"
@@ -187,7 +183,7 @@ _SQL_SERVER_UNITS = _pairs(
 
 
 def add_units(node: exp.DateAdd | exp.TsOrDsAdd | exp.TimestampAdd, dialect: str) -> Replacement:
-    """Rewrite `DATEADD(hour, n, x)` as a sum, which keeps the operand's type.
+    """Rewrite `DATEADD(hour, n, x)` as a sum, which keeps the type of `x`.
 
     Raises:
         Unwritable: Spark cannot add the unit, or Redshift would keep the last day of a month.
@@ -212,10 +208,7 @@ def add_units(node: exp.DateAdd | exp.TsOrDsAdd | exp.TimestampAdd, dialect: str
 
 
 def _make_interval(number: exp.Expr, unit: str) -> exp.Interval:
-    """Create an interval.
-
-    A quarter becomes three months, because Spark has no quarters.
-    """
+    """Create an interval. A quarter becomes three months, because Spark lacks quarters."""
     known = literal_int(number)
     times = 3 if unit == "QUARTER" else 1
     value: exp.Expr = exp.Literal.string(str((known or 0) * times))
@@ -227,7 +220,7 @@ def _make_interval(number: exp.Expr, unit: str) -> exp.Interval:
 
 
 def full_unit(name: str, dialect: str) -> str:
-    """Return the full name of a unit of time that may be abbreviated in SQL Server."""
+    """Return the full name of a unit of time, such as `day` for SQL Server's `dd`."""
     return _SQL_SERVER_UNITS.get(name, name) if dialect in ("tsql", "fabric") else name
 
 
@@ -249,10 +242,7 @@ _LETTER_FORMATS = frozenset({"postgres", "redshift", "snowflake", "oracle", "ter
 
 
 def _translate_format(form: str, dialect: str) -> str:
-    """Translate a time format to Spark's letters.
-
-    Raise Unwritable if Spark lacks a letter.
-    """
+    """Translate a time format to Spark's letters. Raise Unwritable if Spark lacks a letter."""
     made: list[str] = []
     at = 0
     while at < len(form):
@@ -308,10 +298,7 @@ _ROUND_TO_MILLIS = frozenset({"trino", "athena"})
 
 
 def check_format(node: exp.Expr, dialect: str) -> Replacement:
-    """Check the format of a function that parses a time.
-
-    PARSE_DATETIME becomes TO_TIMESTAMP. Raise Unwritable if Spark has no equivalent of the format.
-    """
+    """Refuse a time format without an equivalent in Spark. PARSE_DATETIME becomes TO_TIMESTAMP."""
     form = node.args.get("format")
     if form is None or not form.is_string:
         return None
@@ -339,10 +326,7 @@ def parse_time(value: exp.Expr, kind: str) -> exp.Expr:
 
 
 def rewrite_to_date(node: exp.TsOrDsToDate, dialect: str) -> Replacement:
-    """Rewrite Snowflake's TO_DATE of one value.
-
-    Raise Unwritable for TRY_TO_DATE.
-    """
+    """Rewrite Snowflake's TO_DATE of one value. Raise Unwritable for TRY_TO_DATE."""
     if dialect != "snowflake" or node.args.get("format") is not None:
         return None
     if node.args.get("safe"):
@@ -351,13 +335,12 @@ def rewrite_to_date(node: exp.TsOrDsToDate, dialect: str) -> Replacement:
 
 
 def rewrite_current_datetime(node: exp.CurrentDatetime, dialect: str) -> Replacement:
-    """Rewrite BigQuery's CURRENT_DATETIME as the session's time, which is in UTC."""
     now = exp.CurrentTimestamp()
     return now if node.this is None else call("FROM_UTC_TIMESTAMP", now, node.this)
 
 
 def round_time(node: exp.Cast, dialect: str) -> Replacement:
-    """Rewrite a cast to a time type with fewer fractional digits so that it rounds."""
+    """Rewrite a cast to a time type with fewer fractional digits, so that it rounds."""
     if node.to.this == exp.DType.SMALLDATETIME:
         raise Unwritable("the type SMALLDATETIME", "SMALLDATETIME")
     if node.to.this not in _TIMES or node.meta.get("rounded"):

@@ -3,11 +3,11 @@
 SQLGlot (30.30) writes every join with UNNEST as LATERAL VIEW EXPLODE. This is correct only for an
 inner join without a condition.
 
-After a join with USING, Spark puts the joined columns first, in `*` and in a table's star `t.*`. In
-the SQL standard, only `*` puts them first, as in PostgreSQL, BigQuery, Snowflake and MySQL by their
-documentation. Trino leaves them out of `t.*`. DuckDB (which was run), SQLite and ClickHouse keep
-every column at its place in the table. For such dialects, USING becomes ON, and `*` becomes a star
-for each table.
+After a join with USING, Spark puts the joined columns first, in `*` and in a table's star `t.*`.
+The SQL standard, PostgreSQL, BigQuery, Snowflake and MySQL (by their documentation) do so only in
+`*`. Trino leaves the joined columns out of `t.*`. DuckDB (which was run), SQLite and ClickHouse
+keep every column at its place in the table. For such dialects, USING becomes ON, and `*` becomes a
+star for each table.
 """
 
 from __future__ import annotations
@@ -86,7 +86,6 @@ def _keep_unnest(
 
 
 def _is_view(join: exp.Join) -> bool:
-    """Return whether SQLGlot writes a join as a lateral view, because it joins UNNEST."""
     source = join.this.this if isinstance(join.this, exp.Lateral) else join.this
     return isinstance(source, exp.Unnest)
 

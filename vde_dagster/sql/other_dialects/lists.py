@@ -1,8 +1,8 @@
 """Rewrites of functions of lists: subscripts, series of numbers, and sizes.
 
-In Spark, `x[n]` counts from 0 and fails outside of the list, and GET returns NULL there. ELEMENT_AT
-and TRY_ELEMENT_AT count from 1, or from the end for negative numbers. DuckDB, PostgreSQL, Trino and
-GoogleSQL were run; the rules of Snowflake and Redshift come from
+In Spark, `x[n]` and GET count from 0; outside of the list, `x[n]` fails and GET returns NULL.
+ELEMENT_AT and TRY_ELEMENT_AT count from 1, or from the end for negative numbers. DuckDB,
+PostgreSQL, Trino and GoogleSQL were run; the rules of Snowflake and Redshift come from
 docs.snowflake.com/en/sql-reference/data-types-semistructured and
 docs.aws.amazon.com/redshift/latest/dg/query-super.html.
 """
@@ -25,7 +25,7 @@ _NULL_OUTSIDE = frozenset({"snowflake", "redshift"})
 def note_subscripts(tree: exp.Expr, dialect: str) -> None:
     """Mark the subscripts that SQLGlot's parser changed to count from 0.
 
-    The marks must be set before any part of the tree is replaced.
+    Call this before a part of the tree is replaced.
     """
     if dialect not in _FROM_ONE:
         return
@@ -68,7 +68,6 @@ def rewrite_subscript(node: exp.Bracket, dialect: str) -> Replacement:
 
 
 def _bigquery_subscript(node: exp.Bracket, index: exp.Expr, offset: int) -> exp.Expr:
-    """Rewrite `x[OFFSET(n)]` and `x[ORDINAL(n)]`, which count from 0 and from 1."""
     if offset:
         index = plus(index, -1)
     if node.args.get("safe"):
@@ -77,9 +76,7 @@ def _bigquery_subscript(node: exp.Bracket, index: exp.Expr, offset: int) -> exp.
 
 
 def rewrite_series(node: exp.GenerateSeries, dialect: str) -> Replacement:
-    """Rewrite a series that is empty if its end is before its start.
-
-    Spark's SEQUENCE would count down.
+    """Rewrite a series that is empty if its end is before its start; Spark's SEQUENCE counts down.
 
     Raises:
         Unwritable: The step is not a positive literal, or the end is left out of the series.
@@ -118,10 +115,10 @@ def rewrite_length(node: exp.ArraySize, dialect: str) -> Replacement:
 
 
 def check_limit(node: exp.Limit | exp.Fetch, dialect: str) -> Replacement:
-    """Raise Unwritable for a LIMIT with a form that SQLGlot drops or Spark reads otherwise.
+    """Refuse a LIMIT with a form that SQLGlot drops or that has another meaning in Spark.
 
-    That is a LIMIT of an aggregate, one with ties or a percentage, or one after an ORDER BY of an
-    expression with a column that is also an alias in SELECT.
+    These are LIMIT in an aggregate, with ties or a percentage, and after an ORDER BY expression
+    with an alias of the SELECT list that is also a column.
     """
     options = node.args.get("limit_options")
     if options is not None and (options.args.get("with_ties") or options.args.get("percent")):
@@ -136,7 +133,6 @@ def check_limit(node: exp.Limit | exp.Fetch, dialect: str) -> Replacement:
 
 
 def _sorts_by_alias(query: exp.Query, order: exp.Order) -> bool:
-    """Return whether an ORDER BY expression uses a column that is also an alias in SELECT."""
     named = {
         one.alias.lower()
         for one in query.selects
@@ -153,7 +149,7 @@ def _sorts_by_alias(query: exp.Query, order: exp.Order) -> bool:
 def join_elements(node: exp.ArrayToString, dialect: str) -> Replacement:
     """Rewrite DuckDB's array_to_string, which is NULL for a list without values.
 
-    DuckDB treats a separator that is NULL as a comma; this is refused.
+    A NULL separator, which DuckDB treats as a comma, is refused.
     """
     given = node.this.unnest()
     if dialect == "duckdb" and isinstance(node.expression, exp.Null):

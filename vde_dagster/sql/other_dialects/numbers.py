@@ -30,7 +30,7 @@ _DIGITS = {
 
 
 def set_precision(node: exp.DataType, dialect: str) -> None:
-    """Set the precision that the name of a number type means in the dialect.
+    """Give a number type the precision that its name has in the dialect.
 
     Raises:
         Unwritable: The dialect's default precision of DECIMAL is unknown.
@@ -130,7 +130,7 @@ fails: with blanks in Snowflake, and with an exponent after more than 18 digits.
 def try_number(node: exp.TryCast, dialect: str) -> Replacement:
     """Rewrite a TRY_CAST of a text to a number.
 
-    If the dialect may read the text as another number than Spark, the query fails at run time.
+    The query fails at run time for a text that the dialect may read as another number than Spark.
     """
     key = (dialect, node.to.this)
     kind = node.to.sql("spark")

@@ -1,8 +1,8 @@
 """Rewrites of percentiles of DuckDB and PostgreSQL to Spark's function PERCENTILE.
 
 SQLGlot (30.30) writes `percentile_cont` as `percentile_approx`, which does not interpolate. In
-Spark and PostgreSQL the result is a DOUBLE. In DuckDB it has the type of the argument, except for
-integers, and is rounded for a DECIMAL. So only integers and DOUBLE are accepted from DuckDB.
+Spark and PostgreSQL the result is a DOUBLE. In DuckDB it has the argument's type, except for
+integers, and is rounded for a DECIMAL, so only integers and DOUBLE are accepted.
 
 Sources: PostgreSQL's manual 9.21, table 9.62; DuckDB 1.4 itself.
 """

@@ -1,8 +1,8 @@
 """Translation of regular expressions to Java's syntax, which Spark uses.
 
 Sources: RE2's syntax (DuckDB, BigQuery), PostgreSQL's manual 9.7.3, and `java.util.regex.Pattern`.
-The engines differ in what the dot, `$`, spaces and word boundaries match. A pattern that is a
-literal is translated to an equivalent pattern; a computed pattern is refused.
+The engines differ in what the dot, `$`, spaces and word boundaries match. A literal pattern is
+translated to an equivalent pattern; a computed pattern is refused.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ _POSIX_CLASS = re.compile(r"\[:(\w+):\]")
 
 
 def java_pattern(written: str, dialect: str, *, matched: bool = False) -> str:
-    """Translate a regular expression to Java's syntax.
+    r"""Translate a regular expression to Java's syntax.
 
     Args:
-        matched: Whether it matters which text matches, as in a replacement.
+        matched: Whether the matched text matters, as in a replacement.
 
     Raises:
         Unwritable: A part of the pattern has no known equivalent in Java.
 
     >>> java_pattern("^a.c$", "duckdb"), java_pattern("^[a-z]+", "duckdb")
-    ('^a[^\\\\n]c\\\\z', '^[a-z]+')
+    ('^a[^\\n]c\\z', '^[a-z]+')
     """
     if dialect not in _RE2 | _POSIX:
         return written
@@ -131,7 +131,6 @@ def _translate_outside(item: str, posix: bool, matched: bool) -> str:
 
 
 def _check_escape(item: str, posix: bool) -> None:
-    """Raise Unwritable for an escape that the engines read differently."""
     letter = item[1]
     # PostgreSQL's classes of letters depend on the database's locale.
     known = "dD" if posix else "dDwWbBpPx"
@@ -170,10 +169,7 @@ def java_replacement(written: str, dialect: str, *, shift: int = 0) -> str:
 
 
 def rewrite_replace(node: exp.RegexpReplace, dialect: str) -> Replacement:
-    """Rewrite REGEXP_REPLACE.
-
-    Some dialects replace only the first match.
-    """
+    """Rewrite REGEXP_REPLACE, which replaces only the first match in some dialects."""
     if dialect not in _RE2 | _POSIX | _BACKSLASHES:
         return None
     pattern, replacement = node.expression, node.args.get("replacement")
@@ -247,10 +243,7 @@ def rewrite_match(node: exp.RegexpLike | exp.RegexpILike, dialect: str) -> Repla
 
 
 def rewrite_similar(node: exp.SimilarTo, dialect: str) -> Replacement:
-    """Rewrite DuckDB's SIMILAR TO as a match of the whole text.
-
-    Raise Unwritable for other dialects.
-    """
+    """Rewrite DuckDB's SIMILAR TO as a match of the whole text. Refuse other dialects."""
     if dialect != "duckdb":
         raise Unwritable("SIMILAR TO")
     made = exp.RegexpLike(this=node.this.copy(), expression=node.expression.copy(), full_match=True)

@@ -33,7 +33,6 @@ def _number(value: int) -> exp.Expr:
 
 
 def literal_int(node: exp.Expr | None) -> int | None:
-    """Return the value of an integer literal with its sign, or None for other nodes."""
     node = node.unnest() if node is not None else None
     if isinstance(node, exp.Neg):
         inner = literal_int(node.this)
@@ -62,7 +61,6 @@ def _when(condition: exp.Expr, then: exp.Expr, otherwise: exp.Expr) -> exp.Case:
 
 
 def plus(left: exp.Expr, right: exp.Expr | int) -> exp.Expr:
-    """Return a sum, or its value if `left` is a literal and `right` is an int."""
     known = literal_int(left)
     if isinstance(right, int):
         if known is not None:
@@ -202,7 +200,6 @@ def split_part(node: exp.SplitPart, dialect: str) -> Replacement:
 
 
 def check_separator(node: exp.Split, dialect: str) -> Replacement:
-    """Raise Unwritable for a SPLIT whose separator is computed or empty."""
     by = node.expression
     if by is None or (by.is_string and by.name):
         return None
@@ -219,7 +216,7 @@ def rewrite_length(node: exp.Length, dialect: str) -> Replacement:
 
 
 def concatenate(node: exp.Concat, dialect: str) -> Replacement:
-    """Rewrite CONCAT so that it skips NULL arguments if the dialect skips them."""
+    """Rewrite CONCAT to skip NULL arguments, if the dialect skips them."""
     if isinstance(node, exp.ConcatWs):
         return None
     if dialect == "redshift":
@@ -274,10 +271,7 @@ def escape_pattern(node: exp.Like | exp.ILike, dialect: str) -> Replacement:
 
 
 def rewrite_listagg(node: exp.GroupConcat, dialect: str) -> Replacement:
-    """Rewrite Snowflake's LISTAGG, which returns '' for no values.
-
-    Raise Unwritable for OVER and FILTER.
-    """
+    """Rewrite Snowflake's LISTAGG, which returns '' for no values. Refuse OVER and FILTER."""
     if dialect != "snowflake":
         return None
     if isinstance(node.parent, exp.Window | exp.Filter | exp.WithinGroup):
@@ -286,10 +280,7 @@ def rewrite_listagg(node: exp.GroupConcat, dialect: str) -> Replacement:
 
 
 def writes_instant(node: exp.Expr, dialect: str) -> bool:
-    """Return whether a node converts an instant to a text.
-
-    The text contains the time zone, except in Spark.
-    """
+    """Return whether a node converts an instant to a text, which has the zone except in Spark."""
     if isinstance(node, exp.Cast):
         is_text = node.to.this in exp.DataType.TEXT_TYPES
         return is_text and _is_instant(node.this, dialect, set())
@@ -337,7 +328,6 @@ def concatenate_by_plus(node: exp.Add, dialect: str) -> Replacement:
 
 
 def _is_text_only(node: exp.Expr) -> bool:
-    """Return whether a value is a text literal that no engine reads as a number."""
     if node.is_string:
         return not re.fullmatch(r"\s*[-+]?[\d.]+([eE][-+]?\d+)?\s*", node.name)
     return isinstance(node, exp.DPipe | exp.Upper | exp.Lower)
@@ -359,7 +349,7 @@ def check_isnull(node: exp.Coalesce, dialect: str) -> Replacement:
 
 
 def check_position(node: exp.StrPosition, dialect: str) -> Replacement:
-    """Raise Unwritable if a search's start is computed, or is counted from the text's end."""
+    """Refuse a text search with a start that is computed, or is counted from the end."""
     begin = node.args.get("position")
     least = None if begin is None else literal_int(begin)
     if begin is not None and (least is None or least < 1):
@@ -409,10 +399,7 @@ _BRACES = re.compile(r"\{\{|\}\}|\{\}|[{}]")
 
 
 def rewrite_format(node: exp.Format, dialect: str) -> Replacement:
-    """Rewrite DuckDB's `format('{} …', text)` as CONCAT.
-
-    Only plain `{}` and texts are supported.
-    """
+    """Rewrite DuckDB's `format('{} …', text)` as CONCAT. Refuse other formats and values."""
     if dialect != "duckdb":
         return None
     given = [node.this, *node.expressions]
@@ -448,10 +435,7 @@ def _is_plain(value: exp.Expr) -> bool:
 
 
 def rewrite_printf(node: exp.Anonymous) -> Replacement:
-    """Rewrite DuckDB's printf() so that it returns NULL if a value is NULL.
-
-    Spark would print NULL.
-    """
+    """Rewrite DuckDB's printf() to return NULL if a value is NULL; Spark would print NULL."""
     given = [one for one in node.expressions if not isinstance(one.unnest(), exp.Literal)]
     if not given:
         return None

@@ -32,9 +32,7 @@ _UNTRANSLATABLE = {
 def write_spark_sql(
     tree: exp.Expr, dialect: str = "", trusted: frozenset[str] | None = frozenset()
 ) -> str:
-    """Write a tree of another dialect as Spark SQL.
-
-    The tree is changed in place.
+    """Write a tree of another dialect as Spark SQL, and change the tree in place.
 
     Args:
         trusted: Functions to accept in addition to verified functions; None accepts all functions.
@@ -131,10 +129,7 @@ _INTERVAL_UNITS = ("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 
 
 def _rewrite_intervals(tree: exp.Expr) -> exp.Expr:
-    """Rewrite `INTERVAL days DAY` as MAKE_INTERVAL.
-
-    Spark's INTERVAL takes only literals.
-    """
+    """Rewrite `INTERVAL days DAY` as MAKE_INTERVAL; Spark's INTERVAL takes only literals."""
     if isinstance(tree, exp.Interval):
         return _make_interval(tree) or tree
     for interval in list(tree.find_all(exp.Interval)):
@@ -167,7 +162,7 @@ def _make_interval(interval: exp.Interval) -> exp.Expr | None:
 
 
 def _replace_aliases_in_windows(tree: exp.Expr) -> None:
-    """Replace aliases in window functions, where Spark does not support them."""
+    """Replace aliases in window functions, because Spark does not support them."""
     for select in tree.find_all(exp.Select):
         known: dict[str, exp.Expr] = {}
         for projection in select.expressions:
@@ -186,7 +181,6 @@ def _replace_aliases_in_windows(tree: exp.Expr) -> None:
 
 
 def _names_before(select: exp.Select) -> set[str] | None:
-    """Return the lower-case columns of all sources of a SELECT, or None if some are unknown."""
     read = [select.args.get("from_"), *(select.args.get("joins") or ())]
     found: set[str] = set()
     for part in read:

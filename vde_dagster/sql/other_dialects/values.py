@@ -27,10 +27,7 @@ def truncate_number(node: exp.Trunc, dialect: str) -> Replacement:
 
 
 def rewrite_isnan(node: exp.IsNan, dialect: str) -> Replacement:
-    """Rewrite ISNAN so that it returns NULL for NULL.
-
-    Spark's function returns false.
-    """
+    """Rewrite ISNAN to return NULL for NULL, where Spark returns false."""
     if isinstance(node.parent, exp.If) and node.arg_key == "false":
         return None
     null = exp.Is(this=node.this.copy(), expression=exp.Null())
@@ -40,12 +37,11 @@ def rewrite_isnan(node: exp.IsNan, dialect: str) -> Replacement:
 
 
 def rewrite_uuid(node: exp.Uuid, dialect: str) -> Replacement:
-    """Rewrite SQL Server's NEWID so that it returns upper-case letters, as in SQL Server."""
     return call("UPPER", node.copy()) if dialect in ("tsql", "fabric") else None
 
 
 def remove_duplicates(node: exp.ArrayDistinct, dialect: str) -> Replacement:
-    """Rewrite ARRAY_DISTINCT so that its result contains no NULL, as in DuckDB."""
+    """Rewrite ARRAY_DISTINCT to drop NULL, as in DuckDB."""
     return call("ARRAY_COMPACT", node.copy()) if dialect == "duckdb" else None
 
 
@@ -66,8 +62,7 @@ _ALL_VALUES = frozenset({"duckdb", "postgres", "trino", "athena", "bigquery"})
 def collect_values(node: exp.ArrayAgg, dialect: str) -> Replacement:
     """Rewrite ARRAY_AGG of DuckDB and PostgreSQL.
 
-    Raises:
-        Unwritable: ARRAY_AGG has DISTINCT, ORDER BY, FILTER or OVER.
+    Raises Unwritable if it has DISTINCT, ORDER BY, FILTER or OVER.
     """
     if dialect not in _ALL_VALUES:
         return None
@@ -91,8 +86,7 @@ def collect_values(node: exp.ArrayAgg, dialect: str) -> Replacement:
 def collect_without_nulls(node: exp.IgnoreNulls, dialect: str) -> Replacement:
     """Rewrite BigQuery's `ARRAY_AGG(x IGNORE NULLS)`, which is NULL if no value remains.
 
-    Raises:
-        Unwritable: The values have an order, are distinct, or belong to a window.
+    Raises Unwritable if the values have an order, are distinct, or belong to a window.
     """
     inner = node.this
     if not isinstance(inner, exp.ArrayAgg) or dialect != "bigquery":
@@ -107,7 +101,6 @@ def collect_without_nulls(node: exp.IgnoreNulls, dialect: str) -> Replacement:
 
 
 def refuse_array_of_rows(node: exp.Array, dialect: str) -> Replacement:
-    """Raise Unwritable for `ARRAY(SELECT …)`, which Spark does not have."""
     if any(isinstance(one, exp.Query) for one in node.expressions):
         raise Unwritable("ARRAY(SELECT …)")
     return None
@@ -121,10 +114,7 @@ def refuse_ordinality(node: exp.Unnest, dialect: str) -> Replacement:
 
 
 def rewrite_digest(node: exp.SHA2Digest | exp.SHA1Digest, dialect: str) -> Replacement:
-    """Rewrite a hash as bytes.
-
-    Spark's function returns hexadecimal digits.
-    """
+    """Rewrite a hash as bytes; Spark returns hexadecimal digits."""
     if isinstance(node, exp.SHA1Digest):
         return call("UNHEX", exp.SHA(this=node.this.copy()))
     bits = node.args.get("length") or exp.Literal.number(256)
@@ -146,10 +136,7 @@ def rewrite_log(node: exp.Log, dialect: str) -> Replacement:
 
 
 def contains_value(node: exp.ArrayContains, dialect: str) -> Replacement:
-    """Rewrite DuckDB's ARRAY_CONTAINS, which ignores NULLs.
-
-    Spark's function may return NULL for them.
-    """
+    """Rewrite DuckDB's ARRAY_CONTAINS, which ignores NULLs; Spark may return NULL for them."""
     if dialect != "duckdb":
         return None
     given = (node.this, node.expression)
@@ -173,13 +160,11 @@ def concatenate_lists(node: exp.ArrayConcat, dialect: str) -> Replacement:
 
 
 def rewrite_list_length(node: exp.Length, dialect: str) -> Replacement:
-    """Rewrite LENGTH as SIZE if the value is certainly a list."""
     lists = exp.Array | exp.ArrayDistinct | exp.ArrayConcat | exp.Split | exp.ArrayAgg
     return call("SIZE", node.this) if isinstance(node.this.unnest(), lists) else None
 
 
 def refuse_stuff(node: exp.Stuff, dialect: str) -> Replacement:
-    """Raise Unwritable for INSERT and STUFF, which Spark does not have."""
     raise Unwritable("INSERT or STUFF")
 
 
@@ -192,8 +177,7 @@ _PASS_OVER_NULL = (
 def filter_window(node: exp.Window, dialect: str) -> Replacement:
     """Rewrite `f(a) FILTER (WHERE b) OVER …` as `f(CASE WHEN b THEN a END) OVER …` for Spark.
 
-    Raises:
-        Unwritable: The aggregate does not skip NULL.
+    Raises Unwritable if the aggregate does not skip NULL.
     """
     inner = node.this
     if not isinstance(inner, exp.Filter):
@@ -217,10 +201,7 @@ _OF_FRAMES = (exp.FirstValue, exp.LastValue, exp.NthValue)
 
 
 def set_whole_frame(node: exp.Window, dialect: str) -> Replacement:
-    """Set the frame of FIRST_VALUE, LAST_VALUE and NTH_VALUE to the whole partition.
-
-    This is Snowflake's default.
-    """
+    """Give FIRST_VALUE, LAST_VALUE and NTH_VALUE Snowflake's default frame, the whole partition."""
     inner = node.this
     if isinstance(inner, exp.IgnoreNulls | exp.RespectNulls):
         inner = inner.this
@@ -240,8 +221,7 @@ _JSON = (exp.DType.JSON, exp.DType.JSONB)
 def rewrite_json_path(node: exp.Expr, dialect: str) -> Replacement:
     """Rewrite the operators `->` and `->>` on a JSON text as one GET_JSON_OBJECT with a path.
 
-    Raises:
-        Unwritable: The result is of type JSON, not text, or the path is not a list of keys.
+    Raises Unwritable if the result is of type JSON, not text, or the path is not a list of keys.
     """
     if dialect not in ("duckdb", "postgres"):
         return None
@@ -268,10 +248,7 @@ def rewrite_json_path(node: exp.Expr, dialect: str) -> Replacement:
 
 
 def rewrite_json_cast(node: exp.Cast, dialect: str) -> Replacement:
-    """Drop a cast of a text literal to JSON.
-
-    Raise Unwritable for JSONB outside of paths.
-    """
+    """Drop a cast of a text literal to JSON. Raise Unwritable for JSONB outside of paths."""
     if node.to.this not in _JSON or dialect not in ("duckdb", "postgres"):
         return None
     parent = node.parent

@@ -23,9 +23,7 @@ _SYNTAX = (
 
 
 def signature(node: exp.Expr) -> str | None:
-    """Return a function's name with the names of its given arguments.
-
-    Return None for other nodes.
+    """Return a function's name with the names of its given arguments; None for other nodes.
 
     >>> from sqlglot import parse_one
     >>> signature(parse_one("substr(a, 1)")), signature(parse_one("foo(a, 1)"))
@@ -54,7 +52,7 @@ def function_name(node: exp.Expr) -> str:
 
 @cache
 def verified_functions(dialect: str) -> frozenset[str]:
-    """Return the verified signatures of a dialect, or an empty set if the dialect has no list.
+    """Return a dialect's verified signatures, if any.
 
     The list of `spark` has the names of Spark's own functions.
     """
@@ -91,5 +89,4 @@ def find_unverified(tree: exp.Expr, dialect: str, trusted: frozenset[str]) -> Un
 
 
 def _spellings(node: exp.Expr) -> list[str]:
-    """Return all names that SQLGlot has for a function, in lower case."""
     return [name.lower() for name in node.sql_names()] if isinstance(node, exp.Func) else []

@@ -1,11 +1,12 @@
 """Generates Spark SQL from trees, with parameters as time variables such as `@start_ts`.
 
-Two forms are not left to SQLGlot's generator, because it changes their meaning. The first is
-QUALIFY, which Spark does not have. SQLGlot (30.30, `transforms.eliminate_qualify`) rewrites it by
-unqualified column names, so `PARTITION BY c.k` becomes the expression of an output named `k`; it
-also applies DISTINCT, ORDER BY and LIMIT before the filter. The second is a nested WITH, which
-SQLGlot moves to the top (`transforms.move_ctes_to_top_level`), even if names repeat. Spark supports
-nested WITH clauses, so they stay in place here.
+Two forms are written here, because SQLGlot's generator (30.30) changes their meaning:
+
+- QUALIFY, which Spark does not have. `transforms.eliminate_qualify` uses unqualified column names,
+  so `PARTITION BY c.k` becomes the expression of an output named `k`. It also applies DISTINCT,
+  ORDER BY and LIMIT before the filter.
+- Nested WITH, which Spark supports. `transforms.move_ctes_to_top_level` moves it to the top, even
+  if names repeat.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def with_variables(tree: exp.Expr) -> exp.Expr:
 
 
 def with_qualified_rows(tree: exp.Expr) -> None:
-    """Rewrite DISTINCT ON as QUALIFY with the first row of each key, in place.
+    """Rewrite DISTINCT ON in place as QUALIFY with the first row of each key.
 
     Raises:
         Unwritable: The query also has QUALIFY, or ORDER BY has a position after a star.
@@ -85,8 +86,7 @@ _AFTER_THE_FILTER = ("with_", "distinct", "order", "limit", "offset", "sort", "c
 def query_sql(tree: exp.Expr, *, strict: bool = False) -> str:
     """Write a query as one line of Spark SQL without comments, with parameters as `@name`.
 
-    Raises:
-        UnsupportedError: `strict` is set, and SQLGlot reports a part that it cannot write.
+    Raises UnsupportedError if `strict` is set and SQLGlot reports a part that it cannot write.
     """
     tree = with_variables(tree)
     for select in reversed(list(tree.find_all(exp.Select))):
@@ -126,10 +126,7 @@ def _filter_rows(select: exp.Select) -> exp.Select:
 
 
 def _name_outputs(select: exp.Select) -> list[str] | None:
-    """Give every output a name, and return the names.
-
-    Return None if there is a star.
-    """
+    """Give every output a name, and return the names. Return None if there is a star."""
     if any(item.is_star for item in select.expressions):
         return None
     names = []
