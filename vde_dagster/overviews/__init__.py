@@ -1,6 +1,5 @@
-"""Overviews of environments and of a project, as values: what is published, and its history.
+"""Overviews of environments and projects, as values.
 
-`environments.py` writes tables and sentences about versions, rollbacks and the janitor's removals;
-`documentation` gathers a project as one document. Both read results of `execution`; the texts of a
-plan are in `reports`.
+`environments.py` builds tables and sentences about versions, rollbacks and cleanups;
+`documentation` describes a project as one document. Texts of plans are in `reports`.
 """

@@ -37,7 +37,6 @@ MOST_KEPT = 10
 
 
 def history_section(changes: Sequence[VersionChange]) -> Section:
-    """Return a section with an environment's versions and the changes of each version."""
     columns = ("version", "published (UTC)", "changes", "models", "data", "note", "plan", "by")
     return Section("", columns=columns, rows=tuple(map(_version, changes)))
 
@@ -76,7 +75,6 @@ def data_summary(tables: Sequence[DataChange]) -> str:
 
 
 def data_section(tables: Sequence[DataChange]) -> Section:
-    """Return a section with each table that a version changed, and with its row counts."""
     columns = ("table of", "intervals (UTC)", "rows", "added", "removed")
     return Section("", columns=columns, rows=tuple(map(_data, tables)))
 
@@ -95,7 +93,6 @@ def _number(value: int | None) -> str:
 
 
 def rollback_sentence(result: RollbackResult) -> str:
-    """Describe a finished rollback in a sentence."""
     return f"{result.environment.name} is at version {result.environment.version}, {_equal(result)}"
 
 
@@ -184,7 +181,6 @@ def _missing_notes(result: RollbackResult) -> Iterator[str]:
 
 
 def freeze_sentence(result: FreezeResult) -> str:
-    """Describe a frozen environment, and how long it is kept, in one sentence."""
     made, until = result.environment, short_time(result.environment.expires_at)
     kept = f"until {until} UTC" if until else f"until it is dropped: vde drop {made.name}"
     return (
@@ -194,7 +190,7 @@ def freeze_sentence(result: FreezeResult) -> str:
 
 
 def freeze_notes(result: FreezeResult) -> Iterator[str]:
-    """Yield notes on models that a frozen environment does not keep unchanged."""
+    """Yield notes on models whose data a frozen environment does not keep."""
     if result.live:
         yield (
             f"not frozen: {_names(result.live)}; external tables have no versions, so views "

@@ -1,5 +1,5 @@
-"""Pure functions that turn a project's models into a plan, without I/O and without a clock.
+"""Pure functions that turn a project's models into a plan, without I/O or a clock.
 
 Subpackages, lowest layer first: `intervals`, `tables`, `snapshots`, `environments`; then `kinds`,
-`checks` and `changes`; then `rendering` and `plan`. The modules that build snapshots use several.
+`checks` and `changes`; then `rendering` and `plan`.
 """

@@ -176,10 +176,7 @@ def _meaning(
 
 
 def _other_texts(model: Model, analysis: Analysis | None) -> tuple[str, ...]:
-    """Return the columns whose text form differs between the model's dialect and Spark.
-
-    Columns with a declared type are left out.
-    """
+    """Return the columns without a declared type whose text form differs from Spark's."""
     declared = {column.name.lower() for column in model.columns if column.type}
     return tuple(sorted((analysis.other_texts if analysis else frozenset()) - declared))
 
@@ -190,7 +187,7 @@ def _with_types_in_place(
     query: str | None,
     reads: Sequence[Read],
 ) -> SemanticVersion:
-    """Add to a model's version the column types that its parents changed in place."""
+    """Add to a model's hashes the types of parents' columns that changed in place."""
     # These columns keep their versions. A new field affects only outputs that read the whole
     # column. A wider type affects every output that reads the column. Without a `query`, as for
     # Python code, all columns of the parents are read.
@@ -328,10 +325,9 @@ def _queries_read(
     versions: Mapping[str, SemanticVersion],
     functions: Sequence[str],
 ) -> tuple[dict[str, SemanticVersion], list[Read]] | None:
-    """Analyze the SQL queries that a Python model contains as string literals.
+    """Analyze the SQL strings of a Python model: their versions, and the columns that they read.
 
-    Returns the versions of these queries and the columns that they read. Returns None if the
-    model may read more, or if a query cannot be analyzed.
+    Returns None if the model may read more, or if a query cannot be analyzed.
     """
     path, function, _ = python.place
     queries = literal_queries(python.files[path], function)

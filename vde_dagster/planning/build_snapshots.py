@@ -43,11 +43,10 @@ class SnapshotCache:
 
     # This default stores nothing.
     def get(self, key: str, model: Model) -> BuiltSnapshot | None:
-        """Return the snapshot that was stored for a key, or None."""
         return None
 
     def put(self, key: str, built: BuiltSnapshot) -> None:
-        """Store a model's snapshot."""
+        pass
 
 
 def build_snapshots(
@@ -68,23 +67,21 @@ def build_snapshots(
 
     Args:
         models: The project's models, external ones included.
-        catalog_columns: Returns the columns of external tables that are not all declared, or no
-            columns for a table that was not looked up. It raises ProjectError for a name that no
-            external table may have.
+        catalog_columns: Returns the columns of an external table that does not declare all of them;
+            empty if the table was not looked up. Raises ProjectError for an invalid table name.
         memo: Caches results between processes.
         parsed: Syntax trees of queries that were parsed before. The call modifies the trees.
         scalar_functions: User functions that are deterministic and scalar.
         warnings: Receives likely mistakes. None for definitions that cannot be corrected, such as
             stored ones.
         canonicaliser: Version of the hashing code, part of every hash.
-        more: Finds mistakes in a model's further files, so that all mistakes are reported at once.
-        revise: Turns a snapshot of the definition alone into the snapshot that its children read.
+        more: Finds mistakes in other files, so that all mistakes are reported at once.
+        revise: Changes each snapshot before its children are built.
         workers: Processes that build a part of many snapshots.
 
     Raises:
         ProjectError: A query names a column that its parent does not have, or a check found a
-            mistake. Descendants of a model with a mistake are not checked; all other models are
-            checked.
+            mistake. Descendants of a model with a mistake are not checked; all other models are.
     """
     parsed = parsed or ParsedQueries()
     rules = BuildRules(tuple(scalar_functions), tuple(functions), canonicaliser)
@@ -198,7 +195,7 @@ class _Building:
                 finish(done.model.name)
 
     def _task(self, name: ModelName) -> BuildTask | None:
-        """Return the task of building a model's snapshot, or None if there is nothing to build."""
+        """Return the task that builds a model's snapshot, or None if there is nothing to build."""
         out, graph, model = self._out, self._graph, self._models[name]
         if any(parent not in out for parent in graph[name]):
             return None  # A parent has a mistake, so what it has is not known.

@@ -98,14 +98,14 @@ class FillTask:
         execution_time: The run's current time (UTC).
         before: Statements that run before the query, in a session used only by this task.
         after: Statements that run in that session after the rows are written.
-        anew: Whether the rows replace everything in a table that can only be computed again from
-            its beginning.
+        anew: Whether the fill replaces all rows of a table that can only be recomputed from its
+            beginning.
         digest_sets: Sets of physical columns to compute digests for.
         digest_ranges: The ranges of the interval that get separate digests.
-        base: The origin of a `branch` that does not exist yet; None for the table's own branch.
+        base: The branch that is copied to create `branch`; None for the table's own branch.
         completes: Whether the plan fills no later interval of the table.
-        changed: How the rows differ from the table's rows, see `Meaning.refreshes`; None if any row
-            may differ.
+        changed: The rows that the fill changes, see `Meaning.refreshes`; None if it may change any
+            row.
     """
 
     plan_id: str
@@ -142,14 +142,13 @@ class FillResult:
         rows: Rows in the interval after the fill, or None if they were not counted.
         iceberg_snapshot_id: The commit with these rows; None if nothing was committed.
         seconds: Wall-clock duration; None if unknown.
-        bytes: Bytes added by the commit, when its summary contains the figure.
-        output: Digests of the written rows, when the task requested them and they were computed.
+        bytes: Bytes that the commit added, if its summary has this number.
+        output: Digests of the written rows, if requested and computed.
         task_seconds: Total run time of the engine's tasks; None if the engine does not report it.
-        bytes_read: The size of the files that the tasks scanned, without files of changed rows;
-            None if the size of any file is unknown.
+        bytes_read: Size of the files that the tasks scanned, without files of changed rows; None if
+            the size of any file is unknown.
         notes: Warnings about the rows, shown to people who watch the fill.
-        why_all: Reason why all rows were computed, although the task could have computed only
-            changed rows; or empty.
+        why_all: Why a task that could compute only changed rows computed all rows; otherwise empty.
     """
 
     rows: int | None
@@ -168,10 +167,9 @@ class AuditTask:
     """Task to run one audit's query.
 
     Args:
-        audit: The audit's label.
         query: Complete Spark SQL that returns the failing rows.
         blocking: Whether failing rows stop the publication.
-        before: Statements that prepare the session of the query.
+        before: Statements that run before the query, in the same session.
         external: Quoted namespace and name of an external model's table; empty for other models.
     """
 

@@ -1,8 +1,7 @@
 """Building of many snapshots by several processes, for the first plan of a large project.
 
-A worker builds snapshots from the stored forms of models and of their parents' snapshots. It
-returns None for a model with a mistake; this process then builds that model again, so that mistakes
-are reported as without workers.
+A worker builds snapshots from stored models and parents' snapshots. It returns None for a model
+with a mistake; the main process builds this model again and reports the mistake.
 """
 
 from __future__ import annotations
@@ -59,7 +58,6 @@ class TaskExchange:
 
     @property
     def unfinished(self) -> bool:
-        """Whether any task is waiting or running."""
         return self._workers.busy or any(self._ready.values())
 
     def take_task(self) -> BuildTask | None:
@@ -75,9 +73,8 @@ class TaskExchange:
                 self._workers.send(number, build_in_worker, self._request(number, tasks), tasks)
 
     def receive(self, *, wait: bool) -> list[tuple[BuildTask, BuiltSnapshot | None]]:
-        """Return the tasks that workers finished, with their results.
-
-        The results of models with mistakes are None.
+        """Return the tasks that workers finished, with their results; None for a model with
+        mistakes.
         """
         found: list[tuple[BuildTask, BuiltSnapshot | None]] = []
         for number, tasks, values in self._workers.receive(wait=wait):
@@ -122,10 +119,7 @@ class TaskExchange:
 
 
 def build_in_worker(request: bytes) -> list[bytes | None]:
-    """Build the requested snapshots in a worker process.
-
-    The results of models with mistakes are None.
-    """
+    """Build the requested snapshots in a worker process; None for models with mistakes."""
     from vde_dagster.planning.build_snapshot import build_and_check_snapshot, hash_for_children
 
     collect_rarely()

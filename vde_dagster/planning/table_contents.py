@@ -1,8 +1,8 @@
 """Digests of tables' contents: of inputs when they were read, of tables when they were filled.
 
-Digests do not depend on the order of rows: every row is hashed, and the hashes are added up. If the
-digests of some columns of two tables are equal, the columns have the same multiset of values, with
-an error probability of 2^-128 per comparison.
+A digest is the sum of the rows' hashes, so the order of rows does not matter. If the digests of
+some columns are equal in two tables, these columns have the same multiset of values, with an error
+probability of 2^-128 per comparison.
 """
 
 from __future__ import annotations
@@ -54,10 +54,7 @@ class Output:
     against: tuple[int, ...] = ()
 
     def whole_digests(self) -> tuple[tuple[Columns, str], ...]:
-        """Return the digests of all rows of the table, one per set of columns.
-
-        The result is empty if these digests are unknown.
-        """
+        """Return the digests of all rows of the table, by set of columns; empty if unknown."""
         if not self.whole or len(self.tiles) != 1:
             return ()
         return tuple(zip(self.sets, self.tiles[0].digests, strict=True))
@@ -75,12 +72,12 @@ class InputState:
         snapshot_id: The last Iceberg snapshot that changed these columns; None for a table without
             rows.
         read_id: The Iceberg snapshot that was read. A reader of changes continues after it.
-        digests: Digests of the rows, by set of columns. The sets have all columns that were read.
+        digests: Digests of the rows, by set of columns. Each set includes all columns that were
+            read.
         schema_id: Iceberg's id of the schema, for an external table.
         file: The name of the metadata file with this state.
         how: Which rows were read.
-        since: The Iceberg snapshot before the first commit that was read; None if all rows were
-            read.
+        since: The Iceberg snapshot before the first commit that was read; None for all rows.
     """
 
     snapshot_id: int | None
@@ -109,8 +106,7 @@ class Skipped:
 
     Args:
         since: Time (UTC) at which the table's current rows were computed.
-        seconds: Duration of the last computation, if known.
-        bytes: Bytes that the last computation wrote, if known.
+        seconds, bytes: Duration and written bytes of the last computation, if known.
         commit: The table's Iceberg snapshot, if known.
         task_seconds: Total duration of its Spark tasks, if known.
         bytes_read: Size of the files that the tasks scanned, if known.
@@ -137,7 +133,7 @@ class FillFacts:
         inputs: States of the inputs, by table.
         skipped: The skip, if nothing was computed.
         lacks: Ranges that parents lacked, for a table that is replaced as a whole.
-        refresh: The way to compute rows, for a model that may refresh from changes.
+        refresh: How the rows were computed, for a model that may refresh from changes.
     """
 
     inputs: Mapping[str, InputState] | None = None
@@ -195,9 +191,7 @@ def _untouched(line: Sequence[KeptCommit], against: tuple[int, ...]) -> bool:
 def find_unchanged_sets(
     output: Output, earlier: Sequence[tuple[Interval, int | None, Output | None]]
 ) -> Output:
-    """Mark the sets of columns that a fill did not change.
-
-    Returns the fill's output with the field `same`.
+    """Return a fill's output, with the sets of columns that the fill did not change as `same`.
 
     Args:
         earlier: (range, Iceberg snapshot, output) of overlapping recorded fills, newest first.
@@ -250,10 +244,7 @@ def changed_inputs(was: Mapping[str, InputState], now: Mapping[str, InputState])
 
 
 def dump_facts(facts: FillFacts | None) -> dict[str, str | None]:
-    """Write a fill's inputs, output, skip, gaps and refresh as JSON texts.
-
-    The keys are the names of the state's columns.
-    """
+    """Write a fill's facts as JSON texts, by the state's column names."""
     facts = facts or FillFacts()
     values = {
         "inputs": facts.inputs,

@@ -1,6 +1,5 @@
-"""Reports as values, which the terminal and Dagster print.
+"""Reports as values: a title, warnings, and sections of rows with marked cells.
 
-A `Report` has a title, warnings, and sections of rows whose cells are marked by their meaning.
-`terminal/reports.py` prints it with Rich, `markdown.py` writes it as a comment on a pull request,
-`orchestration/pages` as a page of Dagster.
+`terminal/reports.py` prints a `Report` with Rich, `markdown.py` writes it as a comment on a pull
+request, and `orchestration/pages` as a page of Dagster.
 """

@@ -45,10 +45,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a section, with explanations below it.
+    """A row of a section.
 
     Args:
-        reasons: Sentences that explain the row.
+        reasons: Sentences below the row that explain it.
         diff: Lines of a unified diff.
     """
 
@@ -75,7 +75,7 @@ class Section:
 
     @property
     def heading(self) -> str:
-        """The title, followed by the amount if there is one."""
+        """The title, followed by the amount if any."""
         return f"{self.title} {self.amount}".rstrip()
 
 
@@ -107,10 +107,7 @@ class Report:
 
 
 def sentences(title: str, texts: Sequence[str], mark: Mark = Mark.PLAIN) -> tuple[Section, ...]:
-    """Return a tuple of one section with a sentence per row.
-
-    Without sentences, the tuple is empty.
-    """
+    """Return a section with one sentence per row, in a tuple that is empty without sentences."""
     rows = tuple(Row((Cell(text, mark),)) for text in texts)
     return (Section(title, rows=rows, mark=mark),) if rows else ()
 
@@ -124,15 +121,11 @@ def diff_lines(before: str, after: str) -> list[str]:
 
 
 def unit_name(unit: IntervalUnit) -> str:
-    """Return the name of a unit, such as `day` or `quarter hour`."""
     return unit.name.lower().replace("_", " ").removesuffix("s")
 
 
 def count_units(snapshot: Snapshot, intervals: IntervalSet) -> int:
-    """Count the interval units in ranges of a model.
-
-    A table that is not incremental counts as 1.
-    """
+    """Count the interval units in ranges of a model; 1 for a table without intervals."""
     if not snapshot.is_incremental:
         return 1 if intervals else 0
     unit = snapshot.cadence.unit
@@ -166,7 +159,7 @@ def savings_text(skipped: Iterable[Skipped]) -> str:
 
 
 def format_duration(seconds: float | None) -> str:
-    """Format a duration, as in `15 s`, `3 min` or `2.5 h`. An unknown duration is an empty text."""
+    """Format a duration, as in `15 s`, `3 min` or `2.5 h`; empty if it is unknown."""
     if seconds is None:
         return ""
     if seconds < 90:

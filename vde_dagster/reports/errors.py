@@ -14,10 +14,7 @@ _WIDEST = 40
 
 
 def error_lines(error: VdeError) -> list[str]:
-    """Return the lines of an error: message, failures and hint.
-
-    A combined error has lines for each mistake.
-    """
+    """Return the lines of an error, or of each combined mistake: message, failures and hint."""
     several = error.mistakes if isinstance(error, ProjectError) else ()
     lines = [line for mistake in several or (error,) for line in _lines(mistake)]
     if len(several) > 1:

@@ -119,11 +119,6 @@ def _details(title: str, text: str) -> str:
 
 
 def section_markdown(section: Section, most: int = MAX_ROWS, *, narrow: bool = False) -> str:
-    """Format a section with its heading and a maximum number of rows.
-
-    Args:
-        narrow: Whether its table fits into Dagster's metadata, see `plain_table`.
-    """
     lines = [f"### {section.heading}"]
     if section.columns and section.rows:
         rows = [[_marked(cell) for cell in row.cells] for row in section.rows[:most]]
@@ -146,7 +141,6 @@ def row_markdown(row: Row) -> str:
 
 
 def diff_block(lines: Iterable[str]) -> str:
-    """Format a diff as a code block."""
     # A line of three backquotes inside would end the fence.
     # Long lines are folded, and long diffs are cut.
     diff = [part for line in lines for part in break_line(line.replace("```", "'''"))]
@@ -156,9 +150,9 @@ def diff_block(lines: Iterable[str]) -> str:
 
 
 def markdown_table(rows: Sequence[Mapping[str, object]]) -> str:
-    """Format rows as a narrow Markdown table of the first row's columns.
+    """Format rows, at least one, as a narrow Markdown table of the first row's columns.
 
-    At least one row is required. None becomes `NULL`.
+    None becomes `NULL`.
     """
     columns = list(rows[0])
     cells = [["NULL" if r[c] is None else str(r[c]) for c in columns] for r in rows]
@@ -213,7 +207,7 @@ def plain_table(
 def _fitting(
     columns: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> tuple[Sequence[str], Sequence[Sequence[str]], Sequence[str]]:
-    """Return a table cut to the width of Dagster's metadata, and the columns left out."""
+    """Return a table cut to the width of Dagster's metadata, and the names of omitted columns."""
     words = _longest_words(columns, rows)
     if table_width(columns, rows) > MAX_WIDTH:
         used = [cell > 0 for _, cell in words]

@@ -122,7 +122,6 @@ def break_sentences(plan: Plan, readers: Readers = MappingProxyType({})) -> list
 
 
 def breaking_models(plan: Plan) -> list[PlannedModel]:
-    """Return the models of a plan whose existing rows or values change."""
     return [model for model in plan.models if model.is_breaking]
 
 
@@ -297,10 +296,7 @@ _BLANKS = re.compile(r"\s+")
 
 
 def definition_text(snapshot: Snapshot) -> str:
-    """Return the text of a model's file.
-
-    If the text lacks the query that runs, the query is added.
-    """
+    """Return the text of a model's file, and the query that runs if the text lacks it."""
     # A stored definition has both, and nothing proves that the query comes from the text.
     model = snapshot.model
     written = f";{_plain(model.source)};"

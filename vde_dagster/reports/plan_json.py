@@ -1,4 +1,4 @@
-"""The documented JSON form of a plan (`vde plan --json`): its values and their sentences."""
+"""The documented JSON form of a plan (`vde plan --json`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from vde_dagster.reports.reasons import describe_reason, describe_skip
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
-    """Return the documented JSON form of a plan."""
     statements = plan.complete_statements
     return {
         "id": plan.id,
@@ -36,7 +35,6 @@ def plan_json(plan: Plan) -> dict[str, Any]:
 
 
 def model_json(model: PlannedModel) -> dict[str, Any]:
-    """Return the documented JSON form of a model in a plan."""
     return {
         "name": str(model.name),
         "change": model.change.value,
@@ -63,7 +61,6 @@ def model_json(model: PlannedModel) -> dict[str, Any]:
 
 
 def skip_json(skipped: Skipped) -> dict[str, Any]:
-    """Return the documented JSON form of a fill that is skipped."""
     return {
         "why": describe_skip(skipped),
         "since": iso(skipped.since),

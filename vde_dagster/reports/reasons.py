@@ -89,7 +89,6 @@ _COLUMNS = {
 
 
 def describe_reason(reason: Reason | str) -> str:
-    """Write a planner's reason as a sentence."""
     # Plans stored before codes existed contain the sentence.
     if isinstance(reason, str):
         return reason
@@ -130,10 +129,8 @@ def _describe_reason(reason: Reason) -> str:
 
 
 def describe_break(broken: ContractBreak, more_readers: Iterable[str] = ()) -> str:
-    """Describe a breaking change in a sentence.
-
-    Args:
-        more_readers: Readers other than the project's models.
+    """Describe a breaking change in a sentence, with `more_readers` outside of the project's
+    models.
     """
     subject = str(broken.model) if broken.column is None else f"{broken.model}.{broken.column}"
     if broken.becomes is None:
@@ -166,7 +163,6 @@ def describe_column_change(change: ColumnChange) -> str:
 
 
 def describe_change_in_place(change: TableChange) -> tuple[str, ...]:
-    """Describe a table's change in place, in sentences."""
     changes = list(map(describe_column_change, change.columns))
     if not change.deploys:
         first = f"forward-only: previewed on a branch of {change.table}, without a copy"

@@ -1,4 +1,4 @@
-"""Warnings of restatements, and the error if nothing that was chosen can be computed again."""
+"""Warnings of restatements, and the error if no chosen model can be computed again."""
 
 from __future__ import annotations
 

@@ -23,7 +23,6 @@ from vde_dagster.reports.plan import MOST_NAMES, work_text
 
 
 def stages_section(plan: Plan) -> Section:
-    """Return a section with the stages of an apply, in order."""
     rows: list[Row] = []
     for number, stage in enumerate(apply_stages(plan), 1):
         first, *others = _lines(plan, stage)

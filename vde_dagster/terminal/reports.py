@@ -44,7 +44,6 @@ def report_text(report: Report, width: int) -> str:
 
 
 def show_report(console: Console, report: Report) -> None:
-    """Print a report as a tree, then its warnings."""
     from rich.text import Text
     from rich.tree import Tree
 
@@ -61,10 +60,7 @@ def show_report(console: Console, report: Report) -> None:
 
 
 def show_table(console: Console, section: Section) -> None:
-    """Print a section's rows as a table, followed by its title.
-
-    Without rows, only the title is printed.
-    """
+    """Print a section's rows as a table, then its title; without rows, only the title."""
     rows = [[cell.text for cell in row.cells] for row in section.rows]
     if rows:
         console.print(simple_table(section.columns, rows))
@@ -89,7 +85,6 @@ def show_summary(console: Console, report: Report) -> None:
 
 
 def show_warnings(console: Console, warnings: Sequence[str]) -> None:
-    """Print warnings about likely errors in the project, one per line."""
     from rich.text import Text
 
     for warning in warnings:

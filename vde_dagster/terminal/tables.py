@@ -21,7 +21,7 @@ def simple_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Pl
 def show_rows(
     console: Console, columns: Sequence[tuple[str, str]], rows: Sequence[tuple[Any, ...]]
 ) -> None:
-    """Print rows as a table. The columns are pairs of name and Spark SQL type."""
+    """Print rows as a table. A column is (name, Spark SQL type)."""
     texts = [list(map(text_value, row)) for row in rows]
     console.print(simple_table([name for name, _ in columns], texts))
 

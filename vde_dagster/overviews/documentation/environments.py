@@ -1,4 +1,4 @@
-"""Contents, publications and differences of environments, as values of a document."""
+"""Environments, their publications and their differences, as values of a document."""
 
 from __future__ import annotations
 
@@ -57,7 +57,6 @@ Pair = tuple[Entry | None, Entry | None]
 
 
 def ranges(intervals: IntervalSet) -> tuple[Range, ...]:
-    """Convert a set of intervals to the document's values."""
     return tuple(Range(one.start, one.end) for one in intervals)
 
 
@@ -71,7 +70,7 @@ class EnvironmentContents:
         is_past: Whether tables are described as they were at each version, not as they are now.
         known: Snapshots already read, by id.
         publications: Maximum number of versions per history.
-        compared: Versions that are compared with all others, but are not shown themselves.
+        compared: Versions that appear only in comparisons.
     """
 
     workspace: Workspace
@@ -120,7 +119,6 @@ class EnvironmentContents:
         return version == 1 and not any(old for _, old in pairs)
 
     def documented(self) -> Iterator[DocumentedEnvironment]:
-        """Yield the contents of each environment, production first."""
         production = next((one for one in self.shown if one.name == PRODUCTION), None)
         since = self.workspace.store.versions.entry_times
         for one in self.shown:
@@ -208,7 +206,6 @@ class EnvironmentContents:
         return change.value, category.value if category is not None else None
 
     def recent_publications(self) -> Iterator[Publication]:
-        """Yield the newest publications of each environment, newest first."""
         for one in self.shown:
             for change in self._histories[one.name]:
                 version = change.version
@@ -231,7 +228,6 @@ class EnvironmentContents:
                 )
 
     def differences(self) -> Iterator[EnvironmentDifference]:
-        """Yield the differences between each two environments, in both directions."""
         # Pairs without differences are left out, unless one side is a version in `compared`.
         named = [(f"{one.name}@{one.version}" if self.is_past else one.name, one)
                  for one in self.shown]  # fmt: skip
@@ -310,10 +306,7 @@ class EnvironmentContents:
             )
 
     def published_types(self, snapshot: Snapshot) -> dict[str, str]:
-        """Return the published Spark SQL types of a snapshot's columns, by the columns' versions.
-
-        Columns without a known type are left out.
-        """
+        """Return the known Spark SQL types of published columns, by the columns' versions."""
         # A type comes from the first environment that has a column of this version. A column has no
         # type if no environment has the column, or if the table cannot be read.
         found: dict[str, str] = {}
@@ -343,7 +336,6 @@ class EnvironmentContents:
         return {name.lower(): type_ for name, type_ in columns.items()}
 
     def failed_plans(self) -> Iterator[FailedPlan]:
-        """Yield the plans that failed since each environment's current version, newest first."""
         for one in () if self.is_past else self.shown:
             for record in self.workspace.store.plans.recent(one.name):
                 at = record.finished_at or record.created_at
@@ -351,7 +343,6 @@ class EnvironmentContents:
                     yield FailedPlan(one.name, record.id, at, record.message)
 
     def documented_tables(self, most_fills: int) -> list[DocumentedTable]:
-        """Return the documented tables of the environments."""
         until = self.as_of if self.is_past else None
         fills = self.workspace.store.fills.recent(self.tables, most_fills, until)
         audits = self.workspace.store.audits.newest(self.tables, until)

@@ -1,4 +1,4 @@
-"""Gathering of a document from a workspace: its files and its state, without an engine."""
+"""Builds a document from a workspace's files and state, without an engine."""
 
 from __future__ import annotations
 

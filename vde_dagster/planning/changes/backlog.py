@@ -15,13 +15,13 @@ FIRST_FILL = "it is the first fill of the table"
 
 @dataclass(frozen=True, slots=True)
 class TableBacklog:
-    """Numbers of rows that were added to an input table, or removed from the table, since a fill.
+    """Rows that were added to and removed from an input table since a model's last fill.
 
     Args:
         table: The model that owns the table, or the name of an external table.
         commits: Number of commits that may have changed rows; None if unknown.
-        added: Rows that these commits wrote, copied rows included; None if unknown.
-        removed: Rows that these commits removed, copied rows included; None if unknown.
+        added, removed: Rows that these commits wrote or removed, copied rows included; None if
+            unknown.
         filled_first: Whether the plan fills the table before the model.
     """
 
@@ -41,7 +41,7 @@ class Backlog:
         since: Time (UTC) of the model's last recorded fill, or of its last check without new data.
         tables: The changed tables, including tables that the plan fills first.
         why_all: Why the fill computes all rows; empty if it does not.
-        refresh: The method of computing rows; None if only the fill can choose it.
+        refresh: How rows are computed; None if only the fill can choose.
     """
 
     since: datetime

@@ -46,8 +46,8 @@ class ColumnEvent:
 
     Args:
         what: `added` (NULL in every row so far), `removed`, `renamed` or `retyped` (widened).
-        column: The column's name in the later version, or else in the earlier version.
-        was: The column's name, or for `retyped` its type, in the earlier version.
+        column: The column's name in the later version; for `removed`, in the earlier version.
+        was: For `renamed`, the earlier name; for `retyped`, the earlier type.
         becomes: The column's type in the later version.
     """
 

@@ -30,10 +30,10 @@ class CommitSpan:
 
 @dataclass(frozen=True, slots=True)
 class LineageComparison:
-    """Two Iceberg snapshots to compare by row lineage: rows written after `older` are different.
+    """A comparison of two Iceberg snapshots by row lineage: it finds rows written after `older`.
 
     Args:
-        older: The Iceberg snapshot that is an ancestor of `newer`.
+        older: An ancestor of the Iceberg snapshot `newer`.
         sequence: The sequence number of `older`.
         forwards: Whether the changes lead from `older` to `newer`. False after a rollback, when the
             later version shows `older`.
@@ -92,10 +92,7 @@ def choose_comparison(
 def _paths(
     before: Sequence[KeptCommit], after: Sequence[KeptCommit]
 ) -> tuple[Sequence[KeptCommit], Sequence[KeptCommit]] | None:
-    """Return the commits of each side after their last common commit.
-
-    Returns None without a common commit.
-    """
+    """Return both sides' commits after the last common commit, or None without such a commit."""
     places = {commit.snapshot_id: place for place, commit in enumerate(before)}
     for place, commit in enumerate(after):
         if commit.snapshot_id in places:
@@ -106,10 +103,7 @@ def _paths(
 
 
 def _is_less(moved: Sequence[KeptCommit], ends: Sequence[KeptCommit]) -> bool:
-    """Return whether commits changed fewer rows than a full read of both snapshots returns.
-
-    The result is true if the numbers are unknown.
-    """
+    """Return whether commits changed fewer rows than both snapshots have; true if unknown."""
     rows = [commit.rows for commit in ends]
     counts = [0 if commit.quiet else commit.rows_moved for commit in moved]
     if None in rows or None in counts:
@@ -145,10 +139,10 @@ class VersionStep:
     publication_id: str | None
 
     def write_change_columns(self, change: str) -> str:
-        """Write the SQL columns that describe a change, such as its kind and its version.
+        """Write the SQL columns that describe a change, to precede the model's columns.
 
-        These columns precede the model's columns. `change` is an SQL expression for the kind of the
-        change.
+        Args:
+            change: SQL expression for the kind of the change.
         """
         escaped = (self.publication_id or "").replace("\\", "\\\\").replace("'", "\\'")
         values = (
@@ -401,13 +395,12 @@ class StepColumns:
 
     @property
     def last(self) -> tuple[ViewColumn, ...]:
-        """The view's columns after the last step."""
         return tuple(pair.after for pair in self.pairs[-1]) if self.pairs else self.first
 
     def at(self, step: int) -> tuple[ColumnPair, ...]:
         """Pair each column of the view's last version with the matching column after a step.
 
-        Steps are numbered from 1. A column that was added after the step is paired with None.
+        Steps are numbered from 1. A column that was added after the step has no matching column.
         """
         # Columns dropped after the step are left out, because a copy of the view has dropped them,
         # too. In columns added after the step, a copy has NULL.
@@ -434,10 +427,7 @@ def convert_to_last_columns(query: str, pairs: Sequence[ColumnPair]) -> str:
 
 
 def key_after_last_step(key: Sequence[str], pairs: Sequence[ColumnPair]) -> tuple[str, ...] | None:
-    """Return the names of a key's columns in the last version.
-
-    Returns None if a key column was removed.
-    """
+    """Return a key's column names in the last version, or None if a key column was removed."""
     names = {pair.before.name: pair.after.name for pair in pairs if pair.before is not None}
     return tuple(names[name] for name in key) if all(name in names for name in key) else None
 

@@ -1,10 +1,10 @@
-"""Choice between refreshing a table from changes and computing all of its rows, by measured bytes.
+"""Choice between refreshing a table from changes and computing all of its rows.
 
-Both ways take fixed time for planning and commits, and time in proportion to the bytes that they
-read: a whole computation reads all inputs and writes the table, a refresh from changes reads the
-changed rows and, to find the rows of their keys, the inputs and the table. The rates of the rule of
-thumb are from `benchmarks/refresh_costs.py`. The project's fills, and then the table's fills,
-correct them. From time to time the way that seems slower is tried, to measure it.
+The estimated seconds of both methods have a fixed part and a part in proportion to bytes. Computing
+all rows reads all inputs and writes the table. A refresh reads the changed rows, and reads inputs
+and the table to find the rows of their keys. The first rates are from
+`benchmarks/refresh_costs.py`; measured fills of the project, and then of the table, correct them.
+Sometimes the method that seems slower is used, to measure it.
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ class RefreshSizes:
     """The bytes that a fill reads and writes, as input of its cost estimate.
 
     Args:
-        inputs: Bytes of the files of all inputs.
-        table: Bytes of the files of the table that is filled.
+        inputs, table: Bytes of the files of all inputs, and of the table that is filled.
         changed: Bytes to read for finding the changed rows.
         scanned: Bytes to read in addition to `changed`.
         rows: Number of changed rows in the commits; None if unknown.
@@ -97,7 +96,6 @@ class Refresh:
         detail: The reason, for `IMPOSSIBLE` and `FAILED`.
         tables: Names of the inputs whose changes are read.
         key: Output columns of the keys or groups.
-        sizes: Sizes for choosing the method; None if unknown.
         changes: Which rows the fill replaces: all rows of some keys, single rows, or groups.
         estimate: Estimated seconds of both methods; None if the model does not choose.
     """
@@ -122,10 +120,7 @@ class Refresh:
 
     @property
     def is_routine(self) -> bool:
-        """Whether all rows are computed without a comparison, because the inputs are small.
-
-        Reports on plans and applies leave such fills out.
-        """
+        """Whether the inputs are so small that all rows are computed; reports omit such fills."""
         return self.code is RefreshCode.SMALL and self.estimate is None
 
     def to_json(self) -> dict[str, Any]:
@@ -148,8 +143,7 @@ class Refresh:
         return max(0, self.sizes.inputs - bytes_read)
 
     def saved_seconds(self, seconds: float | None) -> float:
-        """Return an estimate of the saved seconds. The result is negative if the refresh was
-        slower."""
+        """Estimate the seconds that a refresh saved; negative if it was slower."""
         if not self.from_changes or self.estimate is None or seconds is None:
             return 0.0
         return self.estimate.whole - seconds
@@ -160,11 +154,7 @@ _FROM_CHANGES = (RefreshCode.ASKED, RefreshCode.CHEAPER, RefreshCode.TRIED)
 
 @dataclass(frozen=True, slots=True)
 class MeasuredFill:
-    """A fill with its sizes and its duration in seconds.
-
-    Args:
-        from_changes: Whether the fill read changes.
-    """
+    """A fill with its sizes, its method and its duration in seconds."""
 
     # A fill that read changes and failed is part of the costs of this method.
     from_changes: bool
@@ -213,24 +203,19 @@ NEWEST = 30
 class RefreshCosts:
     """Factors that estimate the seconds of a fill by each of its two methods.
 
-    Args:
-        whole: Factors for computing all rows. They multiply the four results of `_parts`.
-        changes: Factors for computing only the rows that changes affect.
+    Each method has four factors, which multiply the results of `_parts`.
     """
 
     whole: tuple[float, ...] = (1.0,) * 4
     changes: tuple[float, ...] = (1.0,) * 4
 
     def whole_seconds(self, sizes: RefreshSizes) -> float:
-        """Estimate the seconds of computing all rows."""
         return _dot(self.whole, _parts(sizes, from_changes=False))
 
     def changes_seconds(self, sizes: RefreshSizes) -> float:
-        """Estimate the seconds of computing only the rows that changes affect."""
         return _dot(self.changes, _parts(sizes, from_changes=True))
 
     def estimate(self, sizes: RefreshSizes) -> Estimate:
-        """Estimate the seconds of both methods."""
         return Estimate(self.whole_seconds(sizes), self.changes_seconds(sizes))
 
     def fit(self, fills: Iterable[MeasuredFill], newest: int | None = None) -> RefreshCosts:
@@ -321,11 +306,7 @@ def _is_worth_a_trial(
 
 
 def _parts(sizes: RefreshSizes, *, from_changes: bool) -> tuple[float, ...]:
-    """Estimate the seconds of each part of a fill by the rule of thumb.
-
-    Returns:
-        Fixed seconds, and seconds of reading, of reading few keys, and of changes.
-    """
+    """Estimate four parts of a fill's seconds: fixed, reading, reading few keys, and changes."""
     if not from_changes:
         return (WHOLE_FIXED, (sizes.inputs + sizes.table) * WHOLE_RATE, 0.0, 0.0)
     few = sizes.method == "keys" and sizes.rows is not None and sizes.rows <= FEW_ROWS
@@ -349,7 +330,7 @@ def _multiply(left: Iterable[float], right: Iterable[float]) -> tuple[float, ...
 def _fit(factors: Sequence[float], fills: Sequence[MeasuredFill]) -> tuple[float, ...]:
     """Fit cost factors to the measured seconds of fills that used one method.
 
-    The fit minimizes the squares of relative errors, and of the distances from 1.
+    Minimizes the squares of relative errors, and of the factors' distances from 1.
     """
     # Errors of more than `_USUAL_ERROR` weigh less, because one slow fill proves little.
     rows = []
@@ -384,9 +365,8 @@ _ROUNDS = 8
 def _minimize(
     squares: Sequence[Sequence[float]], products: Sequence[float], start: Sequence[float]
 ) -> list[float]:
-    """Solve a least-squares problem for factors of at least `_LEAST_FACTOR`.
-
-    `squares` and `products` are the normal equations, and `start` has the first guess.
+    """Solve the normal equations of a least-squares problem, with factors of at least
+    `_LEAST_FACTOR`.
     """
     found, moved = list(start), 1.0
     for _ in range(_MOST_STEPS):

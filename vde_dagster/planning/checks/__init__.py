@@ -1,7 +1,7 @@
 """Checks for mistakes in the combination of a model's query, kind and properties.
 
-Each module holds a group of checks; each function takes an analyzed model and its parents and
-yields problems. No check needs Spark or the state.
+Each check takes an analyzed model and its parents, needs neither Spark nor the state, and yields
+problems.
 """
 
 from __future__ import annotations

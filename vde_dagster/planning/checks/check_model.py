@@ -469,10 +469,7 @@ _ASKING = frozenset({"if", "iff", "nvl2"})
 def check_merge_assignments(
     known: CheckedModel, parents: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
-    """Report mistakes in the assignments of a merge.
-
-    The assignments are analyzed like a query over the new row and the row in the table.
-    """
+    """Report mistakes in a merge's assignments, read as a query over the new and the old row."""
     kind = known.model.kind
     if known.columns is None or not (kind.assignments or kind.conditions):
         return

@@ -31,7 +31,7 @@ class CheckedModel:
         functions: Functions that Spark sessions have in addition to the built-in ones.
         audited: Snapshots of models that only its audits read; empty if not available.
         inputs: How a fill of the model reads each parent.
-        changed_by: The key columns of the rows that a fill replaces, see `Meaning.changed_by`.
+        changed_by: Key columns, if a fill replaces only the rows of changed keys.
         clock: First name in the query that reads the time or the user, such as `current_date`. Set
             only for a model that refreshes from changes.
     """
@@ -119,7 +119,7 @@ def audit_place(model: Model, audit: Audit | None) -> SourceLocation:
 def place_in_header(model: Model, *words: str) -> SourceLocation:
     """Return the file and line of words in a model's header, such as `kind` and `time_column`.
 
-    The words are searched one after another, and the result is the place of the last word.
+    Each word is searched after the previous one; the result is the place of the last word.
     """
     if model.python is not None:
         return model.location
@@ -159,10 +159,8 @@ def hint_to_remove_property(model: Model, name: str, text: str) -> Hint:
 
 
 def statements_after_header(model: Model, word: str) -> Iterator[tuple[Token, SourceLocation]]:
-    """Find the statements after a model's header that start with `word`.
-
-    Yields:
-        The second token and the place of each statement.
+    """Yield the second token and the place of each statement after the header that starts with
+    `word`.
     """
     if model.location.path.suffix != ".sql" or word.lower() not in model.source.lower():
         return

@@ -16,7 +16,7 @@ def find_test_mistakes(
     models: Mapping[ModelName, Model],
     snapshots: Mapping[ModelName, Snapshot],
 ) -> Iterator[ProjectError]:
-    """Yield mistakes in the unit tests of the given models. No test is run."""
+    """Yield mistakes in the unit tests of the given models, without running the tests."""
     for test in tests:
         if test.model in models:
             yield from _mistakes(test, models[test.model], snapshots)

@@ -1,7 +1,7 @@
 """Contracts: the columns that an environment shows, and how a plan breaks them.
 
-Readers of a view depend on the names and types of its columns, so a change of these is reported
-even if no data is recomputed.
+Readers of a view depend on its columns' names and types, so changes of these are reported even if
+no data is recomputed.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def find_contract_breaks(
 
     Args:
         new: None if the model is removed.
-        among: The models of the environment. Readers are searched among them.
+        among: The environment's models, to search for readers.
     """
     # Unknown are types that only Spark can determine, and the columns of a star in a view that
     # cannot be analyzed.
@@ -184,11 +184,7 @@ def find_reader_mistakes(
     snapshots: Mapping[ModelName, Snapshot],
     warnings: list[Problem],
 ) -> Iterator[ProjectError]:
-    """Yield the errors in metrics, syncs and exposures.
-
-    Args:
-        warnings: Receives the warnings.
-    """
+    """Yield the errors in metrics, syncs and exposures; append other problems to `warnings`."""
     readers = tuple(readers)
     problems = [problem for _, _, problem in find_unknown_columns(readers, snapshots)]
     for problem in (*problems, *_operators(readers, snapshots)):

@@ -24,10 +24,7 @@ def production_first(name: str) -> tuple[bool, str]:
 
 @dataclass(frozen=True, slots=True)
 class ViewNames:
-    """The names of an environment's views.
-
-    A view is named `db.model` in production. In other environments, the name also contains the
-    environment's name, for example `db__dev.model`.
+    """The names of an environment's views: `db.model` in production, `db__dev.model` in `dev`.
 
     Args:
         suffix: The part of the view's name that ends with the environment's name: `schema` gives
@@ -45,7 +42,7 @@ class ViewNames:
         return self.environment == PRODUCTION and self.mode == "dev_only"
 
     def ref(self, name: ModelName) -> TableRef:
-        """Return the name of a model's view, such as `db__dev.model` or `db.model__dev`."""
+        """Return the name of a model's view."""
         if self.environment == PRODUCTION:
             return TableRef(name.namespace, name.name)
         if self.suffix == "table":
@@ -122,8 +119,7 @@ class Environment:
         published_at: Time of the publication (UTC).
         expires_at: Earliest time (UTC) at which the janitor may drop it, or None for never.
         note: Text for people (`rollback to 3`).
-        frozen: The version that a frozen environment shows (`prod@41`); None if the environment may
-            change.
+        frozen: The version that a frozen environment shows (`prod@41`); None if it may change.
         kept: Data that plug-ins store about other project files, by plug-in name.
     """
 
@@ -143,27 +139,26 @@ class Environment:
 
     @property
     def views(self) -> ViewNames:
-        """The names of the environment's views."""
         return ViewNames(self.name, self.suffix, self.mode)
 
     @property
     def tables(self) -> frozenset[str]:
-        """Ids of the environment's tables."""
         entries = self.entries.values()
         return frozenset(entry.table_id for entry in entries if entry.table_id)
 
     @property
     def pinned_states(self) -> dict[str, HeldState]:
-        """The pinned states that entries show instead of a table's current state, by table id."""
+        """The earlier states of tables that entries show, by table id."""
         entries = self.entries.values()
         return {e.table_id: e.held for e in entries if e.table_id and e.held is not None}
 
     def require_whole(self) -> None:
-        """Check that models which share a table show the same snapshot of this table.
+        """Check that no table is shown at two different states, and production shows no earlier
+        state.
 
         Raises:
-            ConflictError: Two models show different snapshots of a table. Or this environment is
-                production and shows a table at an earlier snapshot.
+            ConflictError: Models show one table at two snapshots, or production shows an earlier
+                one.
         """
         held = self.pinned_states
         if not held:

@@ -57,7 +57,7 @@ class Resolver:
         branches: Iceberg branches by table id, for tables that are written on a branch.
         production: Ids of production's tables.
         stand_ins: Subqueries that replace tables that do not exist yet, by table id.
-        commits: The commits to read, by model. Of all other models, all rows are read.
+        commits: Commits to read, by model; all rows are read of models without an entry.
         pinned: The states of tables to read, by table id.
     """
 
@@ -76,7 +76,6 @@ class Resolver:
 
     @property
     def views(self) -> ViewNames:
-        """The names of the environment's views."""
         return ViewNames(self.environment, self.suffix, self.mode)
 
     def resolve(self, name: ModelName) -> Binding:
@@ -174,10 +173,7 @@ def column_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str
 
 
 def nested_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownFields]:
-    """Return the fields to read of each nested column whose fields may change in place.
-
-    All other columns are read whole.
-    """
+    """Return how to read each nested column whose fields may change in place, by output column."""
     # All branches of a table share its schema, so a reader of whole structs would see fields that
     # another environment adds. Readers therefore name the fields of their definition. Inside of
     # arrays and maps this makes Spark read all fields, so there only readers of forward-only models
@@ -197,7 +193,7 @@ def nested_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownF
 
 
 def wider_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownFields]:
-    """Return how to read each column that gets a wider type when the snapshot is deployed."""
+    """Return how to read columns whose type widens when the snapshot is deployed."""
     # Before the deployment, the table has the narrower type. The readers of the preview get a cast
     # to the wider type.
     if snapshot.forward is None:
@@ -221,9 +217,9 @@ def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str],
     Returns:
         (output column, physical column), in physical order.
 
-    For example, `SELECT d AS day, d AS also` with the time column `day` has two outputs of one
-    version. If its table was created when the query returned only `also`, that column is filled
-    from `day`, since a fill finds the rows of an interval by the time column:
+    Several outputs may have one version, as in `SELECT d AS day, d AS also`. If the table was
+    created with only the column `also`, the time column `day` fills it, because a fill finds an
+    interval's rows by the time column:
 
     >>> from types import SimpleNamespace as Some
     >>> from vde_dagster.planning.tables.table import PhysicalColumn
@@ -255,7 +251,9 @@ def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str],
 
 
 def changes_in_place(table: PhysicalTable, snapshot: Snapshot) -> bool:
-    """Return whether a table has rows of several definitions, as after a change in place."""
+    """Return whether a snapshot reuses a table in place, or other definitions also filled the
+    table.
+    """
     forward = snapshot.forward
     return table.mixed or (forward is not None and forward.table_id == table.id)
 
@@ -320,9 +318,7 @@ def tables_read(snapshot: Snapshot, resolver: Resolver, catalog: str) -> tuple[T
 
 
 def includes_columns(columns: Columns, wanted: Columns) -> bool:
-    """Return whether `columns` include all wanted columns.
-
-    None means all columns.
+    """Return whether `columns` include all wanted columns; None means all columns.
 
     >>> includes_columns(("a", "b"), ("a",)), includes_columns(("a",), None)
     (True, False)
@@ -358,7 +354,7 @@ def _reads(
 
 
 def _wanted(snapshot: Snapshot, parent: str, outputs: Outputs) -> Outputs:
-    """Return the columns of a parent that determine a query's rows or the given outputs."""
+    """Return the columns of a parent that a query needs for its rows or for the given outputs."""
     if snapshot.canonicaliser != CANONICALISER:
         return None  # An earlier version may not have seen all that is read.
     if snapshot.version.opaque is not None or snapshot.model.python is not None:

@@ -1,7 +1,7 @@
 """The state of the warehouse for the planner.
 
-Hashes can only be compared if the same canonicalizer made them. After an upgrade the definitions of
-environments are hashed again, so unchanged models keep their tables.
+Hashes are comparable only if the same canonicalizer made them. After an upgrade, the definitions of
+environments are hashed again, so that unchanged models keep their tables.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class WarehouseState:
             the project, by id.
         view_types: Columns of the VIEW models that the plan may change, by snapshot id.
         left_out: Entries whose stored definitions cannot be read.
-        guarded: Ids of the tables that production shows for such definitions.
+        guarded: Ids of production's tables whose stored definitions cannot be read.
         mended: Models whose damaged stored definitions are written again.
         pinned: Ids of the tables of models with a `physical_version`, if production shows other
             tables.
@@ -99,8 +99,7 @@ class WarehouseState:
         )
 
     def keep_published(self, snapshots: Mapping[ModelName, Snapshot]) -> dict[ModelName, Snapshot]:
-        """Replace each new definition by the published definition that has the same meaning, if
-        any."""
+        """Replace new definitions by published definitions with the same meaning."""
         # The environment's own definitions are preferred to production's.
         kept = dict(snapshots)
         for name, snapshot in snapshots.items():
@@ -125,7 +124,7 @@ class WarehouseState:
 
     @property
     def base(self) -> Environment | None:
-        """The environment that a plan is compared with."""
+        """The version that a plan is compared with: the target, or else production."""
         return self.target or self.production
 
     @property
@@ -147,7 +146,7 @@ Build = Callable[[Mapping[ModelName, Model], "Revise | None"], dict[ModelName, S
 def rehash_definitions(
     state: WarehouseState, canonicaliser: str, build: Build
 ) -> tuple[WarehouseState, list[PhysicalTable]]:
-    """Hash the stored definitions again if another version of the hash rules made their hashes.
+    """Hash stored definitions again if another version of the hash rules made their hashes.
 
     Returns:
         The state with the new hashes, and the tables to store because their hashes changed.
@@ -181,7 +180,7 @@ def rehash_definitions(
 
 
 def reconnect_to_tables(stored: Mapping[ModelName, Snapshot]) -> Revise:
-    """Return a function that connects rehashed snapshots to tables that they changed in place."""
+    """Return a function that gives rehashed snapshots their links to tables changed in place."""
 
     # The snapshots keep their inherited hashes, because the tables have rows of several
     # definitions.

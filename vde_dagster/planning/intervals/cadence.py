@@ -36,7 +36,6 @@ class IntervalUnit(Enum):
 
     @property
     def text(self) -> str:
-        """The unit's name for messages."""
         return self.name.lower().replace("_", " ")
 
     def floor(self, instant: datetime) -> datetime:
@@ -85,8 +84,8 @@ class Cadence:
     """A cron expression, which schedules fills, and an interval unit, which divides the data.
 
     By default, the unit is the largest one that fits between two ticks. With `0 5 * * *`, intervals
-    are days, and they are due at five in the morning. With `0 0 * * 1`, intervals are also days,
-    but they are due on Mondays. Units begin and end in UTC, even if the cron has another time zone.
+    are days and are due at five in the morning. With `0 0 * * 1`, they are also days, but are due
+    on Mondays. Units begin and end in UTC, even if the cron has another time zone.
 
     Args:
         zone: The IANA time zone of the cron; UTC if None.
@@ -103,14 +102,12 @@ class Cadence:
 
     @classmethod
     def of(cls, model: Model) -> Cadence:
-        """Return a model's cadence."""
         # Only this method reads the properties that determine it.
         unit = IntervalUnit.named(model.interval_unit) if model.interval_unit else None
         return cls(model.cron, model.cron_tz, unit, model.allow_partials, model.until_now)
 
     @property
     def unit(self) -> IntervalUnit:
-        """The interval unit."""
         return self.given_unit or largest_unit(self.cron)
 
     def last_tick(self, now: datetime) -> datetime:
@@ -128,11 +125,7 @@ class Cadence:
     def filled_until(
         self, now: datetime, *, ignore_cron: bool = False, filled: IntervalSet = _NOTHING
     ) -> datetime:
-        """Return the exclusive end of the range that can be filled at an instant.
-
-        Args:
-            filled: The ranges (UTC) that are already filled.
-        """
+        """Return the exclusive end (UTC) of the range that can be filled at an instant."""
         # With `until_now`, more is due as soon as a tick has passed since the end of `filled`.
         if not self.partials:
             return self.due_until(now, ignore_cron=ignore_cron)

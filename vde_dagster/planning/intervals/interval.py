@@ -1,4 +1,4 @@
-"""Half-open intervals of time and sets of them; a set of a decade's days is one range."""
+"""Half-open intervals of time, and sets of intervals that merge adjacent ones."""
 
 from __future__ import annotations
 
@@ -82,12 +82,10 @@ class IntervalSet:
 
     @classmethod
     def union(cls, sets: Iterable[IntervalSet]) -> IntervalSet:
-        """Return one set with the instants of all sets."""
         return reduce(or_, sets, cls())
 
     @property
     def text(self) -> str:
-        """The ranges as text for messages."""
         return ", ".join(interval.text for interval in self.ranges)
 
     def __bool__(self) -> bool:
@@ -148,7 +146,6 @@ class IntervalSet:
         return IntervalSet(tuple(out))
 
     def contains(self, interval: Interval) -> bool:
-        """Return whether the whole interval lies in the set."""
         at = bisect_right(self.ranges, interval.start, key=_START) - 1
         return at >= 0 and interval.end <= self.ranges[at].end
 

@@ -1,6 +1,6 @@
-"""Time columns: the rows of an interval, as a Spark condition.
+"""Time columns: Spark conditions for the rows of an interval.
 
-Iceberg overwrites rows by the same condition, which therefore only compares a column with literals.
+Iceberg overwrites rows by the same condition, so it only compares a column with literals.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class TimeColumn:
     def reading_condition(self, interval: Interval) -> str:
         """Return a Spark SQL condition for reading an interval's rows.
 
-        The result equals `condition`, unless that would list many values. Then the result parses
-        the column and compares instants.
+        Where `condition` would list many values, this condition parses the column and compares
+        instants.
         """
         shortest = finest_directive(self.pattern)
         if shortest is None or not self._is_formatted or sorts_by_time(self.pattern):
@@ -117,7 +117,7 @@ class TimeColumn:
         return f"{column} IN ({', '.join(values)})"
 
     def _in_steps(self, interval: Interval, finest: str, what: str) -> Interval:
-        """Return an interval after checking that both ends are between values of the column."""
+        """Return an interval if both ends lie between values of the column, otherwise raise."""
         # With `partials`, an end within a value is moved to the end of that value.
         if self.partials and _floor(interval.end, finest) != interval.end:
             end = _next(_floor(interval.end, finest), finest)

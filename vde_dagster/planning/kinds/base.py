@@ -32,10 +32,7 @@ class Meaning:
     replaces_all: bool = False
 
     def standalone_version(self, model: Model) -> SemanticVersion | None:
-        """Return the version of a model without a query.
-
-        Returns None if a query determines the version.
-        """
+        """Return the version of a model without a query, or None for a model with a query."""
         return None
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
@@ -57,18 +54,14 @@ class Meaning:
     def inputs(self, model: Model) -> Mapping[ModelName, Input]:
         """Return how a fill of the model reads each parent.
 
-        By default, kinds that are filled by intervals read the rows of an interval, and all other
-        kinds read the whole table. If a kind reads a parent by commits, the parent must be a table
-        in the model's query.
+        By default, kinds filled by intervals read the rows of an interval, and other kinds read the
+        whole table. A parent that is read by commits must be a table in the model's query.
         """
         how = Input.BY_INTERVAL if model.kind.by_intervals else Input.WHOLE
         return dict.fromkeys(model.depends_on, how)
 
     def changed_by(self, model: Model) -> tuple[str, ...]:
-        """Return the key columns of a kind that replaces only the rows of changed keys.
-
-        For all other kinds, the result is empty.
-        """
+        """Return the key columns, if a fill replaces only the rows of changed keys."""
         # A fill of a key whose input is unchanged must change nothing.
         return ()
 
@@ -93,10 +86,7 @@ class Meaning:
         return 1 if model.reads_itself else model.kind.batch_concurrency or 1
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the sets of columns with unique values in the table.
-
-        The column names are in lower case.
-        """
+        """Return the sets of columns (in lower case) with unique values in the table."""
         return tuple(dict.fromkeys(version.unique_keys))
 
     def added(self, model: Model, version: SemanticVersion, rows: str) -> tuple[OutputColumn, ...]:
@@ -127,7 +117,6 @@ class Meaning:
     def added_version(
         self, model: Model, version: SemanticVersion, rows: str, column: AddedColumn
     ) -> str:
-        """Return the version of a column that the kind adds."""
         return digest("added", model.kind.name, column.name, rows, *version.columns.values())
 
     def audited_rows(self, kind: Kind, rows: str, interval: Interval, time_type: str | None) -> str:
@@ -143,7 +132,7 @@ class Meaning:
     def column_version(
         model: Model, version: SemanticVersion, column: str, *, named_in: str = "kind"
     ) -> str:
-        """Return the version of an output column that is named in the header's property `named_in`.
+        """Return the version of an output column that the header's property `named_in` names.
 
         Raises:
             ProjectError: The query has no such column.
@@ -179,7 +168,7 @@ def meaning_of(kind: Kind) -> Meaning:
     """Return the `Meaning` of a kind.
 
     Raises:
-        UsageError: The distribution that defines the kind has no meaning for it, or is broken.
+        UsageError: The kind's distribution is broken or registers no `Meaning`.
     """
     meaning = _MEANINGS.get(type(kind))
     if meaning is None:

@@ -25,6 +25,6 @@ class CustomMeaning(IncrementalMeaning):
         return digest("custom", version.rows, code, properties, *columns)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return nothing, because the function may write a key twice."""
+        """Return no keys, because the function may write a key twice."""
         # The function may write a row twice.
         return ()

@@ -33,12 +33,10 @@ class IncrementalMeaning(Meaning):
 
     # An audit of one part covers only that part.
     def fill(self, model: Model, rows: str) -> str:
-        """Return the fill version, which also depends on the lookback."""
         kind = model.kind
         return digest("fill", rows, kind.name, str(kind.lookback), *model.marks)
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return the properties of batches and of automatic restatements."""
         kind = model.kind
         parts: list[str | None] = ["batches", str(kind.batch_size)] if kind.batch_size else []
         if (kind.batch_concurrency or 1) > 1:
@@ -53,32 +51,27 @@ class TimeRangeMeaning(IncrementalMeaning):
     """Rules for kinds that replace the rows of one interval in each fill."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Return the row version, which also depends on the time column."""
         # Rows outside of filled intervals are never written.
         kind = IncrementalByTimeRange.from_model(model)
         column = self.column_version(model, version, kind.time_column)
         return digest("time", version.rows, column, kind.time_format)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the query's keys that include the time column."""
         # Keys without the time column may repeat across intervals.
         kind = IncrementalByTimeRange.from_model(model)
         time = kind.time_column.lower()
         return tuple(key for key in version.unique_keys if time in key)
 
     def audited_rows(self, kind: Kind, rows: str, interval: Interval, time_type: str | None) -> str:
-        """Return a query of only the interval's rows."""
         assert isinstance(kind, IncrementalByTimeRange)
         column = TimeColumn(kind.time_column, time_type or "TIMESTAMP", kind.time_format, True)
         return f"SELECT * FROM ({rows}) WHERE {column.reading_condition(interval)}"
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Return true unless the model reads itself."""
         # Otherwise rows depend only on their interval.
         return not model.reads_itself or super().is_cut_freely(model)
 
     def most_intervals(self, model: Model) -> int | None:
-        """Return the maximum number of intervals per job, or None if it is unlimited."""
         # If the texts of the time column do not sort by time, a condition must list them, which
         # limits the number of intervals.
         kind = IncrementalByTimeRange.from_model(model)
@@ -91,10 +84,10 @@ class TimeRangeMeaning(IncrementalMeaning):
 
 
 def listed_values(time_format: str | None, unit: IntervalUnit) -> int | None:
-    """Count the texts that a time format can have within one interval unit.
+    """Count the texts of a time format within one interval unit, such as 31 of `%d-%m-%Y` in a
+    month.
 
-    For example, `%d-%m-%Y` has 31 texts in a month. None means that a condition need not list the
-    texts, for example because they sort by time.
+    Returns None if a condition need not list the texts, for example because they sort by time.
     """
     # If texts sort by time, a condition need not list them.
     if time_format is None or sorts_by_time(expand_aliases(time_format)):
@@ -111,11 +104,9 @@ class PartitionMeaning(IncrementalMeaning):
     """Rules for kinds in which a fill replaces whole partitions."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Return the row version, which also depends on the table's partitioning."""
         return digest("partitions", version.rows, *_over_versions(model, version))
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the query's keys that include all columns of the partition."""
         # Keys without the partition may repeat across partitions.
         by = {
             name.lower()
@@ -132,23 +123,18 @@ class UnmanagedMeaning(PartitionMeaning):
 
     # With `insert_overwrite`, fills replace rows.
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Return the row version, which also depends on whether fills replace whole partitions."""
         kind = IncrementalUnmanaged.from_model(model)
         if kind.insert_overwrite:
             return digest("overwritten", super().rows(model, version))
         return digest("appended", version.rows)
 
     def fill(self, model: Model, rows: str) -> str:
-        """Return the fill version, which also depends on the interval unit."""
         # Without the unit, runs would fill existing rows again after a change to a smaller unit.
         filled = super().fill(model, rows)
         return digest("fill", filled, Cadence.of(model).unit.name)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the query's keys that include all columns of the partition.
-
-        The result is empty if fills append rows.
-        """
+        """Return the query's keys with all partition columns, or nothing if fills append rows."""
         # If fills append rows, no key is unique.
         kind = IncrementalUnmanaged.from_model(model)
         return super().unique_keys(model, version) if kind.insert_overwrite else ()

@@ -1,4 +1,4 @@
-"""Repeatable models: they return the same rows from the same tables at any time."""
+"""Repeatable models: models that return the same rows from the same tables at any time."""
 
 from __future__ import annotations
 
@@ -51,10 +51,7 @@ def may_be_skipped(snapshot: Snapshot) -> bool:
 def explain_never_skipped(
     snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]
 ) -> Reason | None:
-    """Return the reason why every run computes a FULL model.
-
-    Returns None if a run may skip the model while its inputs are unchanged.
-    """
+    """Return why every run computes a FULL model, or None if unchanged inputs let a run skip it."""
     model = snapshot.model
     if model.skip_unchanged is False:
         return Reason(ReasonCode.NEVER_SKIPPED)
@@ -70,7 +67,7 @@ def explain_not_repeatable(
 ) -> Reason | None:
     """Return why a query may give different rows for the same tables, such as a call of `now()`.
 
-    Returns None if the model always returns the same rows.
+    Returns None for a repeatable model.
     """
     seen = set() if seen is None else seen
     model = snapshot.model
@@ -104,8 +101,7 @@ def reads_clock(query: str, *, ignores_texts: bool = False) -> str | None:
     """Find the first name or text in a query that depends on the time or the user, such as `now()`.
 
     Args:
-        ignores_texts: Whether literals such as `'now'` certainly stay texts and are not cast to
-            dates.
+        ignores_texts: Whether literals such as `'now'` are certainly not cast to dates.
 
     >>> reads_clock("SELECT a, now() AS at FROM t"), reads_clock("SELECT now FROM t")
     ('now()', None)
@@ -167,7 +163,7 @@ def _may_make_instants(tokens: list[Token]) -> bool:
 
 
 def _literal_at(tokens: list[Token], index: int) -> str:
-    """Return a literal joined with adjacent literals, as written."""
+    """Return a literal's text as written, joined with the adjacent literals."""
     written = tokens[index].text
     for before, token in pairwise(tokens[index:]):
         if token.kind != "string":

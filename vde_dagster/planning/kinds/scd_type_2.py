@@ -25,7 +25,6 @@ class ScdMeaning(Meaning):
     # that causes a new table is part of the row version. Then the readers of the table are
     # recomputed, too.
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Hash the query's rows, the key and the columns that start a new row version."""
         # It includes the key, the compared columns, the source of the validity times, and `marks`.
         kind = ScdType2.from_model(model)
         key = sorted(_part_version(model, version, part) for part in kind.unique_key)

@@ -47,7 +47,7 @@ class FullMeaning(WholeMeaning):
 
 @meaning_for(View, Embedded)
 class QueryMeaning(Meaning):
-    """Rules for kinds without a table. Their query is inlined into the models that read them."""
+    """Rules for kinds without a table, whose query is inlined into the models that read them."""
 
     def fill(self, model: Model, rows: str) -> str:
         # A query has no table, so no fill settings are hashed.
@@ -91,10 +91,7 @@ def audited_keys(model: Model) -> Iterator[frozenset[str]]:
 
 @lru_cache(maxsize=4096)
 def proven_keys(query: str) -> tuple[frozenset[str], ...]:
-    """Return the sets of columns that are unique if an audit finds no rows.
-
-    The column names are in lower case.
-    """
+    """Return the sets of columns (in lower case) that are unique if an audit finds no rows."""
     # Recognized are queries like the built-in uniqueness audits. They return groups with more than
     # one row, over all rows of `@this_model`. UNION ALL combines several sets of columns.
     if "HAVING" not in query.upper():

@@ -22,7 +22,6 @@ class UniqueKeyMeaning(IncrementalMeaning):
 
     # A merge keeps the newest row of each key. With a dbt strategy, it keeps all rows of a key.
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Return the row version, which includes the key and the rules for merging rows."""
         kind = IncrementalByUniqueKey.from_model(model)
         key = [self.column_version(model, version, name) for name in kind.unique_key]
         rows = digest("key", version.rows, *sorted([*key, *_key_expressions(model, version)]))
@@ -46,7 +45,7 @@ class UniqueKeyMeaning(IncrementalMeaning):
         return [*parts, "refresh", "changes"] if self.changed_by(model) else parts
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return a single unique key: the key columns, and the columns in key expressions."""
+        """Return the key columns as one unique key; nothing if a merge may repeat a key."""
         # There is no unique key for a dbt strategy, for a filter that allows a second row of a key,
         # and for a clause that sets a column of the key.
         kind = IncrementalByUniqueKey.from_model(model)
@@ -117,7 +116,7 @@ def check_deterministic(
         refused: The kinds of functions to refuse.
 
     Raises:
-        ProjectError: A function is refused; the error has the function's place.
+        ProjectError: A function is refused.
     """
     from vde_dagster.semantics import spark_functions
 

@@ -1,8 +1,8 @@
 """Intervals that a restatement affects, in dependent tables and in other environments.
 
-Tables are shared by content. A table that production restates may have other readers: development
-environments, versions kept for a rollback, and plans that are not applied yet. Tables computed
-from its old rows become outdated, and so do its branches, where changes in place are previewed.
+Tables are shared by content, so a table that production restates may also serve other environments,
+versions kept for a rollback, and plans that are not applied yet. Tables computed from the old rows
+become outdated, and so do branches of the table that preview a change in place.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class EnvironmentScope:
     """The models that a version of an environment shows, or that a plan would show.
 
     Args:
-        environment: Set if the scope is the environment's current version.
+        environment: The environment's name if the scope is its current version.
     """
 
     entries: Mapping[ModelName, Entry]
@@ -43,7 +43,7 @@ class RestatedRanges:
     Args:
         tables: Changed ranges of the tables that the restatement computes again, by table id.
         external: Changed ranges of the external models that the user selected.
-        names: Changed ranges by model. They are used for tables whose inputs are unknown.
+        names: Changed ranges by model, for tables whose inputs are unknown.
         previews: Ids of the previews of these tables.
     """
 
@@ -166,7 +166,7 @@ class _OutdatedRanges:
         return shown
 
     def follow_names(self, names: dict[ModelName, IntervalSet], ids: Set[str]) -> None:
-        """Find outdated ranges of tables that no version shows, by the names of their inputs."""
+        """Find outdated ranges of tables that no version shows, from the names of their inputs."""
         # It is unknown which version of a model such a table read, so changes of all versions
         # count.
         waiting = [
@@ -188,9 +188,8 @@ class _OutdatedRanges:
     def _put(
         self, table_id: str, snapshot: Snapshot, change: IntervalSet, environment: str | None
     ) -> IntervalSet:
-        """Record the ranges of a table that a change makes outdated.
-
-        Return the ranges where the table's readers will see changed rows.
+        """Record a table's outdated ranges, and return the ranges where its readers see changed
+        rows.
         """
         table = self.made.tables.get(table_id)
         if table is None or table_id in self.kept or snapshot.model.kind.disable_restatement:

@@ -169,10 +169,7 @@ class _Assignment:
         return define_preview(table, snapshot, self.unique_id(), made_of)
 
     def _kept(self, name: ModelName, snapshot: Snapshot) -> PhysicalTable | None:
-        """Return the table that an environment already shows for the same definition.
-
-        Only tables that were changed in place are searched.
-        """
+        """Return the table, changed in place, that an environment shows for the same definition."""
         for environment in (self.state.target, self.state.production):
             entry = environment.entries.get(name) if environment is not None else None
             if entry is None or entry.table_id is None:
@@ -218,10 +215,7 @@ def can_be_filled_by(table: PhysicalTable, snapshot: Snapshot) -> bool:
 
 
 def preview_version(snapshot: Snapshot) -> str | None:
-    """Hash the definition that a preview branch shows.
-
-    Returns None if the snapshot changes nothing in place: then it has no preview.
-    """
+    """Hash the definition that a preview branch shows; None if nothing changes in place."""
     forward = snapshot.forward
     if forward is None:
         return None
@@ -241,18 +235,15 @@ class TablesByContent:
             self.add(table)
 
     def add(self, table: PhysicalTable) -> None:
-        """Register a table for later snapshots."""
         self._by_fill.setdefault(table.fill_version, []).append(table)
         columns = self._by_column.get(table.fill_version)
         if columns is not None:
             _index(columns, table)
 
     def with_fill_version(self, fill_version: str) -> Sequence[PhysicalTable]:
-        """Return the tables with the given fill version."""
         return self._by_fill.get(fill_version, ())
 
     def serving(self, snapshot: Snapshot) -> list[PhysicalTable]:
-        """Return the tables that have all rows and columns of a snapshot."""
         fill = snapshot.fill_version
         candidates = self._by_fill.get(fill, [])
         if len(candidates) > 1 and snapshot.columns:
@@ -276,9 +267,7 @@ def choose_table(
     tables: TablesByContent,
     usable: Callable[[PhysicalTable], bool],
 ) -> PhysicalTable | None:
-    """Choose the existing table that needs the fewest fills to serve a snapshot.
-
-    Returns None if no table fits.
+    """Choose the existing table that needs the fewest fills to serve a snapshot, or None.
 
     Args:
         usable: Returns whether the missing intervals of a table can be filled.
@@ -328,7 +317,7 @@ def with_added_columns(
     """Return a production table with the columns that a changed definition adds to it.
 
     Args:
-        there: Spark SQL types of the columns in the catalog, if they were read.
+        there: Spark SQL types of the columns in the catalog, if known.
     """
     table = _with_fields(table, snapshot, there)
     offered = table.column_named_by_version()
@@ -371,7 +360,7 @@ def _with_new_fields(
 
     Args:
         type_: The column's type in the definition.
-        there: The column's Spark SQL type in the catalog; None for the recorded type.
+        there: The column's type in the catalog; None for the recorded type.
     """
     # A crash may have left fields in the catalog that the state does not have. These fields are
     # never shown.
@@ -390,7 +379,7 @@ def _with_new_fields(
 def with_deployed_definition(
     table: PhysicalTable, snapshot: Snapshot, widened: Mapping[str, str]
 ) -> PhysicalTable:
-    """Return the record of a table after a changed definition was deployed in place.
+    """Return a table's record after a changed definition was deployed in place.
 
     Args:
         widened: New Spark SQL types by output column.
@@ -428,11 +417,7 @@ def define_preview(
 
 
 def define_table(snapshot: Snapshot, unique_id: str) -> PhysicalTable:
-    """Return a new table with exactly a snapshot's columns.
-
-    Args:
-        unique_id: Part of the table's name and location.
-    """
+    """Return a new table with a snapshot's columns and `unique_id` in its name and location."""
     name = snapshot.name
     # Catalogs and file systems limit names to 255 bytes; the model's name is only a label here.
     label = name.name[:120]

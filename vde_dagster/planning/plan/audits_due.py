@@ -32,7 +32,7 @@ def needs_audits(
     Args:
         old: The model's snapshot in the environment.
         table: The model's table, or None for a view.
-        moving: Models before this one that are computed or changed.
+        moving: Earlier models in the plan that are computed or changed.
     """
     # Rows of a view must be audited again after every change of its parents.
     audits = snapshot.model.audits
@@ -91,7 +91,7 @@ def choose_audits_again(
     """Return a plan's models with the audits that their fills require.
 
     Args:
-        beside: Whether the plan also keeps its other work. Then it also keeps its existing audits.
+        beside: Whether the plan keeps its other work, and therefore its audits.
     """
     # The audits of computed models run with their fills. This function adds the audits of views
     # over computed models, and of external tables that computed models read.

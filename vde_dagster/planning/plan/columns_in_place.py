@@ -1,4 +1,4 @@
-"""Columns and fields of a definition that reuses a table in place, and how they change."""
+"""Columns and fields of a changed definition that reuses a table in place."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ColumnsInPlace:
     unnamed: list[str] = field(default_factory=list)
 
     def compare(self) -> ColumnsInPlace:
-        """Compare the columns of both definitions, and return this object with the differences."""
+        """Record how the columns of both definitions differ, and return this object."""
         kind = self.plain.model.kind
         before = {column.name.lower(): column for column in self.base.columns}
         for column in self.plain.columns:
@@ -127,10 +127,7 @@ class ColumnsInPlace:
         was: str,
         own: Fields,
     ) -> bool:
-        """Keep a nested column and merge its fields.
-
-        Returns false if the column's whole type changes.
-        """
+        """Keep a nested column and merge its fields; return false if its whole type changes."""
         if not (is_nested(was) and is_nested(column.type) and is_nested(place.type)):
             return False
         assert column.type is not None
@@ -196,9 +193,8 @@ class ColumnsInPlace:
 def columns_in_place(
     plain: Snapshot, base: Snapshot, table: PhysicalTable, types: Mapping[str, str]
 ) -> ColumnsInPlace:
-    """Return the columns of a definition that reuses a table, and their changes.
-
-    See `ColumnsInPlace` for the arguments.
+    """Return the columns of a definition that reuses a table; see `ColumnsInPlace` for the
+    arguments.
     """
     return ColumnsInPlace(plain, base, table, types).compare()
 

@@ -61,7 +61,7 @@ def becomes_table(new: Snapshot, old: Snapshot) -> bool:
 
 
 def differing_columns(new: Snapshot, old: Snapshot) -> list[str]:
-    """Return the columns whose values change. If the rows change, return all columns."""
+    """Return the columns whose values change; all columns if the rows change."""
     if new.standalone_rows != old.standalone_rows:
         return [column for column, _ in new.standalone_columns]
     before = dict(old.standalone_columns)
@@ -88,10 +88,7 @@ class ChangeReasons:
     _behind: dict[ModelName, list[Reason]] = field(default_factory=dict)
 
     def explain(self, new: Snapshot, old: Snapshot | None) -> tuple[Reason, ...]:
-        """Return the reasons why a model changes.
-
-        Call this method for the model's parents first.
-        """
+        """Return the reasons why a model changes."""
         if old is None:
             return (Reason(ReasonCode.ADDED),)
         if new.means(old):
@@ -162,10 +159,7 @@ def _column_changes(new: Snapshot, old: Snapshot) -> list[Reason]:
 def renamed_columns(
     new: Iterable[tuple[str, str]], old: Iterable[tuple[str, str]]
 ) -> dict[str, str]:
-    """Map the new name of each renamed column to its old name.
-
-    Both arguments are (name, version) pairs. A renamed column keeps its version.
-    """
+    """Map new to old names of renamed columns, given (name, version) pairs of both definitions."""
     after, before = dict(new), dict(old)
     gone: dict[str, list[str]] = {}
     for name, version in before.items():

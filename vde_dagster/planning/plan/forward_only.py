@@ -1,7 +1,7 @@
-"""Forward-only changes: a snapshot reuses the table that production shows.
+"""Forward-only changes: a changed snapshot reuses the table that production shows.
 
-The snapshot inherits production's fill version and, by name, the versions of columns. The table
-therefore serves the snapshot, and its children do not change. New columns get new versions.
+The snapshot inherits production's fill version and, by name, the versions of columns, so the table
+serves it and its children do not change. New columns get new versions.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class InPlaceFinding:
     Args:
         refuses: Whether the plan is refused.
         names: Other models of a shared table, environments that preview the change, or columns.
-        others: Environments that have recomputed the model instead.
+        others: Environments that recomputed the model instead of previewing the change.
         changes: The column changes that the problem is about.
     """
 
@@ -132,9 +132,7 @@ class InPlaceFinding:
 
 @dataclass
 class ForwardOnly:
-    """Decides which changed models keep production's tables.
-
-    Parents must be passed before their children.
+    """Decides which changed models keep production's tables. Pass parents before their children.
 
     Args:
         changes: Column changes of the models that extend a table.
@@ -150,7 +148,7 @@ class ForwardOnly:
     findings: list[InPlaceFinding] = field(default_factory=list)
 
     def revise(self, plain: Snapshot) -> Snapshot:
-        """Return a snapshot that keeps production's table. If none can, return `plain` itself."""
+        """Return a snapshot that keeps production's table, or `plain` if this is not possible."""
         base, table = self._base(plain)
         if base is None or table is None or base.means(plain):
             return plain
@@ -311,10 +309,7 @@ def _can_share_table(plain: Snapshot, base: Snapshot) -> bool:
 
 
 def _retyped(plain: Snapshot, changes: Iterable[ColumnChange]) -> ColumnChange | None:
-    """Return the first column with a changed type that a fill needs for finding existing rows.
-
-    Returns None if all these columns keep their types.
-    """
+    """Return the first retyped column that a fill needs for finding existing rows, or None."""
     kind = plain.model.kind
     texts = (*kind.fixed, *(plain.model.partitioned_by if kind.by_partitions else ()))
     words = {word for text in texts for word in re.findall(r"\w+", text.lower())}

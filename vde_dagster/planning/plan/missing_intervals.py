@@ -1,7 +1,7 @@
-"""The intervals of a table: wanted, missing, filled again and audited, as far as signals allow.
+"""Computes which intervals of a table are wanted, missing, filled again and audited.
 
-Units and ticks are in `planning/intervals/cadence.py`, the parents' ranges in `parent_coverage`,
-the effects of a restatement on readers in `affected_intervals`.
+`planning/intervals/cadence.py` has units and ticks, `parent_coverage` the parents' ranges,
+`affected_intervals` the effects of a restatement on readers.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Window:
         end: Exclusive end of the range.
         default_start: Start of models that do not declare one.
         ignore_cron: Whether complete intervals are due before the cron has ticked.
-        min_intervals: Number of each model's latest intervals that are included even if they are
-            before `start`.
+        min_intervals: Number of each model's latest intervals that are included even before
+            `start`.
     """
 
     now: datetime
@@ -114,7 +114,7 @@ def missing_intervals(
 def intervals_left_to_fill(
     snapshot: Snapshot, wanted: IntervalSet, filled: IntervalSet
 ) -> IntervalSet:
-    """Return the wanted ranges that are not filled, or that are filled only as a part of a unit."""
+    """Return the wanted ranges that are not filled, or filled only as a part of a unit."""
     # A unit that was filled in part (while it was in progress, or by hours before the cron became
     # daily) is filled again from its beginning, because a query computes its rows from the whole
     # unit. If fills append rows, or rows build on earlier rows, filling continues where it ended.
@@ -127,10 +127,7 @@ def intervals_left_to_fill(
 
 
 def partly_filled_units(snapshot: Snapshot, ranges: IntervalSet) -> tuple[Part, ...]:
-    """Return filled ranges that cover only a part of an interval unit.
-
-    The whole unit is filled again later.
-    """
+    """Return filled ranges that are only a part of a unit, which is filled again later."""
     if not snapshot.is_incremental or not fills_parts_again(snapshot):
         return ()
     unit = snapshot.cadence.unit
@@ -172,9 +169,8 @@ def audited_ranges(snapshot: Snapshot, ranges: IntervalSet) -> tuple[Interval, .
 def next_in_order(
     snapshot: Snapshot, filled: IntervalSet, start: datetime, within: IntervalSet
 ) -> IntervalSet:
-    """Return the first range of `within` that follows the filled ranges without a gap.
-
-    Return an empty set if there is a gap.
+    """Return the first range of `within` if it follows the filled ranges without a gap, else
+    nothing.
     """
     cadence = snapshot.cadence
     whole = filled if cadence.partials else cadence.unit.align_inward(filled)
@@ -203,7 +199,7 @@ def infer_starts(
     """Return the start of each model's data, inherited from parents if not declared.
 
     Args:
-        snapshots: The models' snapshots, in topological order.
+        snapshots: In topological order.
     """
     out: dict[ModelName, datetime] = {}
     for name, snapshot in snapshots.items():
@@ -234,8 +230,7 @@ class Readiness:
     blocked: dict[ModelName, IntervalSet] = field(default_factory=dict)
 
     def unblocked_intervals(self, snapshot: Snapshot, missing: IntervalSet) -> IntervalSet:
-        """Return the missing intervals that are not blocked by a signal of the model or its
-        parents."""
+        """Return the missing intervals that no signal of the model or its parents blocks."""
         parents = (self.blocked[one] for one in snapshot.parents if one in self.blocked)
         blocked = IntervalSet.union(parents)
         passing = missing

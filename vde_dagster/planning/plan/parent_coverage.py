@@ -1,21 +1,21 @@
-"""Parent coverage: ranges that models have, and ranges of parents that full tables lack.
+"""Parent coverage: the ranges that models have, and the parents' ranges that full tables lack.
 
-A full model is computed from the rows that its parents have at that time. Its slot may cover more,
-if an interval of a parent is due, a parent's cron ticks later, a signal blocks a parent, or the
-plan fills only a part of a parent. Such gaps are recorded with the fill, by the model whose rows
-are missing. As soon as a gap shrinks, the table is computed again for its slot.
+A full model is computed from the rows that its parents have at that time. Its slot may include
+ranges that a parent does not have yet: an interval is due, the parent's cron ticks later, a signal
+blocks it, or the plan fills only a part of it. Such gaps are recorded with the fill, by the model
+whose rows are missing. As soon as a gap shrinks, the table is computed again for its slot.
 
-A model that keeps its rows by interval waits for its parents instead: an interval computed before
-its parent's interval would be recorded as filled and stay wrong. It waits
-- for a full parent, until the parent was computed for a slot that covers the interval (a parent
-  computed from seeds alone never changes);
-- for a unit that a parent fills in part, until the unit is complete: its rows are computed again
-  with every part. Only a model that itself fills parts of such a unit or of a longer one, and fills
-  them again, reads the parts.
+A model with rows by interval waits for its parents instead, because an interval computed too early
+would count as filled and stay wrong. It waits
+- until a full parent was computed for a slot that covers the interval (a parent computed only from
+  seeds never changes);
+- until a unit that a parent fills in parts is complete, because each part computes the unit's rows
+  again. Only a model that itself fills and refills parts of the same or a longer unit reads the
+  parts.
 
-A model that is filled up to the present at each tick reads its parents as they are: parts of units,
-and full tables of slots that end within a unit that it fills again. A model whose rows do not name
-their interval does not wait at all.
+A model filled up to the present at each tick also reads partly filled units, and full tables whose
+slots end within a unit that the model fills again. A model whose rows do not name their interval
+never waits.
 """
 
 from __future__ import annotations
@@ -70,9 +70,8 @@ class ParentCoverage:
     """Models computed only from files, such as seeds."""
 
     def complete_parent_ranges(self, snapshot: Snapshot) -> IntervalSet:
-        """Return the ranges with complete data in all parents of a model.
-
-        An incremental model can be filled only in these ranges.
+        """Return the only ranges where a model can be filled: all of its parents have complete
+        data.
         """
         cadence, out = snapshot.cadence, ALWAYS
         if _reads_whole(snapshot):
@@ -144,10 +143,7 @@ class ParentCoverage:
         return found
 
     def _gaps(self, snapshot: Snapshot, until: datetime) -> ParentGaps:
-        """Return the ranges before an instant that are missing in a model's ancestors.
-
-        The result has one set of ranges for each ancestor.
-        """
+        """Return the ranges before an instant that each ancestor of a model lacks."""
         # They are listed by the ancestor whose rows are missing.
         found: dict[ModelName, IntervalSet] = {}
         before = IntervalSet((Interval(BEGINNING, until),))
@@ -198,9 +194,7 @@ def _coarse(ranges: IntervalSet) -> IntervalSet:
 
 
 def parent_gaps(plan: Plan, default_start: datetime | None) -> dict[str, ParentGaps]:
-    """Return the parents' intervals that full tables lack when a plan builds these tables.
-
-    The result is a mapping from table ids to the intervals of each parent.
+    """Map each full table of a plan to the parents' intervals that it will lack, by table id.
 
     Args:
         default_start: Start (UTC) of models that do not declare one.
@@ -228,10 +222,7 @@ def parent_gaps(plan: Plan, default_start: datetime | None) -> dict[str, ParentG
 
 
 def due_intervals(plan: Plan, window: Window) -> Mapping[ModelName, IntervalSet]:
-    """Return the intervals of each model that a run of the plan's target would compute.
-
-    Parents come before their children.
-    """
+    """Return the intervals that a run of the plan's target would compute, parents first."""
     # They include the plan's own intervals. Of models that share a table, only the first is
     # returned.
     snapshots = sort_parents_first(plan.target)

@@ -35,7 +35,6 @@ class EnvironmentStatements:
         return bool(self.before or self.after)
 
     def map(self, change: Callable[[str], str]) -> EnvironmentStatements:
-        """Return the statements after applying a function to each text."""
         return EnvironmentStatements(
             tuple(map(change, self.before)), tuple(map(change, self.after))
         )
@@ -89,9 +88,8 @@ class PlanKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """The number and the size of the jobs that divide a model's long backfill.
-
-    Both follow from the parents' sizes at planning time.
+    """The number and size of the jobs of a long backfill, chosen by the parents' sizes when
+    planned.
 
     Args:
         bytes: Average size of the parents' files that each job reads.
@@ -182,7 +180,6 @@ class PlannedViews:
         return bool(self.created or self.replaced or self.dropped)
 
     def to_json(self) -> dict[str, list[str]]:
-        """Return the views' names by `created`, `replaced` and `dropped`."""
         return {one.name: list(map(str, getattr(self, one.name))) for one in fields(self)}
 
 
@@ -264,7 +261,6 @@ class Objection:
         return f"{self.rule}: {self.message}" + (f"; {end}" if end else "")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         return {
             "rule": self.rule,
             "message": self.message,
@@ -338,20 +334,14 @@ class Plan:
 
     @property
     def target(self) -> dict[ModelName, Snapshot]:
-        """The snapshots of the environment's target, by model."""
         return {name: self.snapshots[entry.snapshot_id] for name, entry in self.entries.items()}
 
     @property
     def tables(self) -> dict[str, PhysicalTable]:
-        """The tables that serve the target, by id."""
         return {model.table.id: model.table for model in self.models if model.table}
 
     def resolver(self, tables: Mapping[str, PhysicalTable] | None = None, **more: Any) -> Resolver:
-        """Return a resolver of names in the target.
-
-        Args:
-            tables: The tables to use; by default, the plan's tables.
-        """
+        """Return a resolver of names in the target, by default with the plan's tables."""
         tables = self.tables if tables is None else tables
         return Resolver(self.environment, self.entries, self.snapshots, tables, **more)
 
@@ -377,13 +367,12 @@ class Plan:
 
     @property
     def moves(self) -> dict[str, tuple[ModelName, ...]]:
-        """The models that may change a metric's values, by name of the metric."""
+        """The models that may change a metric's values, by the metric's name."""
         names = sorted({name for model in self.models for name in model.moves})
         return {one: tuple(m.name for m in self.models if one in m.moves) for one in names}
 
     @property
     def is_empty(self) -> bool:
-        """Whether applying the plan would change nothing."""
         return (
             not self.views
             and not self.builds
@@ -395,7 +384,7 @@ class Plan:
 
     @property
     def complete_statements(self) -> EnvironmentStatements:
-        """Statements that run before and after all other work, rendered for Spark."""
+        """Return the environment's statements with values for their time variables."""
         return self.statements.at(self.created_at, self.start, self.end)
 
     def snapshot_of(self, model: PlannedModel) -> Snapshot:

@@ -17,10 +17,7 @@ def _option(help: str, default: Any = None, **how: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """Options of a plan.
-
-    Times are UTC, and an end is exclusive.
-    """
+    """Options of a plan. Times are UTC, and an end is exclusive."""
 
     start: datetime | None = _option(
         "Only intervals from here on: a date or ISO 8601 instant (UTC), or '3 days ago'."
@@ -104,7 +101,7 @@ class PlanOptions:
 
         Args:
             typed: Values by the names of `PlanOptionField`; empty values are ignored.
-            clock: The execution time. Typed times such as `3 days ago` are relative to this time.
+            clock: The execution time. Typed times such as `3 days ago` are relative to it.
             spelled: Returns how users write an option, for messages.
 
         Raises:

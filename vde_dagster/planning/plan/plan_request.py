@@ -78,9 +78,7 @@ def models_to_fill(
     patterns: Sequence[str],
     changed: Changed | None = None,
 ) -> frozenset[ModelName] | None:
-    """Return the models that patterns select for filling, and their ancestors.
-
-    Without patterns, returns None.
+    """Return the models that patterns select, and their ancestors; None without patterns.
 
     Raises:
         UsageError: A pattern selects nothing.

@@ -112,7 +112,7 @@ def compare_models(
 
 
 def replace_plan_tables(plan: Plan, tables: Mapping[str, PhysicalTable]) -> Plan:
-    """Replace the tables of a plan by the tables that the state has for their ids.
+    """Replace a plan's tables by the state's tables with the same ids.
 
     A new table may be replaced by an existing table with the same rows and columns.
     """
@@ -135,11 +135,10 @@ class _Work:
 
     Args:
         intervals: The ranges to fill (UTC).
-        again: Whether ranges that the earlier definition has filled are filled again after a change
-            in place.
-        catches_up: Whether a full table is computed again for the slot that it was computed for.
+        again: Whether a change in place fills ranges again that the earlier definition filled.
+        catches_up: Whether a full table is computed again for its last slot.
         early: Whether the table is filled before it is due, because the run ignores crons.
-        parts: Ranges that were filled as a part of a longer unit. They do not count as filled.
+        parts: Ranges filled as a part of a longer unit, which do not count as filled.
     """
 
     intervals: IntervalSet = field(default_factory=IntervalSet)
@@ -289,11 +288,7 @@ class _Planner:
     def _skipping(
         self, snapshot: Snapshot, table: PhysicalTable | None, work: _Work
     ) -> tuple[bool, Reason | str]:
-        """Return whether a run may skip a model.
-
-        Returns:
-            Whether this run may skip the model, and the reason if no run may skip it (else empty).
-        """
+        """Return whether this run may skip a model, and the reason if every run must compute it."""
         if not work.intervals or table is None or self.request.options.full:
             return False, ""
         if self.request.kind is not PlanKind.RUN or not may_be_skipped(snapshot):
@@ -302,10 +297,7 @@ class _Planner:
         return not always and bool(table.intervals), always
 
     def _begins_anew(self, snapshot: Snapshot, table: PhysicalTable | None) -> bool:
-        """Return whether a model gets a new table although its rows cannot be computed again.
-
-        This is true if restatement of the model is disabled and its current table has rows.
-        """
+        """Return whether a new table replaces a table whose rows must not be computed again."""
         entry = self.shown.get(snapshot.name)
         if (
             not snapshot.model.kind.disable_restatement
@@ -350,10 +342,7 @@ class _Planner:
         return known is not None and known.layout_hash != snapshot.layout_hash
 
     def _work(self, snapshot: Snapshot, table: PhysicalTable | None) -> _Work:
-        """Return the work on a model's table.
-
-        The model's parents must be planned first.
-        """
+        """Return the work on a model's table. Its parents must be planned first."""
         parts: tuple[Part, ...] = ()
         if table is not None:
             counted = table.with_ranges_for_unit(snapshot.cadence.unit)
@@ -395,10 +384,7 @@ class _Planner:
         return _Work(intervals | outdated, catches_up, bool(outdated), in_place, early)
 
     def _is_asked_early(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
-        """Return whether the user has asked to compute a full table again before its next slot.
-
-        A run that ignores crons does this.
-        """
+        """Return whether a run that ignores crons computes a full table before its next slot."""
         asked = self.request.kind is PlanKind.RUN and self.request.window.ignore_cron
         if not asked or snapshot.is_incremental:
             return False

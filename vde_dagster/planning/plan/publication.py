@@ -95,8 +95,7 @@ def require_confirmed_removals(plan: Plan, state: WarehouseState, share: float) 
     """Check that a plan does not remove most models of an environment.
 
     Args:
-        share: The share of the environment's models, from 0 to 1, that may be removed without
-            confirmation.
+        share: The share of the environment's models, from 0 to 1, that may always be removed.
 
     Raises:
         UsageError: All models, or a larger share, would be removed; the message names them.

@@ -147,10 +147,10 @@ def restate_published(
 
 
 def require_same_ranges(run: Plan, shown: Mapping[ModelName, PhysicalTable]) -> None:
-    """Check that a restatement does not replace a table by a table with fewer filled ranges.
+    """Check that a restatement gives no model a table with fewer filled ranges.
 
     Raises:
-        UsageError: A model would get a table that lacks ranges of its current table.
+        UsageError: A model's new table lacks filled ranges of its current table.
     """
     # A run assigns another table to a model if a parent's table was replaced, for example by a
     # preview, after production stopped showing the table that it shared with the environment.
@@ -177,9 +177,8 @@ class _RestatementProgress:
     def take(
         self, model: PlannedModel, asked: IntervalSet, fills_missing: bool, beside: bool
     ) -> PlannedModel:
-        """Return a model with the ranges to compute again.
-
-        Also record the ranges where the model's readers will see changed rows.
+        """Return a model with the ranges to compute again, and record where its readers see
+        changes.
         """
         idle = model
         if not beside:
@@ -287,10 +286,7 @@ class RestatementTick:
 
 
 def due_restatements(snapshot: Snapshot, now: datetime) -> tuple[DueRestatement, ...]:
-    """Return the restatements of a model that are due at an instant (UTC).
-
-    A restatement becomes due by a tick of the model's cron, or when the model's end has passed.
-    """
+    """Return the restatements that a model's cron or its end requires at an instant (UTC)."""
     found = [_after_the_end(snapshot, now)]
     if (cron := snapshot.model.kind.auto_restatement_cron) is not None:
         tick = replace(snapshot.cadence, cron=cron).last_tick(now)
@@ -319,7 +315,7 @@ def restate_since_ticks(
     asked: Iterable[DueRestatement],
     fills: Iterable[tuple[Interval, datetime]],
 ) -> RestatementTick:
-    """Return the ranges to restate: those not filled since the tick of a due restatement.
+    """Return the ranges of due restatements that were not filled since their ticks.
 
     Args:
         asked: The model's due restatements, at least one.

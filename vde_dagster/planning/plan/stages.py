@@ -80,8 +80,7 @@ class ChangeLayouts:
 class Publish:
     """Stage that publishes the environment in one commit.
 
-    The commit contains the views, the branches of tables, the changes of tables in place, and the
-    environment's new version.
+    The commit contains the views, table branches, changes of tables in place, and the new version.
 
     Args:
         version: The environment's next version.
@@ -131,7 +130,7 @@ def apply_stages(plan: Plan, audits: AuditOrder | None = None) -> tuple[Stage, .
 
 
 def stage_json(stage: Stage) -> dict[str, Any]:
-    """Return the documented JSON form of a stage: its name and its fields."""
+    """Return the documented JSON form of a stage."""
     shown: dict[str, Any] = {"stage": stage.name}
     for one in fields(stage):
         value = getattr(stage, one.name)

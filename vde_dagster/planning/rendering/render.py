@@ -48,7 +48,7 @@ def render_query(
     """Write a model's query as Spark SQL over the physical tables of an environment.
 
     Args:
-        interval: The half-open UTC range of the time variables, if there is one.
+        interval: The half-open UTC range of the time variables, if any.
         execution_time: The instant (UTC) for `@execution_ts` and similar variables.
     """
     assert model.query is not None
@@ -72,7 +72,7 @@ def relation_query(
     interval: Interval | None = None,
     execution_time: datetime | None = None,
 ) -> str | None:
-    """Return the query that replaces a model's name in SQL. For other names, returns None.
+    """Return the query that replaces a model's name in SQL, or None to keep the name.
 
     Args:
         interval: The reader's range (UTC), for the time variables of a query without a table.
@@ -142,7 +142,7 @@ def _model_name(table: exp.Table, names: TableNames | None) -> ModelName | None:
 
 
 def _aliases(unnamed: Sequence[exp.Table]) -> dict[int, str]:
-    """Return an alias for each table that has none. The keys are the `id`s of the expressions."""
+    """Return an alias for each table that has none, by the expression's `id`."""
     # If tables of one FROM have equal names in several schemas, their names include the schema.
     called: dict[tuple[int, str], list[exp.Table]] = {}
     for table in unnamed:
@@ -189,7 +189,7 @@ def render_audit(
         rows: The query that returns the snapshot's rows.
         resolver: Resolves other models that the audit reads.
         interval: The audited range (UTC). Without a time column, all rows are audited.
-        time_type: Spark SQL type of the time column, for kinds that have one.
+        time_type: Spark SQL type of the time column, if the kind has one.
     """
     kind = snapshot.model.kind
     rows = meaning_of(kind).audited_rows(kind, rows, interval, time_type)
@@ -210,7 +210,7 @@ def replace_table_by_query(
     """Return the text edits that replace a table in FROM by a query.
 
     Raises:
-        UsageError: The table is read as of an earlier version, which a query does not support.
+        UsageError: The table is read as of an earlier version.
     """
     # The query gets `alias` if the table has none.
     start, end = table.parts[0].meta["start"], table.parts[-1].meta["end"] + 1

@@ -129,7 +129,7 @@ class Selection:
     def columns(self, source: Mapping[str, str]) -> tuple[tuple[str, str], ...] | None:
         """Return (name, column) in order, with stars replaced by the relation's columns.
 
-        None means that a column is not in the relation, or that a column or a name occurs twice.
+        Returns None if a column is not in the relation, or if a column or a name occurs twice.
 
         Args:
             source: The relation's columns by their names.
@@ -193,10 +193,7 @@ def _has_more(node: exp.Expr, *parts: str) -> bool:
 
 
 def _item(item: exp.Expr, table: exp.Table) -> tuple[str, str] | Literal[False] | None:
-    """Return a selected column as (name, column).
-
-    Return None for a star, and False for any other expression.
-    """
+    """Return a selected column as (name, column), None for a star, or False for anything else."""
     name = None
     if isinstance(item, exp.Alias):
         name, item = item.alias, item.this

@@ -1,4 +1,4 @@
-"""The dialects of views other than Spark SQL; each has a writer, in `WRITERS` or in a plug-in."""
+"""Dialects of views other than Spark SQL, with a writer for each in `WRITERS` or in a plug-in."""
 
 from __future__ import annotations
 
@@ -77,7 +77,11 @@ def _with_fields(value: str, fields: ShownFields | None, has: str | None = None)
 def _row_value(
     value: str, kinds: tuple[exp.DataType, exp.DataType, exp.DataType], depth: int
 ) -> str:
-    """Write a value with the fields, order and names of a definition."""
+    """Write Trino SQL that converts a value to a definition's fields, names and field order.
+
+    Args:
+        kinds: The value's type, then the shown fields' type with the table's and the view's names.
+    """
     from sqlglot import exp
 
     has, read, shown = kinds
@@ -159,7 +163,7 @@ def trino_query(
 
 
 def _keep_values(tree: exp.Expr) -> None:
-    """Rewrite two operations that have different results on Trino and on Spark."""
+    """Rewrite casts to integers and averages, whose results differ on Trino and on Spark."""
     # Spark truncates a fraction that is cast to an integer, while Trino rounds it. Spark's average
     # of decimals has four more digits. The types are unknown here, so this applies to all values.
     from sqlglot import exp
@@ -225,9 +229,9 @@ class ViewWriter:
         query: Translates a view's query from Spark SQL. Its arguments are the query, the pairs
             (column, Spark SQL type) of its result, and the catalog's names in Spark and in the
             dialect. It returns None if the dialect cannot express the query.
-        named: Like `select`, with an additional argument: the fields of nested columns (`read` in
-            the table, `shown` in the view), and of columns whose type may widen, by output column.
-            Without `named`, views that name fields have no query in the dialect.
+        named: Like `select`, with a further argument: by output column, the fields of nested
+            columns and of columns whose type may widen (`read` in the table, `shown` in the view).
+            Without `named`, the dialect has no views of such columns.
     """
 
     select: Callable[[TableRef, Iterable[tuple[str, str]], str, PinnedTable | None], str]
@@ -243,7 +247,7 @@ _PLUGINS: Seam[ViewWriter] = Seam("view_dialects", tuple(WRITERS))
 
 
 def view_writers(catalog_names: Iterable[str] = ()) -> dict[str, ViewWriter]:
-    """Return the built-in writers of views, and writers for the dialects of a project's catalogs.
+    """Return the built-in writers of views and the writers for the catalogs' dialects.
 
     Raises:
         UsageError: A dialect has no installed writer, or its writer is broken.

@@ -34,9 +34,9 @@ def has_view(binding: Binding) -> bool:
 
 
 def view_signature(name: ModelName, resolver: Resolver, catalog: str) -> str | None:
-    """Hash the query, names and properties of a model's view.
+    """Hash the query, names and properties of a model's view, without column types.
 
-    Column types are not part of the hash. Returns None if the model has no view.
+    Returns None if the model has no view.
     """
     binding = resolver.resolve(name)
     if not has_view(binding):
@@ -67,9 +67,7 @@ def define_view(
     view_types: ViewTypes,
     catalog_names: Mapping[str, str] = MappingProxyType({}),
 ) -> ViewDefinition | None:
-    """Define a model's view in an environment.
-
-    The environment's tables must exist. Returns None for a model without a view.
+    """Define a model's view in an environment whose tables exist; None if it has no view.
 
     Args:
         catalog_names: The catalog's name by dialect, where it differs from `catalog`.
@@ -176,7 +174,7 @@ def _with_kept_types(binding: Binding) -> Binding:
 
 
 def _in_analysed_types(sql: str, columns: Iterable[tuple[str, str]]) -> str:
-    """Cast the columns of a VIEW model's query to the types that Spark determined before."""
+    """Cast the columns of a VIEW model's query to the types that Spark found in an analysis."""
     # Without the casts, the view would break when a table's column gets a wider type.
     given = tuple(columns)
     if not any(may_widen(type_) for _, type_ in given):
@@ -200,10 +198,7 @@ def _reads_in_place(snapshot: Snapshot, resolver: Resolver) -> bool:
 
 
 def _virtual_properties(given: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Add to a view's properties one property that lists their names.
-
-    The list shows which properties of the view can be removed later.
-    """
+    """Add a property that lists the names of the others, so that they can be removed later."""
     if not given:
         return ()
     return (*given, (AUTHORS_PROPERTIES, json.dumps([name for name, _ in given])))

@@ -1,7 +1,7 @@
-"""The id of a snapshot: the hash of its stored bytes, which verifies a row of the state.
+"""The id of a snapshot: the hash of its stored bytes, which detects damaged rows of the state.
 
-Snapshots with equal ids are equal in every field, texts for people included. Two snapshots that
-differ only in a comment have two ids and one `meaning`; a plan keeps the published snapshot.
+Snapshots with equal ids are equal in every field. Snapshots that differ only in a comment have
+different ids and the same `meaning`; a plan then keeps the published one.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ def content_bytes(snapshot: Snapshot) -> bytes:
 
 
 def from_content(key: str, data: bytes) -> Snapshot | None:
-    """Read a snapshot from stored bytes, after checking that their hash is the snapshot's id.
-
-    Returns None if the hash differs.
+    """Read a snapshot from stored bytes, or return None if their hash is not the snapshot's id.
 
     Raises:
         ValueError: The bytes are damaged, or of another form.

@@ -42,10 +42,11 @@ def trace(
 ) -> list[Flow]:
     """Return the parents' columns that a column depends on, directly or through other models.
 
-    Returns each flow once, nearest first.
-
     Args:
         column: The column; None for all columns and for the rows.
+
+    Returns:
+        Each flow once, nearest first.
     """
     by_name = {str(one): snapshot for one, snapshot in snapshots.items()}
     columns = [column] if column else [item.name for item in snapshots[name].columns]
@@ -59,10 +60,7 @@ def trace(
 def trace_down(
     snapshots: Mapping[ModelName, Snapshot], name: ModelName, column: str | None = None
 ) -> list[Flow]:
-    """Return the columns of other models that depend on a column, directly or not.
-
-    Returns each flow once, nearest first.
-    """
+    """Return the columns of other models that depend on a column, each once, nearest first."""
     readers: dict[_Place, list[Flow]] = {}
     for snapshot in snapshots.values():
         for read in snapshot.reads:

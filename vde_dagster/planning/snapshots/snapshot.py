@@ -80,10 +80,7 @@ class Forward:
         return tuple(version for version in listed if version)
 
     def column_fields(self, column: str) -> Fields:
-        """Return the fields that an output column shows.
-
-        The result is empty if the fields of the column have not changed.
-        """
+        """Return the fields that an output column shows; empty if they have not changed."""
         return next((own for name, own in self.fields if name.lower() == column.lower()), ())
 
 
@@ -95,15 +92,15 @@ class Snapshot:
         id: Hash of all other fields as they are stored (hex), see `identity`.
         fill_version: Hash of everything that determines a table's rows: row version, kind, time
             column or key, lookback, stamp (hex).
-        metadata_hash: Hash of what people see and of how the model is run, but not of its data.
+        metadata_hash: Hash of descriptions and of settings for running the model, but not of its
+            data.
         layout_hash: Hash of partitioning, sort order and table properties.
         parents: Models among `model.depends_on`.
         canonicaliser: Version of the code that made the hashes.
         definition_hash: Hash of the model's own definition, without its parents.
         reads: Columns of its parents that the query reads.
-        forward: The production table that the snapshot extends, if the table has rows of several
-            definitions.
-        other_texts: Columns whose values the model's dialect casts to another text than Spark.
+        forward: The production table that the snapshot reuses in place, if any.
+        other_texts: Columns whose text form in the model's dialect differs from Spark's.
     """
 
     # Snapshots are immutable, stored once, and shared by environments.
@@ -123,7 +120,6 @@ class Snapshot:
 
     @property
     def name(self) -> ModelName:
-        """The model's name."""
         return self.model.name
 
     @property
@@ -152,12 +148,10 @@ class Snapshot:
 
     @property
     def cadence(self) -> Cadence:
-        """The model's cron and interval unit."""
         return Cadence.of(self.model)
 
     @property
     def has_table(self) -> bool:
-        """Whether the model's kind has a physical table."""
         return self.model.kind.owns_table
 
     @property

@@ -1,7 +1,7 @@
 """Column names with the upper and lower case of their definitions.
 
-Columns are compared without case, so versions, tables and views have names in lower case. Outside
-systems get a name as `columns` declares it, or else as the query writes it.
+Versions, tables and views use names in lower case. Other systems get a name as `columns` declares
+it, or else as the query writes it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Fields inside of a table's columns: fields that were added in place, and fields that are shown.
+"""Fields inside a table's columns: fields added in place, and fields that a definition shows.
 
 Iceberg adds a field to a struct at any depth without rewriting files. All definitions and branches
-of a table share its schema, so every reader names the fields that its definition has. A field has a
-path from its column: names of fields, `element` for an array and `value` for a map. A field that
-was added in place has a version, like a column: a field of the same name and another type has
-another version and another name in the table. Keys of maps have no such fields.
+of a table share its schema, so every reader names the fields of its definition. A field's path
+consists of the column, names of fields, `element` for an array and `value` for a map; keys of maps
+have no such fields. Like a column, a field added in place has a version: a field of the same name
+and another type has another version and another name in the table.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ class Field(NamedTuple):
 
     @property
     def lower_path(self) -> Path:
-        """The path in lower case."""
         return _key(self.path)
 
     @property
@@ -78,13 +77,11 @@ class ShownFields:
         return named if self.read == self.shown else f"CAST({named} AS {self.shown})"
 
     def stored(self, value: str, has: str, *, strict: bool = True) -> str:
-        """Return Spark SQL that converts a query's value of type `has` to the table's type.
-
-        Fields are matched by name.
+        """Return Spark SQL that converts a query's value of type `has` to the table's type, by
+        name.
 
         Args:
-            strict: Whether to refuse a field that the definition's type lacks, instead of omitting
-                it.
+            strict: Whether to refuse, not omit, a field that the definition's type lacks.
 
         Raises:
             UnmatchedField: The value has a field that the definition's type lacks.
@@ -103,7 +100,7 @@ def is_nested(type_: str | None) -> bool:
 
 
 def read_as_type(type_: str, has: str) -> ShownFields:
-    """Describe how to read a column of type `has`, which has no fields, as the type `type_`."""
+    """Describe how to read a column without fields, of type `has`, as the type `type_`."""
     return ShownFields(has, has, type_, has)
 
 
@@ -114,8 +111,8 @@ def select_fields(has: str, added: Fields, shown: Fields) -> ShownFields:
     Args:
         has: The column's Spark SQL type in the table.
         added: The table's fields that were added in place, by their paths in the table.
-        shown: The definition's fields at every depth, in order. If it is empty, the definition
-            shows the fields that the column had from the beginning.
+        shown: The definition's fields at every depth, in order; empty for the column's first
+            fields.
     """
     return _Showing(dict(added), shown).fields(has)
 
@@ -228,7 +225,7 @@ def _walk(kind: exp.DataType, path: Path = ()) -> Iterator[tuple[Path, exp.DataT
 
 
 def _step_into(kind: exp.DataType) -> str | None:
-    """Return the path's element for an array or a map (`element`, `value`), otherwise None."""
+    """Return the path element into an array or a map (`element`, `value`), otherwise None."""
     from sqlglot import exp
 
     step = {exp.DType.ARRAY: "element", exp.DType.MAP: "value"}.get(kind.this)
@@ -258,8 +255,8 @@ class FieldMerge:
     Args:
         same: Returns whether Iceberg stores two Spark SQL types as the same type.
         version: Computes the version of a new field from its path and its type.
-        keeps_removed: Whether a field is kept if the new type lacks the field or changes its type.
-        leaves_added: Whether a new field is left out.
+        keeps_removed: Whether to keep fields that the new type lacks or retypes.
+        leaves_added: Whether to leave out new fields.
     """
 
     same: Callable[[str, str], bool]
@@ -273,7 +270,7 @@ class FieldMerge:
         self._known: dict[Path, str] = {}
 
     def merge(self, old: str, fields: Fields, new: str) -> tuple[str, Fields] | None:
-        """Return the type and fields of the changed column. If the whole type changes, return None.
+        """Return the type and fields of the changed column, or None if the whole type changes.
 
         Args:
             old: The column's Spark SQL type before.
@@ -391,7 +388,7 @@ def missing_fields(has: str, added: Fields, shown: Fields, wanted: str) -> tuple
 
 
 def _places(has: str, added: Fields, shown: Fields) -> dict[Path, Path]:
-    """Map the path of each struct that the query shows to the struct's path in the table."""
+    """Map the path of each struct that a definition shows to its path in the table."""
     showing, found = _Showing(dict(added), shown), dict[Path, Path]()
 
     def walk(kind: exp.DataType, place: Path, path: Path) -> None:

@@ -19,8 +19,7 @@ class PinnedTable:
         snapshot_id: None for a table without rows.
         columns: Spark SQL types of the table's columns when it was published. Empty if no columns
             are read.
-        there: Spark SQL types in the snapshot's schema. Engines read the snapshot with this
-            schema.
+        there: Spark SQL types in the snapshot's schema, which engines use to read it.
     """
 
     snapshot_id: int | None
@@ -28,9 +27,8 @@ class PinnedTable:
     there: Mapping[str, str] = field(default_factory=dict)
 
     def column_and_cast(self, column: str) -> tuple[bool, str | None]:
-        """Return whether the snapshot has a column, and the type to cast the column to.
-
-        Returns None as the type if no cast is needed.
+        """Return whether the snapshot has a column, and the type to cast it to, or None for no
+        cast.
         """
         has = self.snapshot_id is not None and (column in self.there or not self.columns)
         type_ = self.columns.get(column)

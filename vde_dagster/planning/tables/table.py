@@ -23,7 +23,7 @@ ParentGaps = Mapping[ModelName, IntervalSet]
 
 @dataclass(frozen=True, slots=True)
 class TableRef:
-    """The name of a physical table or a view in the catalog, with a namespace of one level."""
+    """The name of a physical table or view in the catalog, with a namespace of one level."""
 
     namespace: str
     name: str
@@ -32,7 +32,6 @@ class TableRef:
         return f"{self.namespace}.{self.name}"
 
     def quoted(self, catalog: str) -> str:
-        """Quote the full name for Spark SQL."""
         return quote(catalog, self.namespace, self.name)
 
 
@@ -98,7 +97,7 @@ class PhysicalTable:
         created: Whether the table exists in the catalog.
         computed_from: Sorted ids of the previews that its rows were computed from.
         mixed: Whether definitions of different meanings filled it, one after the other.
-        lacks: Ranges that parents lacked when a table that is written as a whole was last filled.
+        lacks: Ranges that parents lacked at the last fill of a table that is written as a whole.
         parts: Units that were last filled in part.
     """
 
@@ -123,7 +122,7 @@ class PhysicalTable:
 
     @property
     def available(self) -> IntervalSet:
-        """The ranges with data. The ranges of a preview include the ranges of the base table."""
+        """The ranges with data; for a preview, including the base table's ranges."""
         return self.intervals if self.preview is None else self.intervals | self.preview.inherited
 
     def parts_of_longer(self, unit: IntervalUnit) -> IntervalSet:
@@ -142,7 +141,7 @@ class PhysicalTable:
         return table_version(self.fill_version, (*known, *self.computed_from))
 
     def column_named_by_version(self) -> dict[str, str]:
-        """Map each version to the name of the first physical column that has it."""
+        """Map each version to the first physical column that has it."""
         names: dict[str, str] = {}
         for column in self.columns:
             for version in (column.version, *column.earlier):
@@ -168,12 +167,11 @@ class ExternalTable:
     catalog: str | None = None
 
     def quoted(self, own_catalog: str) -> str:
-        """Quote the full name for Spark SQL."""
         return quote(self.catalog or own_catalog, self.namespace, self.name)
 
 
 def external_table(model: Model) -> ExternalTable:
-    """Return the name of an external model's table in the catalog."""
+    """Return an external model's table in the catalog."""
     if model.table:
         catalog, namespace, name = model.table
         return ExternalTable(namespace, name, catalog)
@@ -185,10 +183,9 @@ class ColumnChange(NamedTuple):
 
     Args:
         what: Kind of the difference. `added`, `restored` (from an earlier definition), `widened`,
-            `retyped`, `removed` and `reordered` (fields of its structs) change the table.
-            `not_added`, `not_retyped` and `kept` are differences that the model's policy ignores.
-        was: The column's Spark SQL type in the table, if known.
-        becomes: The column's new type, if known.
+            `retyped`, `removed` and `reordered` (fields of its structs) change the table. The
+            model's policy ignores `not_added`, `not_retyped` and `kept`.
+        was, becomes: The column's Spark SQL type in the table, and its new type, if known.
         field: The path of a field inside of the column, if only this field changes.
     """
 
