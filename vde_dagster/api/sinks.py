@@ -27,8 +27,8 @@ class Step:
     """The changes from one published version to another, which are delivered in batches.
 
     Args:
-        since: The version that the outside system has; 0 if it is unknown, or if the rows there
-            have another form. Then all rows are sent, and compared there if possible.
+        since: The version in the outside system. With 0, all rows are sent (and compared there if
+            possible): the version is unknown, or the rows there have another form.
         until: The version to reach.
         mode: `upsert`, `mirror` or `append`.
         key: Columns that identify a row; empty for `append`.
@@ -98,11 +98,7 @@ class Delivery(Protocol):
         """
 
     def end(self) -> int:
-        """Finish the step; for a mirror, remove rows that are not in the view.
-
-        Returns:
-            The number of removed rows.
-        """
+        """Finish the step: a mirror removes rows that the view lacks, and returns their number."""
 
 
 class Sink(Protocol):

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 
 @contextmanager
 def paused_garbage_collection() -> Iterator[None]:
-    """Pause Python's garbage collector while the block creates many lasting objects."""
     if not gc.isenabled():
         yield
         return

@@ -58,10 +58,7 @@ def last_tick(cron: str, now: datetime, zone: str | None = None) -> datetime:
 
     When clocks go forward, a skipped time counts as the first time after the gap, as in Dagster's
     schedules. When clocks go back, a repeated time counts once, at its first occurrence; a cron
-    that ticks in every hour ticks at both.
-
-    Args:
-        zone: IANA name of the time zone of the cron; UTC when None.
+    that ticks in every hour ticks at both. `zone` is an IANA name; None means UTC.
     """
     minute = now.replace(second=0, microsecond=0)  # Ticks are whole minutes.
     return _last_tick(cron, minute) if zone is None else _last_local_tick(cron, minute, zone)

@@ -36,9 +36,7 @@ _PROJECT_FILE = re.compile(PROJECT_CODE + r"[0-9a-f]+/([^>]+)>")
 
 
 def path_of_project_frame(frame_name: str) -> str | None:
-    """Return the path of a project file from the file name of its stack frame.
-
-    Return None for frames of other code.
+    """Return the project file that a stack frame's file name contains; None for other code.
 
     >>> path_of_project_frame("<vde_project_c0ffee/models/sales.py>")
     'models/sales.py'
@@ -101,7 +99,6 @@ class Problem:
         return str(self.error())
 
     def error(self) -> ProjectError:
-        """Return the problem as an error that can be raised."""
         hint = Hint(self.hint, *self.fixes) if self.hint else None
         return ProjectError(self.message, hint=hint, location=self.location)
 
@@ -124,17 +121,13 @@ class QueryPlace:
 
 @dataclass(frozen=True, slots=True)
 class FailedAudit:
-    """A blocking audit with failing rows.
-
-    `sample` has up to five of these rows, as texts by column.
-    """
+    """A blocking audit with failing rows; `sample` has up to five of them, as texts by column."""
 
     audit: str
     rows: int
     sample: tuple[dict[str, str | None], ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         return {"audit": self.audit, "rows": self.rows, "sample": list(self.sample)}
 
 
@@ -160,7 +153,6 @@ class ModelFailure:
         return f"{where}{named}{self.message}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         at = self.location
         return {
             "model": str(self.model),

@@ -51,8 +51,7 @@ def how_to_install(extra: str = "") -> str:
 def extra_requirement(extra: str, origin: dict[str, Any] | None, name: str = PACKAGE) -> str:
     """Return the requirement of this package with an extra, quoted for a shell.
 
-    Args:
-        origin: The installation's `direct_url.json`, or None for a package from an index.
+    `origin` is the installation's `direct_url.json`, or None for a package from an index.
 
     >>> extra_requirement("serve", None)
     "'vde-dagster[serve]'"

@@ -111,7 +111,6 @@ def string_literal(text: str) -> str:
 
 
 def current_user() -> str:
-    """Return the name of the current user, for histories."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

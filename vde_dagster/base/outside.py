@@ -74,10 +74,7 @@ def _folders_above(path: str, content: str) -> list[str]:
 
 
 def find_mentioned_inputs(names: Iterable[str], texts: Iterable[str]) -> list[str]:
-    """Return the names in `names` that occur in any of the texts, sorted.
-
-    A name has the form `file PATH` or `variable NAME`, as the keys of `OutsideInputs.hashes`.
-    """
+    """Return the sorted `names`, such as `file PATH`, whose path or variable occurs in a text."""
     texts = set(texts)
     words = {word for text in texts for word in _WORD.findall(text)}
     ends = {os.path.normpath(text) for text in texts if text and len(text) <= _LONGEST}
@@ -92,10 +89,7 @@ def find_mentioned_inputs(names: Iterable[str], texts: Iterable[str]) -> list[st
 
 
 def hash_variables(names: Iterable[str], environment: Mapping[str, str]) -> str:
-    """Hash the values of environment variables, including unset ones.
-
-    The name `*` means all.
-    """
+    """Hash the values of environment variables, including unset ones; the name `*` means all."""
     asked = set(names)
     if "*" in asked:
         asked |= set(environment)

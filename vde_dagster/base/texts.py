@@ -28,11 +28,7 @@ def size(number: int | None) -> str:
 
 
 def and_more(total: int, most: int) -> str:
-    """Return a text such as ` and 3 more`, for a list that shows only some of its items.
-
-    `total` is the number of items, and `most` is the maximum number of shown items. Return "" if
-    all items are shown.
-    """
+    """Return ` and 3 more` for a list that shows `most` of `total` items, "" if it shows all."""
     return f" and {total - most} more" if total > most else ""
 
 

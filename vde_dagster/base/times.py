@@ -17,10 +17,7 @@ from vde_dagster.errors import UsageError
 
 
 def utc(value: datetime) -> datetime:
-    """Return the same instant in UTC.
-
-    A value without a zone is read as UTC.
-    """
+    """Return the same instant in UTC; a value without a zone is read as UTC."""
     if value.tzinfo is None:
         return value.replace(tzinfo=timezone.utc)
     return value if value.tzinfo is timezone.utc else value.astimezone(timezone.utc)
@@ -38,9 +35,7 @@ def instant_text(value: datetime) -> str:
 
 
 def end_text(value: datetime) -> str:
-    """Write the exclusive end of a range.
-
-    An end at midnight is written as the day before it.
+    """Write the exclusive end of a range; an end at midnight is written as the day before it.
 
     >>> end_text(datetime(2024, 1, 4))
     '2024-01-03'
@@ -51,9 +46,7 @@ def end_text(value: datetime) -> str:
 
 
 def range_text(start: datetime, end: datetime) -> str:
-    """Write a half-open range.
-
-    A range of whole days ends with its last day.
+    """Write a half-open range; a range of whole days ends with its last day.
 
     >>> range_text(datetime(2024, 1, 1), datetime(2024, 1, 4))
     '2024-01-01 … 2024-01-03'
@@ -222,12 +215,10 @@ def names_a_day(text: str) -> bool:
 
 
 def relative_instant(text: str, now: datetime) -> datetime:
-    """Return the instant that a relative time means, such as `3 days ago`.
+    """Return the instant of `now`, `today`, `yesterday`, `tomorrow` or a text such as `3 days ago`.
 
-    Days and longer units are counted from midnight.
-
-    Args:
-        text: `now`, `today`, `yesterday`, `tomorrow`, `N UNITs ago` or `N UNITs from now`.
+    Other texts are `N UNITs ago` and `N UNITs from now`. Days and longer units are counted from
+    midnight.
 
     Raises:
         ValueError: The text has another form.

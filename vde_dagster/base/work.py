@@ -32,10 +32,7 @@ class Work:
         written: float | None,
         read: float | None,
     ) -> Work:
-        """Create the cost of one fill.
-
-        Missing figures (None) count as 0.
-        """
+        """Create the cost of one fill; missing figures (None) count as 0."""
         clock = seconds or 0.0
         untold = clock if task_seconds is None else 0.0
         return cls(clock, task_seconds or 0.0, untold, float(written or 0), float(read or 0))
@@ -44,7 +41,6 @@ class Work:
         return Work(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         return {
             "seconds": round(self.seconds, 3),
             "task_seconds": round(self.task_seconds, 3),

@@ -84,19 +84,13 @@ class Workers:
         return any(one.requests for one in self._workers)
 
     def send(self, worker: int, function: Function, argument: Any, items: Sequence[Any]) -> None:
-        """Send a worker a function to call with an argument.
-
-        `items` are returned in the `Results` of this request.
-        """
+        """Send a worker a function call; the `Results` of this request contain `items`."""
         self._workers[worker].send(
             f"{function.__module__}:{function.__qualname__}", argument, items
         )
 
     def receive(self, *, wait: bool) -> list[Results]:
-        """Return the results that have arrived.
-
-        With `wait`, wait until there is at least one.
-        """
+        """Return the results that have arrived; with `wait`, wait for at least one."""
         found = [self._finish_request(self._results.get())] if wait and self.busy else []
         while True:
             try:
@@ -109,7 +103,6 @@ class Workers:
         return results
 
     def close(self) -> None:
-        """End the processes."""
         for one in self._workers:
             one.close()
         self._workers.clear()

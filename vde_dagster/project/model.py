@@ -57,7 +57,7 @@ class PythonSource:
         files: Text of the module and of every project-local module it imports, by path relative to
             the project's root (forward slashes).
         outside: Hashes of other files and of environment variables that the code may read at run
-            time, see `base.outside.Outside`.
+            time, see `base.outside.OutsideInputs`.
         variables: Values of the model's blueprint by lower-case name.
         settings: Values of the settings' variables that the code may use, by lower-case name.
         sqlmesh_dialect: SQLGlot dialect of texts in a model written for SQLMesh; empty for other
@@ -73,10 +73,7 @@ class PythonSource:
 
     @property
     def place(self) -> tuple[str, str, int]:
-        """Place of the function: its file, its name, and its number.
-
-        The number counts functions with that name from 1, and is 0 if the name is unique.
-        """
+        """The function's file, name, and number: 0 if the name is unique, else counted from 1."""
         path, _, function = self.entrypoint.rpartition(":")
         name, _, number = function.partition("#")
         return path, name, int(number or 0)
@@ -292,19 +289,13 @@ class Model:
         return self.stamp, "physical version", self.physical_version
 
     def start_at(self, now: datetime) -> datetime | None:
-        """Return the first instant with data (UTC).
-
-        A relative start counts from `now` (UTC).
-        """
+        """Return the first instant with data (UTC); a relative start counts from `now` (UTC)."""
         if self.relative_start is None:
             return self.start
         return relative_instant(self.relative_start, now)
 
     def end_at(self, now: datetime) -> datetime | None:
-        """Return the exclusive end of the data (UTC).
-
-        A relative end counts from `now` (UTC).
-        """
+        """Return the exclusive end of the data (UTC); a relative end counts from `now` (UTC)."""
         if self.relative_end is None:
             return self.end
         found = relative_instant(self.relative_end, now)
