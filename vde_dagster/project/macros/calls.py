@@ -39,9 +39,7 @@ def call_user_macro(
 ) -> str:
     """Call a Python macro of the project, and return its result as SQL text.
 
-    Args:
-        arguments: The text between the brackets of the call.
-        statement: Whether the call is a whole statement; then a list becomes several statements.
+    If the call is a whole `statement`, a list becomes several statements.
     """
     result = _call_macro(expander, name, arguments)
     if statement and isinstance(result, list | tuple):
@@ -51,10 +49,7 @@ def call_user_macro(
 
 
 def user_macro_items(expander: MacroContext, name: str, arguments: str) -> list[str] | None:
-    """Call a Python macro that returns a list, and return the items as texts.
-
-    Return None if the macro returns anything else.
-    """
+    """Call a Python macro; return the items of its list as texts, or None for other results."""
     result = _call_macro(expander, name, arguments)
     if not isinstance(result, list | tuple):
         return None
@@ -89,10 +84,8 @@ def _call_macro(expander: MacroContext, name: str, arguments: str) -> Any:
 def call_query_function(function: Callable[..., Any], expander: MacroContext) -> str:
     """Call a Python function that returns a query, and return the query's text.
 
-    The function returns SQL text or a SQLGlot expression.
-
     Raises:
-        TypeError: The function returned neither SQL text nor an expression.
+        TypeError: The function returned neither SQL text nor a SQLGlot expression.
     """
     evaluator = MacroEvaluator(expander)
     result = evaluator.checked(function(evaluator))
@@ -179,10 +172,7 @@ def _parse_arguments(
 
 
 def _coerce_arguments(function: Any, bound: inspect.BoundArguments, dialect: str) -> None:
-    """Convert a call's arguments, including defaults, to the types of the function's annotations.
-
-    `dialect` is the dialect of the calling file.
-    """
+    """Convert a call's arguments, including defaults, to the types of the annotations."""
     bound.apply_defaults()
     try:
         known = {"exp": exp, "SQL": SQL, "MacroEvaluator": MacroEvaluator}

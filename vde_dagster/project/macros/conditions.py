@@ -55,9 +55,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
 
 
 def evaluate_constant(tree: exp.Expr) -> Any:
-    """Evaluate an expression that reads no table, such as `1 + 1`.
-
-    NULL gives None.
+    """Evaluate an expression that reads no table, such as `1 + 1`; NULL gives None.
 
     Raises:
         NotConstantError: The expression has no value before the query runs.
@@ -238,12 +236,9 @@ SIDES = re.compile(
 
 
 def clause_end(tokens: list[Token], clause: str, end: int) -> int:
-    """Return the offset after a clause, where the next clause of the query starts.
+    """Return the offset after a clause, where the next clause or the text ends it.
 
-    Args:
-        tokens: Tokens after the macro's call, without comments.
-        clause: One of `CLAUSES`.
-        end: End of the text.
+    `tokens` are the tokens after the macro's call, without comments.
     """
     depth = 0
     for index, token in enumerate(tokens):

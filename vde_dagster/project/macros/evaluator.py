@@ -54,10 +54,7 @@ class _Stage(str):
 
 
 def loading_stage_error(expander: MacroContext, who: str) -> ProjectError:
-    """Create the error for code that compares the stage with `loading`.
-
-    `who` is the name of the code in the message.
-    """
+    """Create the error for code, named `who`, that compares the stage with `loading`."""
     return expander.error(
         f"{who} compares {STAGE} with '{_LOADING}': {_ONCE}",
         "remove the comparison if the code may run then; move queries of the warehouse and "
@@ -163,10 +160,7 @@ class MacroEvaluator:
         return found
 
     def var(self, name: str, default: Any = _NONE_GIVEN) -> Any:
-        """Return a variable of the settings.
-
-        If the variable is not set, return the default, or None without a default.
-        """
+        """Return a variable of the settings; if it is not set, the default, or else None."""
         settings = self._expander.scope.settings
         if name.lower() in settings or default is not _NONE_GIVEN:
             return settings.get(name.lower(), default)
@@ -201,10 +195,7 @@ class MacroEvaluator:
         return self._expander.error(message, hint)
 
     def parse_one(self, sql: str | exp.Expr, into: Any = None, **options: Any) -> exp.Expr:
-        """Parse SQL of the query's dialect.
-
-        An expression is returned unchanged.
-        """
+        """Parse SQL of the query's dialect; an expression is returned unchanged."""
         from vde_dagster.sql.reading import parse_plain
 
         if isinstance(sql, exp.Expr):
@@ -216,10 +207,7 @@ class MacroEvaluator:
         return add_brackets(text, self.dialect)
 
     def transform(self, expression: exp.Expr) -> exp.Expr | None:
-        """Expand the macros and variables in an expression.
-
-        Return None if nothing remains.
-        """
+        """Expand macros and variables in an expression; return None if nothing remains."""
         text = self._expander.expand_text(self._text(expression))
         return self._expression(text) if text.strip() else None
 

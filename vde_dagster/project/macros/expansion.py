@@ -67,7 +67,7 @@ _NO_NAME = ("there is no name after '@'", "write @name or @macro(…)")
 
 
 class Expander:
-    """Expands macros and variables in the text of one file."""
+    """Expands macros and variables in one file's text; the `MacroContext` of its macros."""
 
     def __init__(self, source: SourceText, scope: MacroScope) -> None:
         self.source = source
@@ -94,10 +94,7 @@ class Expander:
         return expanded
 
     def statements(self, start: int, end: int) -> list[Expanded]:
-        """Expand one statement.
-
-        If the statement is a macro call that returns a list, each item becomes a statement.
-        """
+        """Expand a statement; a macro call that returns a list gives a statement per item."""
         expanded = self.expand(start, end, whole=True)
         if ";" not in expanded.text:
             return [expanded] if expanded.text.strip() else []
@@ -120,11 +117,6 @@ class Expander:
             raise self.source.error(message, expanded.origin(found), _PARAMETER_HINT)
 
     def expand_text(self, text: str) -> str:
-        """Expand macros in a macro's argument or result.
-
-        Raises:
-            ProjectError: The text, or the total of the statement's texts, is too long.
-        """
         self._count_length(text)
         if "@" not in text:
             return text
@@ -153,26 +145,20 @@ class Expander:
     def error(
         self, message: str, hint: str | None = None, *, unknown: Unknown | None = None
     ) -> ProjectError:
-        """Create an error that points at the macro call being expanded."""
         return self.source.error(message, self._call_offset, hint, unknown=unknown)
 
     def tokens(self, text: str) -> list[Token]:
-        """Split a text of the file's dialect into tokens, without comments."""
         inner = SourceText(self.source.path, text)
         return Token.split(inner, self.scope.dialect)
 
     def split_arguments(self, text: str) -> list[str]:
-        """Split a call's arguments at top-level commas."""
         parts = split_top_level(self.tokens(text))
         return [text[part[0].start : part[-1].end] if part else "" for part in parts]
 
     def _expand_pieces(
         self, source: SourceText, start: int, end: int, *, top: bool, whole: bool = False
     ) -> list[tuple[str, int]]:
-        """Expand the macros in a part of a text, and return the pieces with their offsets.
-
-        `top` means that the text is the file's own text, not the result of a macro.
-        """
+        """Return the expanded pieces of a text with offsets; `top` means the file's own text."""
         if "@" not in source.text:
             return [(source.text[start:end], start)]
         backslash = self.scope.backslash
@@ -246,10 +232,7 @@ class Expander:
         *,
         glued: bool,
     ) -> tuple[str | None, int]:
-        """Return the expansion of the macro at the first token, and its number of tokens.
-
-        Return no expansion if the macro removes its clause.
-        """
+        """Return a macro's expansion (None if its clause is removed) and its number of tokens."""
         following = tokens[1]
         if following.start != tokens[0].end:
             raise self.error(*_NO_NAME)
@@ -276,7 +259,6 @@ class Expander:
         return self._expand_name(name) if glued else self.variable(name), 2
 
     def is_true(self, condition: str) -> bool:
-        """Return whether a macro's condition is true, with NULL for unset variables."""
         before, self.is_condition = self.is_condition, True
         try:
             return self.is_constant_true(self.expand_text(condition))
@@ -284,14 +266,9 @@ class Expander:
             self.is_condition = before
 
     def is_constant_true(self, condition: str) -> bool:
-        """Return whether an expression without columns is true.
-
-        NULL and "" count as false.
-        """
         return bool(self.constant(condition, "condition"))
 
     def constant(self, text: str, what: str = "expression") -> Any:
-        """Evaluate an expression without columns, such as `1 + 1`."""
         from sqlglot.errors import SqlglotError
 
         from vde_dagster.sql.reading import parse_plain
@@ -323,7 +300,6 @@ class Expander:
         return name.lower() in self.scope.variables or name.lower() in _PARAMETERS
 
     def variable(self, name: str) -> str:
-        """Return a variable's SQL text, or a placeholder if the value is known only at run time."""
         key = name.lower()
         if key in self.scope.variables:
             return self.scope.variables[key]
@@ -369,13 +345,6 @@ class Expander:
         return builtin(self, given)
 
     def macro(self, name: str) -> UserMacro | None:
-        """Find a Python macro of the project or of a plug-in by name.
-
-        Return None if there is no such macro.
-
-        Raises:
-            ProjectError: The plug-in cannot be imported, or two distributions have the name.
-        """
         from vde_dagster.project.macros.builtins import BUILTINS, PLUGINS
         from vde_dagster.project.macros.functions import LISTS
 
@@ -390,7 +359,6 @@ class Expander:
 
     @contextmanager
     def bound(self, values: Mapping[str, str]) -> Iterator[None]:
-        """Set additional variables while the block runs."""
         before = self.scope.variables
         self.scope.variables = {**before, **values}
         try:

@@ -58,10 +58,7 @@ def _last_function(expander: MacroContext, macro: str, arguments: list[str]) -> 
 
 
 def argument_items(expander: MacroContext, arguments: list[str]) -> list[str]:
-    """Return the items that a macro is called with.
-
-    A single argument is a list of items, such as `[a, b]`. Several arguments are the items.
-    """
+    """Return a macro call's items: those of a single argument `[a, b]`, or all arguments."""
     if len(arguments) != 1:
         return [expander.expand_text(argument) for argument in arguments]
     text = arguments[0].strip()
@@ -70,10 +67,7 @@ def argument_items(expander: MacroContext, arguments: list[str]) -> list[str]:
 
 
 def list_items(expander: MacroContext, text: str) -> list[str]:
-    """Split `[a, b]`, `(a, b)` or `ARRAY(a, b)` into items.
-
-    Any other text is one item.
-    """
+    """Split `[a, b]`, `(a, b)` or `ARRAY(a, b)` into items; any other text is one item."""
     tokens = expander.tokens(text)
     if not tokens:
         return []
@@ -153,10 +147,7 @@ def _call_items(expander: MacroContext, text: str) -> list[str] | None:
 
 
 def _insert_arguments(expander: MacroContext, body: str, values: Mapping[str, str]) -> str:
-    """Replace the parameters in a function's body by the arguments.
-
-    Names with `@` are variables and stay unchanged.
-    """
+    """Replace a function's parameters in its body; names with `@` are variables and stay."""
     tokens = expander.tokens(body)
     hidden = _shadowed_words(tokens, values)
     edits: list[Edit] = []

@@ -248,10 +248,7 @@ def _compile(text: str, file: str) -> CodeType:
 
 
 def _insert_offsets(environment: Sandbox, text: str, start: int) -> str | None:
-    """Insert offsets before a template's plain lines.
-
-    Return None on failure.
-    """
+    """Insert offsets before a template's plain lines; return None on failure."""
     edits: list[Edit] = []
     position = 0
     for _, kind, value in environment.lex(text):

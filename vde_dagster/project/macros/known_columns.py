@@ -37,7 +37,7 @@ class KnownColumns:
     Args:
         columns: Columns by model; None if the files do not determine them.
         files: Files that determine a model's columns.
-        asked: Models that the current file has requested columns of.
+        asked: Models whose columns the current file has requested.
     """
 
     columns: dict[ModelName, Columns | None] = field(default_factory=dict)

@@ -146,10 +146,7 @@ def noting_model(
 
 
 def note(where: str, name: str, code: Callable[..., Any]) -> None:
-    """Add decorated code to the `Collector` of the module that is being run.
-
-    `where` is the mapping of the collector that gets the code, by lower-case name.
-    """
+    """Add code, by lower-case name, to the field `where` of the running module's `Collector`."""
     collector = _current.get()
     if collector is not None:
         getattr(collector, where)[name.lower()] = code

@@ -99,13 +99,13 @@ class MacroContext(Protocol):
         """Split a call's arguments at top-level commas."""
 
     def is_true(self, condition: str) -> bool:
-        """Return whether a macro's condition is true."""
+        """Return whether a macro's condition is true; unset variables are NULL."""
 
     def is_constant_true(self, condition: str) -> bool:
-        """Return whether a condition of constants is true."""
+        """Return whether an expression without columns is true; NULL and "" count as false."""
 
     def constant(self, text: str, what: str = "expression") -> Any:
-        """Compute the value of an expression of constants."""
+        """Evaluate an expression without columns, such as `1 + 1`."""
 
     def is_defined(self, name: str) -> bool:
         """Return whether a variable has a value, now or at run time."""

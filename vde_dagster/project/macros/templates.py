@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 
 def filled(expander: MacroContext, text: str) -> str:
-    """Replace `@name` and `@{name}` in a text by the variables' values.
-
-    Unknown names stay.
-    """
+    """Replace `@name` and `@{name}` in a text by the variables' values; unknown names stay."""
 
     def value(found: re.Match[str]) -> str:
         name = found[1] or found[2]
@@ -35,10 +32,7 @@ def filled(expander: MacroContext, text: str) -> str:
 
 
 def template(expander: MacroContext, text: str) -> str:
-    """Write a text with variables as a SQL string.
-
-    If the text has run-time variables, the result is a call `CONCAT(…)`.
-    """
+    """Write a text with variables as a SQL string, or `CONCAT(…)` with run-time variables."""
     parts: list[str] = []
     done = 0
     for found in IN_TEXT.finditer(text):

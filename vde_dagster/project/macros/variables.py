@@ -158,10 +158,7 @@ def quoted_text(text: str) -> str:
 
 
 def sql_literal(value: Any, dialect: str = "spark") -> str:
-    """Write a value of YAML, TOML or Python in SQL.
-
-    A list becomes `(a, b)`, and a table becomes a `MAP`.
-    """
+    """Write a value of YAML, TOML or Python in SQL: a list as `(a, b)`, a table as a `MAP`."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):

@@ -53,10 +53,7 @@ def read_parts(
 ) -> Parts:
     """Read the statements in a decorator's arguments, and the query of an SQL function.
 
-    Args:
-        function: Function that returns the query, or None if the function returns rows.
-        given: The decorator's arguments.
-        dialect: SQLGlot dialect of all texts.
+    `function` returns the query; it is None if the decorated function returns rows.
     """
     text = None if function is None else _call_query_function(function, location, context, dialect)
     with placed(location):
@@ -183,10 +180,7 @@ def _plain_value(value: Any) -> Any:
 def with_variables_expanded(
     definition: PythonModelDefinition, location: SourceLocation, context: FileContext
 ) -> PythonModelDefinition:
-    """Expand variables and macros in a decorator's arguments, except in SQL statements.
-
-    `context` has the variables of the settings and of one blueprint.
-    """
+    """Expand variables and macros in a decorator's arguments, except in SQL statements."""
     options = {key: own for key, own in definition.options.items() if key != "blueprints"}
     scope = context.scope("spark")
     own_scope = replace(scope, variables=dict(context.variables))

@@ -43,10 +43,7 @@ def parse_python(path: Path, text: str) -> ast.Module:
 
 
 def with_local_imports(root: Path, path: str, text: str) -> dict[str, str]:
-    """Return the texts of a file and of all project files that it imports, by path.
-
-    Imports inside functions are included.
-    """
+    """Return the texts of a file and its project imports (also in functions), by path."""
     files: dict[str, str] = {}
     waiting = [(path, text)]
     while waiting:

@@ -19,11 +19,7 @@ _LOOKS_AROUND = frozenset({"eval", "exec", "locals", "vars", "globals", "inspect
 
 
 def literal_queries(text: str, function: str) -> tuple[str, ...] | None:
-    """Return the queries of a Python model's function, in the order of the code.
-
-    Return None if the function may also read other rows.
-
-    `text` is the module's text, `function` the name of a top-level function.
+    """Return the queries of a Python model's function, or None if it may read other rows.
 
     >>> code = "@model('s.wet')\\ndef run(c):\\n    return c.fetchdf('SELECT a FROM s.t')"
     >>> literal_queries(code, "run")
@@ -54,10 +50,7 @@ def literal_queries(text: str, function: str) -> tuple[str, ...] | None:
 
 
 class _Uses(ast.NodeVisitor):
-    """Collects the queries that a function runs through its context parameter.
-
-    `understood` is the number of uses of the parameter that the class can interpret.
-    """
+    """Collects queries run through the context parameter; `understood` counts interpreted uses."""
 
     def __init__(self, context: str) -> None:
         self.context = context

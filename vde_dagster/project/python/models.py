@@ -58,10 +58,7 @@ def load_python_file(
     context: FileContext,
     hash_of: Callable[[str], str],
 ) -> LoadedFile:
-    """Run a Python file, and read the models that it decorates.
-
-    `hash_of` hashes a file by its path relative to the root.
-    """
+    """Run a Python file and read its models; `hash_of` hashes a file of the project by path."""
     tree = parse_python(path, text)
     _, collector, files = run_file(root, path.as_posix(), text)
     outside = find_outside_inputs(root, files, hash_of)
@@ -165,11 +162,7 @@ def _read_properties(
     context: FileContext,
     is_query: bool,
 ) -> tuple[dict[str, Any], Kind, str, str] | None:
-    """Read the decorator's arguments with the reader of `MODEL` headers.
-
-    Returns:
-        Fields of `Model`, the kind, the dialect and the name; None for a disabled model.
-    """
+    """Return a decorated model's fields, kind, dialect and name, or None if it is disabled."""
     for key in options:
         if key not in READ and key not in METADATA:
             raise UsageError(f"unknown property '{key}'", hint=suggest(key, READ, "properties"))
@@ -250,10 +243,7 @@ def _argument_text(value: Any, literal: bool) -> str:
 def _used_variables(
     function: Callable[..., Any], files: Mapping[str, str], variables: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the variables that a model's code uses, by lower-case name.
-
-    These are all variables if the code computes a variable's name.
-    """
+    """Return variables that the code uses, by lower-case name; all if it computes a name."""
     known = {name.lower(): value for name, value in variables.items()}
     if not known:
         return {}
@@ -288,10 +278,7 @@ class _ModelCode:
 def _tables_read(
     code: _ModelCode, path: Path, context: FileContext, *, declared: bool
 ) -> dict[ModelName, SourceLocation]:
-    """Find the names of tables in a model's function and in the functions that it calls.
-
-    `declared` allows names that cannot be found in the code.
-    """
+    """Find the tables that a model's code reads; unless `declared`, each name must be found."""
     reads: dict[ModelName, SourceLocation] = {}
     for function, call, method in _context_calls(code):
         location = SourceLocation(path, call.lineno, call.col_offset + 1)
@@ -351,10 +338,7 @@ def _context_calls(code: _ModelCode) -> Iterator[tuple[ast.FunctionDef, ast.Call
 
 
 def _function_node(code: _ModelCode) -> ast.FunctionDef | None:
-    """Return the syntax tree of a model's function.
-
-    The file may have a later function with the same name.
-    """
+    """Return the tree of a model's function, even if a later function has the same name."""
     compiled = getattr(inspect.unwrap(code.function), "__code__", None)
     for node in ast.walk(code.tree):
         if not isinstance(node, ast.FunctionDef) or compiled is None:

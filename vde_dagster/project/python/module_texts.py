@@ -70,11 +70,7 @@ class Modules:
         self._found: dict[tuple[str, str], Module | None] = {}
 
     def load(self, path: str) -> Module:
-        """Parse a file.
-
-        Raises:
-            SyntaxError: The file is not valid Python.
-        """
+        """Parse a file; raise SyntaxError if it is not valid Python."""
         if path in self._loaded:
             return self._loaded[path]
         parts = path.removesuffix(".py").split("/")
@@ -126,10 +122,7 @@ class Modules:
 
 
 def imports_within(node: ast.AST, *, functions: bool) -> Iterator[Import]:
-    """Yield the imports in a statement.
-
-    With `functions`, the imports in function bodies are included.
-    """
+    """Yield the imports in a statement; with `functions`, also those in function bodies."""
     if isinstance(node, Import):
         yield node
     if isinstance(node, Function) and not functions:

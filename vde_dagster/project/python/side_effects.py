@@ -75,10 +75,7 @@ class Inertness:
     def _is_inert(
         self, module: Module, statement: ast.stmt, of_class: Collection[str] | None = None
     ) -> bool:
-        """Return whether a statement only binds names.
-
-        If a class contains the statement, `of_class` has the names of the class's functions.
-        """
+        """Return whether a statement only binds names; `of_class` are functions of its class."""
         if isinstance(statement, Function):
             special = of_class is None and _is_special(statement.name)
             return not special and self._is_inert_function(module, statement, of_class or ())
@@ -123,10 +120,7 @@ class Inertness:
     def _is_inert_class(
         self, module: Module, node: ast.ClassDef, children: tuple[ast.ClassDef, ...]
     ) -> bool:
-        """Return whether the definition of a class only binds names.
-
-        If `children` are given, the class must also be safe as the base class of these classes.
-        """
+        """Return whether a class definition only binds names, also as the base of `children`."""
         if node in children or _is_special(node.name):
             return False
         functions = [f for f in node.body if isinstance(f, Function)]

@@ -3,9 +3,9 @@
 Modules are parsed with `ast`, not imported or run. The version includes the model's function, every
 definition that it mentions, also through imports, and all definitions that these mention. It also
 includes every top-level statement with side effects (`side_effects`) of imported modules, because
-it runs with the import. Comments and formatting are not included; docstrings are if they may be
-read. If the text does not determine what code reaches (star imports, `globals()`, `importlib`),
-whole modules are included: if unsure, a version changes.
+it runs with the import. Comments and formatting are left out, and docstrings that no code can read.
+If the text does not determine what code reaches (star imports, `globals()`, `importlib`), whole
+modules are included: if unsure, a version changes.
 """
 
 from __future__ import annotations
@@ -177,10 +177,7 @@ class _ReachableCode:
             self._waiting.append((module, index))
 
     def _add_definition(self, module: Module, name: str, rest: tuple[str, ...] = ()) -> None:
-        """Include the definition of a name in a module.
-
-        `rest` are the attributes that follow the name in the code.
-        """
+        """Include a name's definition; `rest` are the attributes after the name in the code."""
         for index in module.bindings.get(name, ()):
             self._keep(module, index)
             self._add_import(module, index, rest)

@@ -148,10 +148,7 @@ def read_audits(
 def _resolve_call(
     call: AuditCall, context: AuditContext
 ) -> tuple[Audit | None, dict[ModelName, SourceLocation]]:
-    """Return the audit that a call names, and the tables that it reads besides the model's.
-
-    The result has no audit if the call disables it.
-    """
+    """Return the called audit (None if the call disables it) and the other tables it reads."""
     name = call.name.lower()
     arguments = dict(call.arguments)
     blocking = _blocking_argument(call, arguments)
@@ -214,10 +211,7 @@ def _render_builtin(
     translated: list[str],
     context: AuditContext,
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
-    """Render a built-in audit's query.
-
-    The arguments that were in another dialect are appended to `translated`.
-    """
+    """Render a built-in audit's query; add arguments of another dialect to `translated`."""
     for other, meant in builtin.also.items():
         if other in arguments and meant not in arguments:
             arguments[meant] = arguments.pop(other)

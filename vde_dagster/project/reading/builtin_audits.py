@@ -35,10 +35,7 @@ Build = Callable[[Items], str]
 
 
 def _failing_rows(items: Items, failing: str) -> str:
-    """Write the query of an audit's failing rows.
-
-    If the audit has the argument `condition`, only rows that meet the condition are checked.
-    """
+    """Write the query of failing rows; the argument `condition` limits the checked rows."""
     condition = items.get("condition")
     narrowed = f"({condition[0]}) AND ({failing})" if condition else failing
     return f"SELECT * FROM @this_model WHERE {narrowed}"
@@ -56,25 +53,22 @@ def _fill(template: str, items: Items, more: Mapping[str, Build]) -> str:
 
 
 def _query(template: str, **more: Build) -> Build:
-    """Return a function that builds an audit's query from a template.
+    """Return a builder of an audit's query from a template with `{argument}` and `{where}`.
 
     `template` is a text, or the name of a template in `builtin_audits.sql`.
-
-    A template contains `{argument}`, and `{where}` for the call's condition.
     """
     return lambda items: _fill(_TEMPLATES.get(template, template), items, more)
 
 
 def _rows_where(test: str, **more: Build) -> Build:
-    """Return a function that builds an audit's query for the rows where a condition is true."""
+    """Return a builder of an audit's query for the rows where a condition is true."""
     return lambda items: _failing_rows(items, _fill(test, items, more))
 
 
 def _any_of(test: str, argument: str = "columns", joined: str = " OR ") -> Build:
-    """Return a function that builds an audit's query from a condition with `{c}`.
+    """Return a builder of an audit's query that tests each value of `argument`, such as columns.
 
-    The condition is repeated for each value of `argument`, such as each column. `{c}` is replaced
-    by the value.
+    `{c}` in the test is replaced by the value; `joined` joins the tests.
     """
 
     def build(items: Items) -> str:
@@ -102,10 +96,7 @@ def _outside_limits(value: str) -> Build:
 
 
 def _aggregate_query(function: str) -> Build:
-    """Return a function that builds an audit's query for an aggregate of a column.
-
-    The audit compares the aggregate with its arguments `min_v` and `max_v`.
-    """
+    """Return a builder of a query that compares an aggregate with `min_v` and `max_v`."""
     return _query(
         f"SELECT * FROM (SELECT {function}({{column}}) AS figure FROM @this_model{{where}}) "
         "AS figures WHERE {outside}",

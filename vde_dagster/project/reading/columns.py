@@ -63,10 +63,7 @@ class QueryColumns:
     def with_ctes(
         self, query: exp.Expr, known: Mapping[str, list[str] | None]
     ) -> dict[str, list[str] | None]:
-        """Return `known` with the columns of a query's CTEs added, by name.
-
-        Unknown columns are None.
-        """
+        """Return `known` plus the columns of a query's CTEs; unknown columns are None."""
         found = dict(known)
         with_ = query.args.get("with_") or query.args.get("with")
         for cte in with_.expressions if with_ else ():

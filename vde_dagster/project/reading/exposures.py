@@ -16,11 +16,7 @@ KEYS = ("name", "owner", "url", "description", "reads")
 
 
 def load_exposures(path: Path, text: str, names: TableNames) -> LoadedFile:
-    """Read a file `exposures.yaml`.
-
-    Raises:
-        ProjectError: The file has an invalid form.
-    """
+    """Read a file `exposures.yaml`; raise ProjectError if it has an invalid form."""
     document = load_yaml(path, text)
     if document.value is None:
         return LoadedFile(path)

@@ -134,13 +134,9 @@ def read_name(
 def with_kind_files(
     model: Model, path: Path, settings: Settings, code: Mapping[str, tuple[PythonSource, ...]]
 ) -> Model:
-    """Complete a model whose kind needs other files.
+    """Complete a SEED model by its CSV file's hashes, or a CUSTOM model by its writer's code.
 
-    A SEED model gets the hashes of its CSV file, and a CUSTOM model the code of its writer.
-
-    Args:
-        path: The model's file, relative to the root.
-        code: The project's functions that write tables, by lower-case name.
+    `path` is the model's file, relative to the root; `code` has writers by lower-case name.
     """
     if isinstance(model.kind, Seed):
         from vde_dagster.project.reading.seeds import load_seed
@@ -166,10 +162,7 @@ class ReplacesModel(Protocol):
 def loaded_models(
     model: Model, reads: dict[ModelName, SourceLocation], known: KnownColumns
 ) -> list[LoadedModel]:
-    """Return the models for one definition: the model, or several if its kind replaces it.
-
-    `reads` has the place of the first mention, by table.
-    """
+    """Return the models for one definition: the model, or several if its kind replaces it."""
     from vde_dagster.project.reading.columns import QueryColumns, UnknownColumnsError
 
     def parent_columns(name: ModelName) -> Columns:

@@ -33,10 +33,7 @@ class _SettingText(SourceText):
     root: Path
 
     def location(self, offset: int) -> SourceLocation:
-        """Find the line of the settings' file that contains the words at an offset.
-
-        The location has no line unless exactly one line contains the words.
-        """
+        """Return the only line with the words at an offset, or no line if several have them."""
         begin = self.text.rfind("\n", 0, offset) + 1
         words = self.text[begin:].partition("\n")[0].strip()
         try:

@@ -64,10 +64,7 @@ class Rendered:
 def render(
     expander: Expander, expanded: Expanded, names: TableNames, *, what: str = "query"
 ) -> Rendered:
-    """Render a query with expanded macros as one line of Spark SQL.
-
-    `what` is the text's name in errors.
-    """
+    """Render a query with expanded macros as one line of Spark SQL; `what` names it in errors."""
     text = _QueryText(expander, expanded, what).without_nothing().in_spark_forms()
     columns_of = _columns_by_name(expander, names, what)
     if text.in_spark:
@@ -103,10 +100,7 @@ def render(
 
 
 def checked_query(expander: Expander, expanded: Expanded, what: str) -> None:
-    """Check that a text is one query.
-
-    `what` is the text's name in the error.
-    """
+    """Check that a text is one query; `what` is the text's name in the error."""
     text = _QueryText(expander, expanded, what).without_nothing()
     text.check_query(text.parse()[1])
 
@@ -221,10 +215,7 @@ class _QueryText:
             raise self.error(place, message, hint) from problem
 
     def _hint(self, function: str | None = None) -> str:
-        """Return the hint for a text that cannot be translated.
-
-        `function` is a function that `dialect_trust` could allow.
-        """
+        """Return the hint for an untranslatable text; `dialect_trust` could allow `function`."""
         if self.expander.scope.hint is not None:
             return self.expander.scope.hint(function)
         trust = f"; or trust the function: dialect_trust ({function})" if function else ""

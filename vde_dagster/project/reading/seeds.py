@@ -40,11 +40,7 @@ def load_seed(settings: Settings, model: Model, model_path: Path) -> Model:
     """Complete a seed model from its CSV file: columns, number of rows, and hashes.
 
     The hashes are computed from values, so quoting and line ends do not matter. Whitespace around a
-    value matters only in text columns.
-
-    Args:
-        model: The seed, with its kind's path as written in the model file.
-        model_path: The model's file, relative to the root.
+    value matters only in text columns. The path in `model.kind` is as written in the model's file.
     """
     assert isinstance(model.kind, Seed)
     path = _seed_path(settings, model.kind.path, model_path, model.location.line)
@@ -163,10 +159,7 @@ def _seed_columns(
 
 
 def _infer_type(values: pyarrow.ChunkedArray) -> str:
-    """Return the narrowest Spark type that fits every value of a column.
-
-    Numbers with leading zeros are text; a column without values is text.
-    """
+    """Return the narrowest Spark type of a column; leading zeros or no values mean text."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -414,10 +407,7 @@ def _find_misfits(values: pyarrow.ChunkedArray, type_: str) -> tuple[int, int] |
 
 
 def _in_range(values: Any, fits: Any, kind: str, type_: str) -> Any:
-    """Return for each value whether it is in the type's range.
-
-    A value that does not have the type's form counts as in range.
-    """
+    """Return which values are in the type's range; values of another form count as in range."""
     import pyarrow as pa
 
     check = _range_check(kind, type_)

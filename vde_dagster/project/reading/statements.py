@@ -48,10 +48,7 @@ class Statement:
     first: str
 
     def expand(self, expander: Expander) -> list[Expanded]:
-        """Expand the statement's macros.
-
-        A macro or template may return several statements.
-        """
+        """Expand the macros; a macro or template may return several statements."""
         if self.first in (JINJA_QUERY, JINJA_STATEMENT):
             from vde_dagster.project.macros.jinja import render_block
 
@@ -61,10 +58,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A header with the statements that follow it.
-
-    `on_virtual_update` are the statements that run after an environment publishes the model.
-    """
+    """A header with its statements; `on_virtual_update` are run after the view is published."""
 
     header: Header
     statements: tuple[Statement, ...]
@@ -93,9 +87,7 @@ def split_blocks(
 ) -> list[Block]:
     """Split a text into its `MODEL` and `AUDIT` blocks.
 
-    Args:
-        default_dialect: SQLGlot dialect of blocks that set no dialect.
-        header: Header for statements before the first header, if they are allowed.
+    If `header` is given, statements before the first header belong to `header`.
     """
     # First: Jinja would be misread, and deep nesting would crash the parser.
     backslash = default_dialect in BACKSLASH_DIALECTS
@@ -204,7 +196,7 @@ def _next_statement(
 ) -> tuple[list[Token], int, int]:
     """Return the next statement's tokens, its end, and the offset after its semicolon.
 
-    For a header, all tokens are returned. For any other statement, there may be only the first one.
+    If the statement is not a header, the tokens may be only the first token.
     """
     tokens: list[Token] = []
     backslash = dialect in BACKSLASH_DIALECTS

@@ -108,7 +108,6 @@ def _conversion_error(text: str) -> ValueError:
 
 
 def to_date(value: Any, relative_base: datetime | None = None) -> date:
-    """Convert a time to its day."""
     return to_datetime(value, relative_base).date()
 
 
@@ -172,10 +171,7 @@ def is_relative(value: Any) -> bool:
 
 
 def make_exclusive(time: Any) -> datetime:
-    """Return the end of a day.
-
-    An instant is returned unchanged.
-    """
+    """Return the end of a day; an instant is returned unchanged."""
     moment = to_datetime(time)
     return moment + timedelta(days=1) if is_date(time) else moment
 
@@ -199,10 +195,7 @@ def validate_date_range(start: Any, end: Any) -> None:
 
 
 def time_like_to_str(time_like: Any) -> str:
-    """Write a day as `2013-01-31`, and an instant with its time.
-
-    Texts are returned unchanged.
-    """
+    """Write a day as `2013-01-31`, an instant with its time, and a text unchanged."""
     if isinstance(time_like, str):
         return time_like
     return to_ds(time_like) if is_date(time_like) else to_ts(time_like)

@@ -13,12 +13,10 @@ MacroVar = exp.Parameter
 
 
 def parse_one(sql: str, dialect: Any = None, into: Any = None) -> exp.Expr:
-    """Parse one SQL statement."""
     return parse_plain(sql, dialect, into)
 
 
 def parse(sql: str, default_dialect: Any = None, match_dialect: bool = True) -> list[exp.Expr]:
-    """Parse SQL statements."""
     return parse_plain_statements(sql, default_dialect)
 
 

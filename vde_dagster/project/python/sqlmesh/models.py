@@ -13,14 +13,10 @@ from vde_dagster.project.python.sqlmesh.values import choices
 
 
 def model(name: str = "", is_sql: bool = False, **options: Any) -> Callable[[F], F]:
-    """Make a Python function a model.
+    """Make a Python function a model; with `is_sql`, the function returns SQL.
 
     SQLMesh's conventions apply. `end` is the last instant of the interval, variables are passed as
     keywords, and the context has SQLMesh's methods.
-
-    Args:
-        name: The model's name. It can be left out if names are derived from paths.
-        is_sql: Whether the function returns SQL.
     """
     line = sys._getframe(1).f_lineno
     given = {"kind": None, "columns": {}, **options, "is_sql": is_sql}
@@ -106,10 +102,7 @@ class CustomMaterialization:
         render_kwargs: dict[str, Any],
         **kwargs: Any,
     ) -> None:
-        """Write the rows into the table.
-
-        Subclasses must define this.
-        """
+        """Write the rows into the table; subclasses must define this method."""
         raise NotImplementedError(f"{type(self).__name__} has no method 'insert'")
 
     def _replace_query_for_model(
@@ -119,12 +112,7 @@ class CustomMaterialization:
 
     @classmethod
     def write_rows(cls, rows: Any, target: Any, model: Any) -> None:
-        """Write rows into a table.
-
-        Args:
-            rows: The rows, as a Spark DataFrame.
-            target: The table for the rows, see `CustomTarget`.
-        """
+        """Write the rows of a Spark DataFrame into the table of a `CustomTarget`."""
         times = {"start": target.interval.start, "end": target.interval.end}
         with_properties = _ModelWithProperties(model, target.properties)
         cls(TargetAdapter(target)).insert(target.name, rows, with_properties, target.anew, times)
@@ -149,7 +137,6 @@ class TargetAdapter:
 
     @property
     def spark(self) -> Any:
-        """The Spark session."""
         return self._target.spark
 
     def replace_query(self, table_name: Any, query_or_df: Any, *_: Any, **__: Any) -> None:
@@ -159,11 +146,9 @@ class TargetAdapter:
         self._writer(table_name, query_or_df).overwrite(lit(True))
 
     def insert_append(self, table_name: Any, query_or_df: Any, *_: Any, **__: Any) -> None:
-        """Add rows to the table."""
         self._writer(table_name, query_or_df).append()
 
     def execute(self, expressions: Any, *_: Any, **__: Any) -> None:
-        """Run one or more statements."""
         listed = expressions if isinstance(expressions, list | tuple) else [expressions]
         for one in listed:
             self.spark.sql(one.sql("spark") if hasattr(one, "sql") else str(one))

@@ -36,7 +36,6 @@ class RuntimeEnv(str, enum.Enum):
 
     @classmethod
     def get(cls) -> RuntimeEnv:
-        """Return the current environment."""
         return cls.CI if os.environ.get("CI") else cls.TERMINAL
 
 
@@ -84,10 +83,7 @@ class ConfigError(SQLMeshError):
 
 
 def raise_config_error(msg: str, location: Any = None, error_type: Any = ConfigError) -> None:
-    """Raise an error.
-
-    A location is added to the message.
-    """
+    """Raise an error; a location is added to the message."""
     raise error_type(f"{msg} at '{location}'" if location else msg)
 
 
