@@ -36,9 +36,7 @@ def children(models: Models) -> dict[ModelName, list[ModelName]]:
 
 
 def parents_first(graph: Mapping[Node, Sequence[Node]]) -> list[Node]:
-    """Sort a graph's nodes so that parents come first.
-
-    `graph` has the parents of each node. A correct order stays as it is.
+    """Sort nodes, given with their parents, so that parents come first; a correct order stays.
 
     >>> parents_first({"b": [], "a": ["b"]})
     ['b', 'a']
@@ -121,10 +119,7 @@ class AuditOrder:
 
 
 def audit_order(models: Models) -> AuditOrder:
-    """Find the tables that audits need before their model is filled, and the audits that run late.
-
-    The models must have no cycles.
-    """
+    """Return the order of audits and fills; the models must have no cycles."""
     order = AuditOrder()
     read = {
         name: [one for one in model.audited_against if one in models]
@@ -145,9 +140,7 @@ def audit_order(models: Models) -> AuditOrder:
 
 
 def strong_components(graph: Mapping[Node, Sequence[Node]]) -> dict[Node, int]:
-    """Number the strongly connected components of a graph by Kosaraju's algorithm.
-
-    Nodes in a cycle share a number. `graph` has edges by node.
+    """Map each node to the number of its strongly connected component (Kosaraju's algorithm).
 
     >>> strong_components({"a": ["b"], "b": ["a"], "c": ["a"]})
     {'c': 0, 'b': 1, 'a': 1}

@@ -45,9 +45,7 @@ LINTER = "linter"
 
 @dataclass(frozen=True, slots=True)
 class FoundFiles:
-    """Paths of a project's files, grouped by purpose.
-
-    Paths are relative to the root, with forward slashes, and sorted.
+    """Sorted paths of a project's files by purpose, relative to the root, with forward slashes.
 
     Args:
         sql: Files of models, which may contain audits.
@@ -73,7 +71,6 @@ class FoundFiles:
 
 
 def find_files(settings: Settings) -> FoundFiles:
-    """Find a project's files, and group them by purpose."""
     groups: dict[str, list[str]] = defaultdict(list)
     bad_links: list[str] = []
     root, models = os.path.realpath(settings.root), settings.models_dir.strip("/")
@@ -105,7 +102,6 @@ def find_files(settings: Settings) -> FoundFiles:
 
 
 def linter_files(settings: Settings) -> list[str]:
-    """List the Python files of the project's linter rules, sorted."""
     found = _list_files(os.path.realpath(settings.root), LINTER)
     return sorted(path for path in found if path.endswith(".py"))
 
@@ -113,9 +109,7 @@ def linter_files(settings: Settings) -> list[str]:
 def files_in(settings: Settings, folder: str, *endings: str) -> list[str]:
     """List the files of a folder that no ignore pattern matches, sorted.
 
-    Args:
-        folder: The folder; it and the returned paths are relative to the root.
-        endings: Endings of the files' names, such as `.yaml`.
+    `folder` and the results are relative to the root; `endings` are such as `.yaml`.
     """
     found = _list_files(os.path.realpath(settings.root), folder)
     paths = sorted(path for path in found if path.endswith(endings))
@@ -182,9 +176,7 @@ def _list_files(root: str, folder: str, bad_links: list[str] | None = None) -> I
 def find_link_error(root: str, path: str) -> ProjectError | None:
     """Return an error if a path's symbolic links are broken, circular or leave the project.
 
-    Args:
-        root: The project's folder, without symbolic links.
-        path: Relative to the root.
+    `root` must have no symbolic links; `path` is relative to `root`.
     """
     full = os.path.join(root, path)
     if not os.path.lexists(full):
@@ -342,10 +334,7 @@ MOST_BYTES = 2_000_000
 
 
 def decode_text(path: Path, content: bytes) -> str:
-    r"""Decode a file's UTF-8 bytes, without the byte order mark and with `\n` as line ending.
-
-    `path` is the file's path relative to the project's root, for errors.
-    """
+    r"""Decode a file's UTF-8 bytes, without the byte order mark and with `\n` as line ending."""
     if len(content) > MOST_BYTES:
         raise ProjectError(
             f"the file has {len(content):,} bytes; the maximum is {MOST_BYTES:,}",
@@ -367,12 +356,8 @@ def decode_text(path: Path, content: bytes) -> str:
 def git_changes(root: Path, branch: str) -> frozenset[str]:
     """Return the files that changed since the work forked from a branch, committed or not.
 
-    Args:
-        root: The project's folder, in a git repository.
-        branch: The branch, or any other name of a commit.
-
-    Returns:
-        Paths relative to the root, with forward slashes, without removed files.
+    Paths are relative to the root, with forward slashes; removed files are left out. `branch` may
+    be any name of a commit.
 
     Raises:
         UsageError: The repository, the branch or the program git is missing.

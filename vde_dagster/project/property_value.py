@@ -60,7 +60,6 @@ class Value:
         return self.source.error(message, self.offset, hint)
 
     def location(self) -> SourceLocation:
-        """Return the place of the value in the file."""
         return self.source.location(self.offset)
 
     def text(self) -> str:
@@ -86,11 +85,7 @@ class Value:
         return self.raw
 
     def require_comma(self, names: Collection[str]) -> None:
-        """Check that no property with one of the names begins inside this value.
-
-        Raises:
-            ProjectError: A comma is missing before the name of a property.
-        """
+        """Raise a ProjectError if a comma before a property in `names` is missing."""
         if self.name in _CONDITIONS:
             return
         depth, ends = 0, (*self.tokens[2:], None)
@@ -102,7 +97,6 @@ class Value:
                 raise self.missing_comma(token, before)
 
     def missing_comma(self, token: Token, before: Token) -> ProjectError:
-        """Return the error for a missing comma between two tokens."""
         line = self.source.text[: before.end]
         end = before.text if before.kind == "string" else f"'{line.split()[-1]}'"
         name = token.text if token.kind == "string" else f"'{token.text}'"
@@ -127,10 +121,7 @@ class Value:
         return dialect
 
     def identifier(self) -> str:
-        """Read a dotted name.
-
-        Its parts may be strings: `'my schema'.name`.
-        """
+        """Read a dotted name, whose parts may be strings: `'my schema'.name`."""
         if len(self.tokens) == 1 and self.tokens[0].text[0] == "'":
             text = unquote(self.tokens[0])
             if not text.strip():
@@ -176,10 +167,7 @@ class Value:
             raise self.error(f"{error}", hint) from None
 
     def items(self, *, angles: bool = False) -> list[Value]:
-        """Split a list in (), [] or without brackets into its items.
-
-        With `angles`, the items are types: a comma inside `<…>` does not separate items.
-        """
+        """Split a list with or without brackets at commas; `angles` keeps types `<…>` together."""
         return [self.part(part) for part in split_top_level(self.inner(), angles=angles)]
 
     def texts(self) -> tuple[str, ...]:
@@ -207,10 +195,7 @@ class Value:
         return pairs
 
     def properties(self, after: int) -> dict[str, Value]:
-        """Read properties in brackets, `(name value, …)`, such as the properties of a kind.
-
-        `after` is the number of tokens before the bracket.
-        """
+        """Read properties `(name value, …)` that follow the first `after` tokens of the value."""
         rest = list(self.tokens[after:])
         if not rest:
             return {}
@@ -273,10 +258,7 @@ class Value:
 def read_properties(
     source: SourceText, tokens: list[Token], *, last_counts: bool = False
 ) -> dict[str, Value]:
-    """Read `name value, name value …` as a dictionary.
-
-    With `last_counts`, a name may be given twice, and the last value counts.
-    """
+    """Read `name value, …`; with `last_counts`, the last value of a repeated name counts."""
     properties: dict[str, Value] = {}
     key = ""
     for part in split_top_level(tokens):

@@ -59,11 +59,7 @@ class _Budget:
         self._ends = time.thread_time() + MOST_SECONDS
 
     def charge(self, units: int) -> None:
-        """Subtract units of work: steps, or characters.
-
-        Raises:
-            LimitExceededError: No units, or no processor time, are left.
-        """
+        """Subtract steps or characters; raise LimitExceededError if no units or time are left."""
         self._left -= units
         if self._left < 0:
             raise LimitExceededError(
@@ -211,10 +207,7 @@ class Sandbox(SandboxedEnvironment):
         return _is_expression(obj) and attr in _EXPRESSION
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Compute `+`, `*`, `**` or `%`.
-
-        A result that would be too large is an error.
-        """
+        """Compute `+`, `*`, `**` or `%`; a result that would be too large is an error."""
         budget = self.budget
         if operator == "%" and isinstance(left, str):
             return self._format_percent(left, right)

@@ -35,11 +35,7 @@ def to_bytes(value: object) -> bytes:
 
 
 def from_bytes(form: type[T], data: bytes) -> T:
-    """Read a value of type `form` that `to_bytes` wrote.
-
-    Raises:
-        ValueError: The data is damaged.
-    """
+    """Read a value that `to_bytes` wrote; raise ValueError if the data is damaged."""
     return cast(T, _decoder(cast(Any, form)).decode(data))
 
 
@@ -49,11 +45,7 @@ def to_text(value: object) -> str:
 
 
 def from_text(form: type[T], text: str) -> T:
-    """Read a value of type `form` that `to_text` wrote.
-
-    Raises:
-        ValueError: The data is damaged.
-    """
+    """Read a value that `to_text` wrote; raise ValueError if the data is damaged."""
     return cast(T, _text_decoder(cast(Any, form)).decode(text))
 
 
@@ -63,11 +55,7 @@ def to_plain(value: object) -> Any:
 
 
 def from_plain(form: type[T], data: object) -> T:
-    """Read a value of type `form` from JSON types.
-
-    Raises:
-        ValueError: The data has another form.
-    """
+    """Read a value from JSON types; raise ValueError if the data has another form."""
     with _BUILDING:
         return msgspec.convert(data, form, dec_hook=_decode_hook)
 
@@ -87,7 +75,6 @@ def dump_tests(tests: Iterable[UnitTest]) -> bytes:
 
 
 def load_tests(data: bytes) -> tuple[UnitTest, ...]:
-    """Read unit tests that `dump_tests` wrote."""
     plain = msgspec.msgpack.decode(data, ext_hook=_unmark_value)
     return msgspec.convert(plain, tuple[UnitTest, ...], builtin_types=_TIMES, dec_hook=_decode_hook)
 

@@ -109,9 +109,7 @@ class DagsterSettings:
 
 @dataclass(frozen=True, slots=True)
 class LinterSettings:
-    """Settings of the linter, with rules by name.
-
-    The name `all` is every rule.
+    """Rules of the linter, by name; the name `all` is every rule.
 
     Args:
         rules: Rules whose violation is an error.
@@ -129,9 +127,7 @@ class LinterSettings:
 
 @dataclass(frozen=True, slots=True)
 class CostSettings:
-    """Prices of work, for estimates and `vde cost`.
-
-    All prices are zero by default.
+    """Prices of work, for estimates and `vde cost`; all are zero by default.
 
     Args:
         core_hour: Price of a core-hour.
@@ -403,20 +399,14 @@ class Settings:
 
     @property
     def resolved_state_url(self) -> str:
-        """URL of the state database, with `${NAME}` replaced.
-
-        The default is SQLite in `.vde`.
-        """
+        """URL of the state database with `${NAME}` replaced; the default is SQLite in `.vde`."""
         if self.state_url is None:
             return f"sqlite:///{self.work_dir / 'vde.db'}"
         return expand_secrets(self.state_url)
 
     @property
     def resolved_warehouse(self) -> str:
-        """Folder or URL of the warehouse.
-
-        A relative folder is in the project.
-        """
+        """Folder or URL of the warehouse; a relative folder is in the project."""
         if self.warehouse is None:
             return str(self.work_dir / "warehouse")
         is_uri = "://" in self.warehouse or self.warehouse.startswith("file:")
@@ -519,7 +509,6 @@ def remember_secrets(value: Any, name: str = "") -> None:
     """Record the secrets in settings, so that messages show `***` instead.
 
     Secrets are the values of `${NAME}`, values whose key suggests a secret, and passwords in URLs.
-    `value` is the settings or a part of them, and `name` is the key of this part.
     """
     if isinstance(value, str):
         if "${" in value:
@@ -567,10 +556,7 @@ class ProjectIdentity:
         return owner.certain and self.name != owner.name
 
     def may_be_other(self, owner: ProjectIdentity) -> bool:
-        """Return whether a state store may belong to another project.
-
-        This is true if the names differ, unless both have the same id.
-        """
+        """Return whether a store may be another project's: names differ, and ids are not equal."""
         same = bool(self.id) and self.id == owner.id
         return not same and self.name != owner.name
 
@@ -580,7 +566,6 @@ class ProjectIdentity:
         return ProjectIdentity(self.id or owner.id, name, self.named or owner.named)
 
     def __str__(self) -> str:
-        """Return the project's name and id, as in its settings."""
         return f"'{self.name}' (id {self.id})" if self.id else f"'{self.name}'"
 
 

@@ -75,10 +75,7 @@ class TableNames:
             return None
 
     def in_own_catalog(self, parts: Sequence[str]) -> str | None:
-        """Quote the name of a table in the project's own catalog for Spark.
-
-        Return None for a table in another catalog, and for a name without three parts.
-        """
+        """Quote a three-part name in the project's catalog for Spark; None for any other name."""
         if len(parts) != 3:
             return None
         meant = self.catalogs.get(parts[0].lower())
@@ -87,10 +84,7 @@ class TableNames:
         return quote(self.catalog, *parts[1:])
 
     def foreign_table(self, name: ModelName) -> tuple[str, str, str] | None:
-        """Return (catalog, schema, name) of a table in another catalog.
-
-        Return None for other tables.
-        """
+        """Return (catalog, schema, name) of a table in another catalog, None for other tables."""
         for catalog in self.catalogs.values():
             prefix = _namespace_prefix(catalog)
             own = not catalog or catalog.lower() == self.catalog.lower()

@@ -51,7 +51,6 @@ class YamlDocument:
         """Convert a value to a `msgspec.Struct`, and report invalid parts at their lines.
 
         Args:
-            keys: Key path of the value.
             what: Name of the value in messages (`a sync`).
             see: Documentation to refer to if the value has an invalid form.
 

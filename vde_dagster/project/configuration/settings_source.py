@@ -62,9 +62,6 @@ def read_settings_and_inputs(root: Path) -> tuple[Settings, Seen]:
     Settings come from `pyproject.toml` and from SQLMesh's configuration files; `[tool.vde]`
     overrides SQLMesh's file key by key. Environment variables override both: `VDE_CONCURRENCY=8`,
     `VDE_SPARK__MASTER=local[2]`. All other settings have their defaults.
-
-    Returns:
-        The settings, and the files and variables that they depend on.
     """
     root = root.resolve()
     text, tools = read_tools(root)
@@ -107,9 +104,7 @@ def read_settings_and_inputs(root: Path) -> tuple[Settings, Seen]:
 
 
 def read_tools(root: Path) -> tuple[str, dict[str, Any]]:
-    """Return the text of a folder's `pyproject.toml`, and its parsed table `tool`.
-
-    Both are empty if the file does not exist.
+    """Return the text of `pyproject.toml` and its table `tool`; both are empty without a file.
 
     Raises:
         ProjectError: The file is not valid TOML.
@@ -206,10 +201,7 @@ def _check_types(
     table: bytes,
     variables: tuple[tuple[str, str], ...],
 ) -> dict[str, Any]:
-    """Check the settings in a pickled table and in environment variables.
-
-    Return the settings by name. `variables` are the environment variables that Pydantic reads.
-    """
+    """Check the settings in a pickled table and in environment variables; return them by name."""
     model = _source_class(plugins)(**pickle.loads(table))
     names = (*(f.name for f in _FIELDS), *(name for name, _ in plugins))
     return {name: getattr(model, name) for name in names}
@@ -281,10 +273,7 @@ def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
 
 
 def _parse_day(value: Any) -> Any:
-    """Parse a date in the forms that model headers and command flags accept.
-
-    Numbers are refused.
-    """
+    """Parse a date as in model headers and command flags, but refuse numbers."""
     # Pydantic would read a number as seconds since 1970.
     from pydantic_core import PydanticCustomError
 

@@ -54,10 +54,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A comment in a document.
-
-    `behind` is true if other text precedes the comment in its line.
-    """
+    """A comment in a document; if `behind`, other text precedes the comment in its line."""
 
     text: str
     behind: bool
@@ -75,8 +72,7 @@ Document = Any
 def render_document(document: Document, width: int) -> str:
     """Write a document as text, with lines of at most `width` characters if possible.
 
-    Args:
-        document: Texts, breaks, groups, and tuples of them; the text " " is a space between texts.
+    The text " " in a document is a space between texts.
     """
     out = _Writer()
     waiting: list[tuple[int, bool, Document]] = [(0, False, document)]

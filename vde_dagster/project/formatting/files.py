@@ -33,9 +33,7 @@ from vde_dagster.sql.templates import JinjaBlock, blank_blocks, find_jinja_block
 
 
 def format_text(path: Path, text: str, settings: Settings, options: LayoutOptions) -> str | None:
-    """Format a SQL file.
-
-    Return None if the property `formatting` is false.
+    """Format a SQL file; return None if its property `formatting` is false.
 
     Raises:
         ProjectError: The file is malformed, or formatting would change words or comments.
@@ -63,10 +61,7 @@ def _is_formatted(source: SourceText, settings: Settings) -> bool:
 
 
 def _tokens_to_keep(source: SourceText, dialect: str) -> tuple[list[str], list[str], list[str]]:
-    """Return the parts of a file that formatting must not change.
-
-    They are three lists: words and signs, comments, and templates.
-    """
+    """Return three lists of texts that must not change: words and signs, comments, templates."""
     backslash = dialect in BACKSLASH_DIALECTS
     blocks = find_jinja_blocks(source, backslash=backslash)
     plain = blank_blocks(source, blocks)
@@ -85,12 +80,7 @@ def _tokens_to_keep(source: SourceText, dialect: str) -> tuple[list[str], list[s
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
-    """A statement, or a block of Jinja.
-
-    Args:
-        tokens: The statement's tokens, including comments; empty for a block.
-        end: The semicolon, if there is one.
-    """
+    """A statement with its tokens and comments, or a block of Jinja, which has no tokens."""
 
     tokens: tuple[Token, ...]
     end: Token | None = None
@@ -211,12 +201,7 @@ _CALL_LISTS = ("audits", "signals")
 
 
 def header_document(nodes: Sequence[Node], pad: int) -> Document:
-    """Lay out a `MODEL (…)` or `AUDIT (…)` header, with one property per line.
-
-    Args:
-        nodes: The header's keyword and bracket, with comments.
-        pad: Number of spaces before a property.
-    """
+    """Lay out a header, `MODEL (…)`, with one property per line, indented by `pad` spaces."""
     parts: list[Document] = []
     for node in nodes:
         if isinstance(node, Bracket):

@@ -165,7 +165,6 @@ class Clause:
 
 
 def is_comment(node: Node) -> bool:
-    """Return whether a node is a comment."""
     return isinstance(node, Leaf) and node.kind == "comment"
 
 
@@ -208,10 +207,7 @@ def _pop_leading_comments(clause: Clause) -> list[Leaf]:
 
 
 def _clause_at(nodes: Sequence[Node], index: int, current: Clause) -> tuple[str, int]:
-    """Return the kind of the clause that starts at a node, and its number of keywords.
-
-    The number is 0 if no clause starts there.
-    """
+    """Return the kind and keyword count of the clause that starts at a node, or a count of 0."""
     words = _words(nodes, index)
     first = words[0]
     if not first or _is_name(nodes, index):
@@ -255,10 +251,7 @@ def _clause_from_words(
 
 
 def _set_operation(nodes: Sequence[Node], index: int, words: list[str]) -> tuple[str, int]:
-    """Return `set` and the number of words of a set operator, such as 2 for `UNION ALL`.
-
-    Return an empty text and 0 for any other word.
-    """
+    """Return `set` and the number of words of a set operator (2 for `UNION ALL`), or "" and 0."""
     count = 1
     while words[count] in ("ALL", "DISTINCT", "BY", "NAME"):
         count += 1

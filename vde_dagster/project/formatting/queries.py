@@ -32,7 +32,6 @@ from vde_dagster.sql.query_text import CLAUSE_WORDS
 
 
 def remark(comment: Leaf) -> Remark:
-    """Convert a comment's leaf to a part of a document."""
     return Remark(comment.text, behind=not comment.begins_line)
 
 

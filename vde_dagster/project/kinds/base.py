@@ -106,10 +106,7 @@ class AddedColumn:
 
 @dataclass(frozen=True, slots=True)
 class IntervalColumn:
-    """The output column whose value assigns a row to an interval.
-
-    `format` is the column's strftime format if it is text, else None.
-    """
+    """Output column that assigns rows to intervals, with its strftime format if it is text."""
 
     name: str
     format: str | None = None

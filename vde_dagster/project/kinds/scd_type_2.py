@@ -53,7 +53,7 @@ def quote_key_column(column: str) -> str:
 
 
 def key_column(part: str) -> str | None:
-    """Return the column that a part of a key is, or None if the part is an expression."""
+    """Return the column if a part of a key is a column, or None if it is an expression."""
     if _WORD.fullmatch(part):
         return part
     return part[1:-1].replace("``", "`") if _QUOTED.fullmatch(part) else None
@@ -61,9 +61,7 @@ def key_column(part: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def columns_in(part: str) -> tuple[str, ...]:
-    """Return the columns that occur in a part of a key.
-
-    A part is a column or an expression, such as `LOWER(email)`.
+    """Return the columns in a part of a key: one column, or an expression such as `LOWER(email)`.
 
     Raises:
         ValueError: The part is not an expression over the columns of one row.
@@ -135,7 +133,6 @@ class ScdType2(Kind):
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """The columns that occur in the key."""
         return key_columns_in(self.unique_key)
 
     @property

@@ -138,14 +138,14 @@ class Seed(Kind):
     Args:
         path: CSV file, relative to the project's root, with forward slashes.
         content_hash: SHA-256 hex of the file's bytes when the project was loaded.
-        rows_hash: Hash of the number and order of rows (see semantics).
+        rows_hash: Hash of the number of rows.
         column_hashes: Hash of each column's values, in the file's order.
         null_values: Texts read as NULL in every column, in addition to `missing`.
         escapechar: Character that escapes the next one; empty for none.
         lineterminator: Character that ends a row; empty for line ends.
         encoding: Python's name of the file's encoding; empty for UTF-8.
-        missing: `default` if pandas' list of texts is also read as NULL, `given` if not; empty
-            in older seeds.
+        missing: `default` to also read pandas' list of texts as NULL, `given` to read only
+            `null_values`; empty in older seeds.
     """
 
     path: str

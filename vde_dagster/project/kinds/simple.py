@@ -60,10 +60,7 @@ class Embedded(Kind):
 
 @dataclass(frozen=True, slots=True)
 class External(Kind):
-    """A table that other programs write.
-
-    `partial` is true if the table may have undeclared columns.
-    """
+    """A table that other programs write; if `partial`, it may have undeclared columns."""
 
     partial: bool = Kind.later(False)
     name: Literal["EXTERNAL"] = "EXTERNAL"

@@ -55,10 +55,7 @@ def expand_aliases(pattern: str) -> str:
 
 
 def directives(pattern: str) -> list[str]:
-    """Return the directives of an expanded format.
-
-    Variants such as `%y` become `%Y`.
-    """
+    """Return the directives of an expanded format; variants such as `%y` become `%Y`."""
     return [_SAME.get(part, part) for part in re.findall("%.", pattern) if part != "%%"]
 
 
@@ -94,9 +91,7 @@ def format_problem(pattern: str) -> str | None:
 
 
 def strftime_format(text: str, dialect: str) -> str:
-    """Convert a time format to strftime's form, `%Y-%m-%d`.
-
-    The format is in strftime's form already, or in the dialect's form, such as `yyyy-MM-dd`.
+    """Convert a time format in strftime's or the dialect's form to strftime's: `%Y-%m-%d`.
 
     Raises:
         ValueError: The format is invalid; the message has the reason.

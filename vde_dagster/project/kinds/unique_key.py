@@ -295,7 +295,6 @@ class IncrementalByUniqueKey(Kind):
 
     @property
     def refills(self) -> bool:
-        """Whether filling an interval twice gives the same rows as filling it once."""
         return not any(
             "target." in text.lower()
             for column, text in self.assignments

@@ -43,13 +43,11 @@ class FileRecord(NamedTuple):
 
     @classmethod
     def create(cls, key: str, file: LoadedFile) -> FileRecord:
-        """Create the cache entry of a file."""
         if not file.tests:
             return cls(key, file, b"")
         return cls(key, replace(file, tests=()), dump_tests(file.tests))
 
     def file_with_tests(self) -> LoadedFile:
-        """Return the file's content, including its unit tests."""
         return replace(self.file, tests=load_tests(self.tests)) if self.tests else self.file
 
 
@@ -72,10 +70,7 @@ class ProjectCache:
 
     @classmethod
     def open(cls, root: Path, *, use: bool = True) -> ProjectCache:
-        """Read a project's cache.
-
-        The cache is empty with `use=False`, or if it cannot be read.
-        """
+        """Read a project's cache; it is empty with `use=False`, or if it cannot be read."""
         folder = root / ".vde" / "cache"
         cache = cls(folder)
         if not use:
@@ -90,7 +85,6 @@ class ProjectCache:
         return cache
 
     def load_records(self) -> None:
-        """Read the contents of files from the cache."""
         body = _read_checked(self.folder / "files.bin")
         if body is not None:
             with contextlib.suppress(ValueError):
@@ -107,7 +101,6 @@ class ProjectCache:
         _write_checked(self.folder / "index.json", text.encode("utf-8", "surrogatepass"))
 
     def save_records(self) -> None:
-        """Write the contents of files to the cache."""
         _write_checked(self.folder / "files.bin", to_bytes(self.records))
 
 
@@ -142,10 +135,7 @@ _stamp: str | None = None
 
 
 def code_stamp() -> str:
-    """Return a hash of the code that reads files.
-
-    A change of the code makes the cache invalid.
-    """
+    """Return a hash of the code that reads files; a new hash makes the cache invalid."""
     global _stamp
     if _stamp is None:
         import importlib.util
@@ -168,11 +158,7 @@ def code_stamp() -> str:
 
 
 def clean_caches(root: Path) -> dict[str, int]:
-    """Delete a project's folder `.vde/cache`.
-
-    Returns:
-        Bytes by deleted file, relative to the root.
-    """
+    """Delete `.vde/cache`; return the bytes of each deleted file, by path from the root."""
     folder = root / ".vde" / "cache"
     deleted: dict[str, int] = {}
     for path in sorted(folder.rglob("*")):

@@ -27,12 +27,7 @@ def environment_statements(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the statements of the settings `before_all` and `after_all`, as Spark SQL.
 
-    Macros are expanded; only time variables remain in the text.
-
-    Args:
-        environment: The environment's name, for `@this_env`.
-        schemas: The schemas of the environment's views, for `@schemas`.
-        views: The environment's views, for `@views`.
+    Macros such as `@this_env`, `@schemas` and `@views` are expanded; time variables remain.
     """
     folder = Folder(settings, Hasher(settings.root), ParsedQueries(0), {})
     source = own_files(folder)
@@ -52,10 +47,7 @@ def read_environment_statements(
 ) -> tuple[str, ...]:
     """Expand the macros in statements, and translate the statements to Spark SQL.
 
-    Args:
-        stage: `before_all` or `after_all`.
-        texts: Texts of one or more statements each.
-        values: Values for the environment: `this_env`, `schemas`, `views`.
+    `stage` is `before_all` or `after_all`; `values` has `this_env`, `schemas` and `views`.
     """
     known = {**values, "runtime_stage": stage}
     made: list[str] = []

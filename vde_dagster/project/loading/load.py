@@ -154,7 +154,6 @@ class ProjectLoad:
 
     @property
     def has_files(self) -> bool:
-        """Whether the folder has any file of a project."""
         return bool(self._files)
 
     @property
@@ -239,7 +238,6 @@ class ProjectLoad:
         return loaded
 
     def warnings(self, files: Sequence[LoadedFile]) -> tuple[Problem, ...]:
-        """Return the warnings that sources have about files."""
         found: list[Problem] = []
         for source in self._sources:
             if isinstance(source, Warns):
@@ -259,10 +257,7 @@ class ProjectLoad:
         return next((str(getattr(one, "around_dialect", "spark")) for one in found), "spark")
 
     def load_model(self, name: ModelName, path: str) -> Model | None:
-        """Read a model's file again, and return the model.
-
-        Return None if the file no longer defines the model.
-        """
+        """Read a model's file again; return the model, or None if the file no longer has it."""
         file = self._read_and_cache(path) if path in self._files else None
         files = [file] if file is not None else []
         if self._waiting is not None and not self.problems:
@@ -273,10 +268,7 @@ class ProjectLoad:
         return next((model for model in found if model.name == name), None)
 
     def _read_and_cache(self, path: str) -> LoadedFile | None:
-        """Read and cache a file.
-
-        Return None if the file has an error or must wait for other files.
-        """
+        """Read and cache a file; return None if it has an error or must wait for other files."""
         file = self._read_file(path)
         self._hasher.forget(path)
         if file is not None and file.repeatable:
@@ -374,10 +366,7 @@ class ProjectLoad:
 
 
 def read_files(argument: tuple[str, bool, list[str]]) -> list[bytes | None]:
-    """Read files in a worker process, and return a serialized `SharedFile` for each.
-
-    The list has None for each file with an error or a warning.
-    """
+    """Return each file as a serialized `SharedFile`, or None if it has an error or a warning."""
     from vde_dagster.base.workers import call_quietly
     from vde_dagster.project.loading.shared_reading import SharedFile
 

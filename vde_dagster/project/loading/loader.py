@@ -82,8 +82,7 @@ def join_models(
 ) -> tuple[dict[ModelName, Model], tuple[UnitTest, ...], list[ProjectError]]:
     """Join the models of all files into one graph, parents before children.
 
-    A table that is not declared becomes an external model. If its namespace has models, it is an
-    error.
+    An undeclared table becomes an external model, or an error if its namespace has models.
 
     Args:
         complete: Whether every file could be read; if not, missing parents are not reported.
@@ -291,9 +290,7 @@ def load_project(
 
 
 def load_project_isolated(root: Path, *, strict: bool = True) -> Project:
-    """Load a project without running its Python code in this process.
-
-    If files have changed, another process reads the files and runs their code.
+    """Load a project; another process reads changed files and runs their Python code.
 
     Raises:
         ProjectError: As `load_project`.
@@ -388,7 +385,6 @@ def _files_of_other_tool(root: Path) -> Iterator[str]:
 
 
 def no_models_error(settings: Settings) -> UsageError:
-    """Create the error for a folder without models."""
     return UsageError(
         f"there are no models in {settings.root} (searched in '{settings.models_dir}')",
         hint="pass a project's folder with --project, or create a project: vde init",

@@ -35,7 +35,7 @@ def read_in_processes(
 
     Args:
         read: Reads a file in this process; returns None if it cannot be read yet.
-        read_there: Function for the workers: called with `project` and a list of paths, it returns
+        worker_function: Called in a worker with `project` and a list of paths; returns
             `SharedFile`s as bytes.
         project: The project's folder, and whether to use its cache.
     """

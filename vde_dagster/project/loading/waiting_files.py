@@ -13,10 +13,7 @@ from vde_dagster.project.reading.columns import UnknownColumnsError, output_colu
 
 
 class WaitingFiles:
-    """Files whose macros need columns of models in other files, such as `@STAR(other)`.
-
-    `known` receives columns while models are read.
-    """
+    """Files whose macros need columns of models in other files, such as `@STAR(other)`."""
 
     def __init__(self, known: KnownColumns) -> None:
         self._known = known
@@ -64,10 +61,7 @@ class WaitingFiles:
         return replace(file, uses=tuple(sorted({*file.uses, *uses}))) if uses else file
 
     def _release_without_columns(self) -> list[str]:
-        """Release the files that can be read without the missing columns.
-
-        Return their paths.
-        """
+        """Release the files that can be read without missing columns; return their paths."""
         paths = [path for path, wanted in self._waiting.items() if wanted.mistake is None]
         for path in paths:
             name = self._waiting[path].name

@@ -27,20 +27,12 @@ KEYS = ("description", "columns")
 
 
 def load_descriptions(path: Path, text: str, names: TableNames) -> LoadedFile:
-    """Read a file `docs.yml` with descriptions of models.
-
-    Raises:
-        ProjectError: The file has an invalid form.
-    """
+    """Read a file `docs.yml`; raise ProjectError if it has an invalid form."""
     return LoadedFile(path, described=read_descriptions(load_yaml(path, text), names))
 
 
 def read_descriptions(document: YamlDocument, names: TableNames) -> tuple[Described, ...]:
-    """Read the descriptions in a parsed file `docs.yml`.
-
-    Raises:
-        ProjectError: The file has an invalid form.
-    """
+    """Read a parsed file `docs.yml`; raise ProjectError if it has an invalid form."""
     form = "write\n  schema.model:\n    description: text\n    columns:\n      column: text"
     if document.value is None:
         return ()

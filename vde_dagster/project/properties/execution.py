@@ -85,10 +85,7 @@ def _read_word(value: Value, name: str, words: tuple[str, ...]) -> str:
 
 
 def _read_op_tags(value: Value) -> tuple[tuple[str, str], ...]:
-    """Read `(key = value, …)`.
-
-    Nested tables and lists become JSON.
-    """
+    """Read `(key = value, …)`; nested tables and lists become JSON."""
     tags = {}
     for key, one in value.pairs():
         one = replace(one, name=value.name)

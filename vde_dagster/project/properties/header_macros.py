@@ -51,11 +51,7 @@ def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, s
 
 
 def written_kind(properties: Mapping[str, Value], default: str | None) -> dict[str, str]:
-    """Return the variable `@model_kind_name` if the kind's name is written literally.
-
-    Return no variable if a macro computes the name. `default` is the name of the kind if no
-    property sets it.
-    """
+    """Return the variable `@model_kind_name`, or none if a macro computes the kind's name."""
     kind = properties.get("kind")
     if kind is None:
         return {} if default is None else {KIND_NAME: default}
@@ -77,10 +73,7 @@ def with_values(text: str, variables: Mapping[str, str]) -> str:
 def expanded_text(
     text: str, scope: MacroScope, location: SourceLocation, *, strict: bool = True
 ) -> str:
-    """Expand variables and macros in a text outside of SQL, such as a name in YAML.
-
-    If `strict`, an unknown variable is an error; otherwise it stays in the text.
-    """
+    """Expand a text outside of SQL, such as a name in YAML; `strict` refuses unknown variables."""
     if "@" not in text or text.lower() in SHORT_NAMES:
         return text
     source = SourceText(location.path, text)

@@ -100,11 +100,9 @@ class OwnFiles:
         return {path: value for path, (_, value) in found.items()}
 
     def files(self) -> Sequence[str]:
-        """Return the files with models, external tables and unit tests."""
         return list(self._readers)
 
     def other_files(self) -> Sequence[str]:
-        """Return the files on which models may depend, such as macros and CSV files."""
         return [*self._shared_files, *self._found.data, *self._found.linter]
 
     @cached_property
@@ -122,7 +120,6 @@ class OwnFiles:
         ]
 
     def draws_in(self, path: str) -> Sequence[str]:
-        """Return the project's modules that a Python model imports."""
         return self._imports(path) if path in self._found.python else ()
 
     @cached_property
@@ -185,10 +182,6 @@ class OwnFiles:
 
     @cached_property
     def key(self) -> str:
-        """Hash of macros, audits and settings.
-
-        If the hash changes, all files are read again.
-        """
         settings = self._folder.settings
         deciding = (
             settings.models_dir,
@@ -213,7 +206,6 @@ class OwnFiles:
     # -- reading ---------------------------------------------------------------------------
 
     def prepare(self) -> Sequence[ProjectError]:
-        """Run the macros and signals, and read the audits, before any model is read."""
         from vde_dagster.project.reading.file_context import FileContext
 
         mistakes: list[ProjectError] = []
@@ -324,11 +316,9 @@ class OwnFiles:
         return [Problem(word, None, SourceLocation(path), False) for word, path in first.items()]
 
     def follows(self, mistake: ProjectError) -> bool:
-        """Return whether an error is about an unknown macro, audit, signal or materialization."""
         return mistake.unknown is not None and mistake.unknown.what in _SHARED_DEFINITIONS
 
     def read(self, path: str, text: str) -> LoadedFile:
-        """Read a file of models, external tables or unit tests."""
         self.names.used.clear()
         file = self._readers[path](Path(path), text)
         # Files depend on all imported plug-ins, because each may affect their meaning.

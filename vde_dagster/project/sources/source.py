@@ -40,10 +40,7 @@ class Source(Protocol):
 
     @property
     def key(self) -> str:
-        """Hash of everything outside a file that affects how the file is read.
-
-        It includes shared files, settings and `names`.
-        """
+        """Hash of everything outside a file that affects reading: shared files, settings, names."""
 
     @property
     def names(self) -> TableNames:
@@ -63,10 +60,7 @@ class Source(Protocol):
         """Return the other files that a file needs, found in its text without running its code."""
 
     def prepare(self) -> Sequence[ProjectError]:
-        """Read what all files share, such as macros, and return the errors in it.
-
-        This method is called once, before any file is read.
-        """
+        """Read what files share, such as macros, once before any file; return the errors in it."""
 
     def read(self, path: str, text: str) -> LoadedFile:
         """Read one of `files`.

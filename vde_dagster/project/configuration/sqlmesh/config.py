@@ -24,11 +24,9 @@ class Shape(BaseModel):
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
     def dict(self, **options: Any) -> Any:
-        """Return the values as a dictionary."""
         return self.model_dump(**options)
 
     def copy(self, *, update: Any = None, **options: Any) -> Any:
-        """Return a copy, with the values in `update` replaced."""
         return self.model_copy(update=update, **options)
 
 
@@ -68,10 +66,7 @@ class EnvironmentSuffixTarget(str, enum.Enum):
 
 
 class VirtualEnvironmentMode(str, enum.Enum):
-    """Setting for the environments that have views.
-
-    `full` means all environments. `dev_only` means all except production.
-    """
+    """Environments that have views: `full` means all, `dev_only` all except production."""
 
     FULL = "full"
     DEV_ONLY = "dev_only"
@@ -93,23 +88,18 @@ class CategorizerConfig(Shape):
 
     @classmethod
     def all_off(cls) -> CategorizerConfig:
-        """Return the configuration with the mode OFF for every type."""
         return cls(**dict.fromkeys(cls.model_fields, AutoCategorizationMode.OFF))
 
     @classmethod
     def all_semi(cls) -> CategorizerConfig:
-        """Return the configuration with the mode SEMI for every type."""
         return cls(**dict.fromkeys(cls.model_fields, AutoCategorizationMode.SEMI))
 
     @classmethod
     def all_full(cls) -> CategorizerConfig:
-        """Return the configuration with the mode FULL for every type."""
         return cls(**dict.fromkeys(cls.model_fields, AutoCategorizationMode.FULL))
 
 
 class ModelDefaultsConfig(Shape):
-    """Default properties of models."""
-
     kind: Any = None
     dialect: str | None = None
     cron: str | None = None
@@ -155,8 +145,6 @@ class NameInferenceConfig(Shape):
 
 
 class PlanConfig(Shape):
-    """Options for plans."""
-
     forward_only: bool = False
     auto_categorize_changes: Unused = None
     include_unmodified: Unused = False
@@ -169,8 +157,6 @@ class PlanConfig(Shape):
 
 
 class LinterConfig(Shape):
-    """Rules of the linter."""
-
     enabled: bool = False
     rules: list[str] | str | None = None
     warn_rules: list[str] | str | None = None
@@ -179,8 +165,6 @@ class LinterConfig(Shape):
 
 
 class FormatConfig(Shape):
-    """Layout of formatted SQL."""
-
     normalize: Unused = False
     pad: int = 2
     indent: int = 2

@@ -150,10 +150,7 @@ def _personal_environment(personal: RawConfig | None) -> Iterator[None]:
 def merge_tables(
     below: Mapping[str, Any], above: Mapping[str, Any], longer: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
-    """Merge two nested tables key by key, with precedence for the values in `above`.
-
-    Lists of the keys in `longer` are concatenated instead.
-    """
+    """Merge nested tables: values in `above` win, lists of keys in `longer` are concatenated."""
     made = dict(below)
     for key, value in above.items():
         other = made.get(key)
@@ -197,10 +194,7 @@ def _read_python_config(root: Path, path: Path, text: str) -> RawConfig:
 
 
 def _one_line_error(error: ProjectError) -> ProjectError | None:
-    """Convert Pydantic's error about a configuration class to a one-line error.
-
-    Return None if the error has another cause.
-    """
+    """Return Pydantic's error about a configuration class in one line; None for other errors."""
     from pydantic import ValidationError
 
     refused = error.__cause__

@@ -26,11 +26,9 @@ _SHORTEST = 3
 def notify_table(
     targets: Any, users: Any, variables: Collection[str]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Convert SQLMesh's notification targets to the table `[tool.vde.notify]`.
+    """Convert the notification targets of a project and its users to `[tool.vde.notify]`.
 
     Args:
-        targets: The project's `notification_targets`, as JSON values.
-        users: The configuration's `users`, with their targets.
         variables: Names of the environment variables that the configuration has read.
 
     Returns:

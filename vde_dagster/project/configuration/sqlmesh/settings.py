@@ -31,10 +31,7 @@ from vde_dagster.project.yaml_text import KeyPath
 
 
 def merge_config(root: Path, own: Mapping[str, Any]) -> MergedSettings:
-    """Convert a SQLMesh configuration to `[tool.vde]` keys.
-
-    The project's own keys override the configuration.
-    """
+    """Convert a SQLMesh configuration to `[tool.vde]` keys, overridden by the keys in `own`."""
     written = read_config(root)
     assert written is not None, "a folder with a configuration file"
     converter = _SettingsConverter(written)
@@ -303,11 +300,7 @@ def _is_day(value: Any) -> bool:
 
 
 def _json_value(value: Any) -> Any:
-    """Convert a value to JSON values, with dates as texts.
-
-    Raises:
-        TypeError: The type has no JSON form.
-    """
+    """Convert a value to JSON values, dates to texts; raise TypeError for other types."""
     if isinstance(value, Enum):
         return _json_value(value.value)
     if value is None or isinstance(value, bool | int | float | str):
