@@ -7,19 +7,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import count
-from vde_dagster.execution.events import (
-    ApplyStarted,
-    AuditFinished,
-    Event,
-    IntervalFilled,
-    MemoryLacked,
-    ModelFailed,
-    ModelFinished,
-    ModelStarted,
-    Published,
-    UnitTestFinished,
-    VirtualUpdateRan,
-)
+from vde_dagster.execution import events
 from vde_dagster.planning.changes.refresh import Refresh
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan
@@ -60,37 +48,37 @@ class ApplyProgress:
     ) -> None:
         self._bars.stop()
 
-    def show(self, event: Event) -> None:
+    def show(self, event: events.Event) -> None:
         """Show one event."""
         match event:
-            case ApplyStarted() if total := sum(self._units.values()):
+            case events.ApplyStarted() if total := sum(self._units.values()):
                 models = count(len(self._units), "model")
                 self._print(f"computing {models}, {count(total, 'interval')}")
-            case UnitTestFinished(result=result) if not result.passed:
+            case events.UnitTestFinished(result=result) if not result.passed:
                 self._print(f"[red]{event.snapshot.name}: {result.test.name} failed[/]")
-            case UnitTestFinished(remembered=False):
+            case events.UnitTestFinished(remembered=False):
                 test = event.result.test.name
                 self._print(f"{event.snapshot.name}: {test} [dim]passed[/]")
-            case ModelStarted():
+            case events.ModelStarted():
                 self._start(event)
-            case IntervalFilled():
+            case events.IntervalFilled():
                 self._advance(event)
-            case AuditFinished() if event.result.failed_rows:
+            case events.AuditFinished() if event.result.failed_rows:
                 self._audit(event)
-            case MemoryLacked():
+            case events.MemoryLacked():
                 self._print(f"[yellow]{event.text}[/]")
-            case ModelFinished():
+            case events.ModelFinished():
                 self._finish(event)
-            case ModelFailed():
+            case events.ModelFailed():
                 self._hide(event.name)
                 self._print(f"[red]{event.name} failed[/]")
                 if event.skipped:
                     self._print(
                         f"[yellow]therefore skipped: {', '.join(map(str, event.skipped))}[/]"
                     )
-            case VirtualUpdateRan(error=None):
+            case events.VirtualUpdateRan(error=None):
                 self._print(f"{event.model}: [dim]{event.statement}[/]")
-            case Published():
+            case events.Published():
                 environment = event.environment
                 self._print(
                     f"published [bold]{environment.name}[/] version {environment.version} "
@@ -104,7 +92,7 @@ class ApplyProgress:
             self._tasks[name] = self._bars.add_task(str(name), total=total, visible=False)
         return self._bars.tasks[self._tasks[name]]
 
-    def _start(self, event: ModelStarted) -> None:
+    def _start(self, event: events.ModelStarted) -> None:
         task = self._task(event.snapshot.name)
         before = int(task.completed)
         self._bars.reset(task.id, visible=True)
@@ -112,7 +100,7 @@ class ApplyProgress:
         missing = count_units(event.snapshot, event.missing)
         self._count(task, before, int(task.total or 0) - missing)
 
-    def _advance(self, event: IntervalFilled) -> None:
+    def _advance(self, event: events.IntervalFilled) -> None:
         name = event.snapshot.name
         from rich.markup import escape
 
@@ -133,7 +121,7 @@ class ApplyProgress:
         self._bars.update(task.id, completed=done)
         self._bars.advance(self._all, done - before)
 
-    def _audit(self, event: AuditFinished) -> None:
+    def _audit(self, event: events.AuditFinished) -> None:
         style, word = ("red", "blocks") if event.audit.blocking else ("yellow", "warns")
         rows = count(event.result.failed_rows, "row")
         where = format_range(event.interval)
@@ -141,7 +129,7 @@ class ApplyProgress:
             f"[{style}]{event.snapshot.name}: {event.audit.name} {word}: {rows}, {where}[/]"
         )
 
-    def _finish(self, event: ModelFinished) -> None:
+    def _finish(self, event: events.ModelFinished) -> None:
         from rich.markup import escape
 
         from vde_dagster.reports.reasons import describe_refresh

@@ -6,53 +6,43 @@ from collections.abc import Iterable, Iterator
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import count, listed
+from vde_dagster.planning.plan import stages
 from vde_dagster.planning.plan.plan import Plan, PlannedModel
-from vde_dagster.planning.plan.stages import (
-    AuditAfterFills,
-    ChangeLayouts,
-    FillTables,
-    LockTables,
-    Publish,
-    RunStatements,
-    RunUnitTests,
-    Stage,
-    apply_stages,
-)
 from vde_dagster.reports.document import Cell, Mark, Row, Section
 from vde_dagster.reports.plan import MOST_NAMES, work_text
 
 
 def stages_section(plan: Plan) -> Section:
     rows: list[Row] = []
-    for number, stage in enumerate(apply_stages(plan), 1):
+    for number, stage in enumerate(stages.apply_stages(plan), 1):
         first, *others = _lines(plan, stage)
         rows.append(Row((Cell(f"{number}. {first}", Mark.NAME),)))
         rows += [Row((Cell(f"   {text}"),)) for text in others]
     return Section("Stages", rows=tuple(rows))
 
 
-def _lines(plan: Plan, stage: Stage) -> Iterator[str]:
+def _lines(plan: Plan, stage: stages.Stage) -> Iterator[str]:
     match stage:
-        case RunUnitTests(names):
+        case stages.RunUnitTests(names):
             yield f"run the unit tests of {listed(names, MOST_NAMES)}; a failure ends the apply"
-        case RunStatements(when, statements):
+        case stages.RunStatements(when, statements):
             yield f"run {count(len(statements), 'statement')} of {when}_all"
             yield from statements
-        case LockTables(names):
+        case stages.LockTables(names):
             yield f"lock {count(len(names), 'table')} for writing, if they are published"
             yield from _names(names)
-        case FillTables(after):
+        case stages.FillTables(after):
             yield f"fill and audit {count(len(after), 'model')}, parents first"
             models = {model.name: model for model in plan.models}
             for name in stage.models:
                 yield _fill(plan, models[name], after[name])
-        case AuditAfterFills(names):
+        case stages.AuditAfterFills(names):
             yield "run the audits that read tables filled later"
             yield from _names(names)
-        case ChangeLayouts(names):
+        case stages.ChangeLayouts(names):
             yield f"change the layout of {count(len(names), 'table')} in place"
             yield from _names(names)
-        case Publish(version, views, deploys):
+        case stages.Publish(version, views, deploys):
             yield f"publish version {version} of {plan.environment} in one commit"
             yield (
                 f"views: {len(views.created)} created, {len(views.replaced)} replaced, "

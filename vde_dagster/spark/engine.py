@@ -38,13 +38,8 @@ from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.spark.jvm.java import require_pyspark
 from vde_dagster.spark.models.create_table import create_physical_table, evolve_layout
 from vde_dagster.spark.models.python_models import model_context, run_python_model, source_frame
+from vde_dagster.spark.session import failures
 from vde_dagster.spark.session.connect import is_remote, query_frame
-from vde_dagster.spark.session.failures import (
-    as_subquery,
-    cause_line,
-    execution_error,
-    is_missing_table,
-)
 from vde_dagster.spark.session.jobs import PlanJobs
 from vde_dagster.spark.session.settings import SessionSettings
 from vde_dagster.spark.sessions import Sessions
@@ -143,7 +138,7 @@ class SparkEngine:
         with self._sessions.private(reuse=False) as session:
             _run_statements(session, before)
             with _translate_errors("the query", sql):
-                columns = _columns(query_frame(session, as_subquery(sql)))
+                columns = _columns(query_frame(session, failures.as_subquery(sql)))
             _run_statements(session, after)
         return columns
 
@@ -153,7 +148,7 @@ class SparkEngine:
         if before:
             return AnalysedQuery(self.analyze(sql, before))
         with _translate_errors("the query", sql):
-            frame = query_frame(self.session, as_subquery(sql))
+            frame = query_frame(self.session, failures.as_subquery(sql))
             return AnalysedQuery(_columns(frame), frame)
 
     def create_table(
@@ -310,7 +305,7 @@ class SparkEngine:
             with self._audit_session(task, f"audit {task.audit}", task.query) as session:
                 count, sample = _failing_rows(session, task.query)
         except ExecutionError as error:
-            if not (task.external and is_missing_table(error, task.external)):
+            if not (task.external and failures.is_missing_table(error, task.external)):
                 raise
             count, sample = 1, ({"problem": f"the table {task.model} does not exist"},)
         return AuditResult(count, sample, time.monotonic() - began)
@@ -368,13 +363,13 @@ class SparkEngine:
         from pyspark.errors import AnalysisException, ParseException
 
         try:
-            frame = query_frame(self.session, as_subquery(sql))
+            frame = query_frame(self.session, failures.as_subquery(sql))
             frame = frame if limit is None else frame.limit(limit)
             frame.schema  # noqa: B018 - A server is asked no earlier.
         except (AnalysisException, ParseException) as error:
             widened = _WIDENED in str(error)
             raise UsageError(
-                f"the query cannot be run: {cause_line(error)}",
+                f"the query cannot be run: {failures.cause_line(error)}",
                 hint=_PLAN_AGAIN if widened else "write one SELECT in Spark SQL",
             ) from error
         return frame
@@ -497,7 +492,7 @@ _ROW_IN_PARTITION = (1 << 33) - 1
 
 def _failing_counts(session: SparkSession, queries: Sequence[str]) -> list[int]:
     counts = (
-        f"SELECT {number} AS audit, count(1) AS failed FROM ({as_subquery(query)})"
+        f"SELECT {number} AS audit, count(1) AS failed FROM ({failures.as_subquery(query)})"
         for number, query in enumerate(queries)
     )
     rows = query_frame(session, " UNION ALL ".join(counts)).collect()
@@ -509,7 +504,7 @@ def _failing_rows(
     session: SparkSession, query: str
 ) -> tuple[int, tuple[dict[str, str | None], ...]]:
     """Count the rows of a query, and return up to twenty rows with all values as texts."""
-    frame = query_frame(session, as_subquery(query))
+    frame = query_frame(session, failures.as_subquery(query))
     columns = frame.columns
     aliases = [f"c{position}" for position in range(len(columns))]
     texts = ", ".join(f"CAST({quote(alias)} AS STRING)" for alias in aliases)
@@ -540,7 +535,7 @@ def _translate_errors(what: str, query: str | None = None) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raised = execution_error(error, what, query)
+        raised = failures.execution_error(error, what, query)
         if raised is error:
             raise
         raise raised from error

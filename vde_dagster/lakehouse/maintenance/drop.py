@@ -11,13 +11,7 @@ from vde_dagster.errors import DamagedFileError, VdeError
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, Swap
 from vde_dagster.lakehouse.io.files import read_metadata
 from vde_dagster.lakehouse.io.inside import flaw_inside, is_below, place_key
-from vde_dagster.lakehouse.maintenance.sweep import (
-    Cleaning,
-    Decision,
-    drop_branch,
-    reporting,
-    table_bytes,
-)
+from vde_dagster.lakehouse.maintenance import sweep
 from vde_dagster.lakehouse.metadata.commit_summaries import belongs_to_table
 from vde_dagster.state.tables.tables import LedgerTable
 
@@ -25,7 +19,7 @@ _AT_ONCE = 100
 """Number of tables decided together: each decision reads the catalog's pointers."""
 
 
-def drop_tables(run: Cleaning, tables: Iterable[LedgerTable]) -> None:
+def drop_tables(run: sweep.Cleaning, tables: Iterable[LedgerTable]) -> None:
     """Delete unneeded tables whose grace time is over, with their files."""
     waiting = list(tables)
     for start in range(0, len(waiting), _AT_ONCE):
@@ -46,13 +40,13 @@ class _Drop:
     def is_kept(self) -> bool:
         return self.refusal is not None and self.folder is not None
 
-    def decision(self, run: Cleaning) -> Decision:
+    def decision(self, run: sweep.Cleaning) -> sweep.Decision:
         reason = "it was given up, and its grace time has passed, so no reader can still use it"
-        size = table_bytes(run, self.table)
-        return Decision("drop_table", str(self.table.ref), reason, bytes=size)
+        size = sweep.table_bytes(run, self.table)
+        return sweep.Decision("drop_table", str(self.table.ref), reason, bytes=size)
 
 
-def _drop_some(run: Cleaning, drops: Sequence[_Drop]) -> None:
+def _drop_some(run: sweep.Cleaning, drops: Sequence[_Drop]) -> None:
     decisions = {one.table.id: one.decision(run) for one in drops}
     try:
         for one in drops:
@@ -64,7 +58,7 @@ def _drop_some(run: Cleaning, drops: Sequence[_Drop]) -> None:
             if one.is_kept or run.dry_run:
                 _report_kept(run, one, decision) if one.refusal else run.report(decision)
                 continue
-            with reporting(run, decision):
+            with sweep.reporting(run, decision):
                 if _claim(run, one):
                     claimed.append(one)
                 else:
@@ -77,20 +71,20 @@ def _drop_some(run: Cleaning, drops: Sequence[_Drop]) -> None:
                 run.fail(decisions[one.table.id], error)
         return
     for one in claimed:
-        with reporting(run, decisions[one.table.id]):
+        with sweep.reporting(run, decisions[one.table.id]):
             _delete(run, one, decisions[one.table.id])
 
 
-def _report_kept(run: Cleaning, drop: _Drop, decision: Decision) -> None:
+def _report_kept(run: sweep.Cleaning, drop: _Drop, decision: sweep.Decision) -> None:
     run.report(replace(decision, outcome="kept", reason=drop.refusal or "", bytes=None))
 
 
-def _delete(run: Cleaning, drop: _Drop, decision: Decision) -> None:
+def _delete(run: sweep.Cleaning, drop: _Drop, decision: sweep.Decision) -> None:
     if drop.is_kept:
         _report_kept(run, drop, decision)
         return
     if drop.table.branch is not None:
-        drop_branch(run, drop.table.ref, drop.table.branch)  # and nothing else of its table
+        sweep.drop_branch(run, drop.table.ref, drop.table.branch)  # and nothing else of its table
     elif drop.folder is not None:
         run.lakehouse.files.delete_tree(drop.folder, "janitor.delete_tree")
     # Finished even if the deletion was refused, so that this is reported only once.
@@ -102,7 +96,7 @@ def _delete(run: Cleaning, drop: _Drop, decision: Decision) -> None:
         run.report(replace(decision, outcome="failed", error=error, bytes=None))
 
 
-def _find_folder(run: Cleaning, drop: _Drop) -> None:
+def _find_folder(run: sweep.Cleaning, drop: _Drop) -> None:
     lakehouse, table = run.lakehouse, drop.table
     if table.branch is not None:
         return
@@ -129,7 +123,7 @@ def _find_folder(run: Cleaning, drop: _Drop) -> None:
         drop.refusal = f"the catalog's {table.ref} is not the table {table.id}"
 
 
-def _has_own(run: Cleaning, drop: _Drop) -> bool:
+def _has_own(run: sweep.Cleaning, drop: _Drop) -> bool:
     files = run.lakehouse.files
     for file in files.list_files(f"{drop.folder}/metadata"):
         if not file.location.endswith(".metadata.json"):
@@ -143,7 +137,7 @@ def _has_own(run: Cleaning, drop: _Drop) -> bool:
     return True
 
 
-def _rule_folders(run: Cleaning, drops: Sequence[_Drop], own: Collection[str] = ()) -> None:
+def _rule_folders(run: sweep.Cleaning, drops: Sequence[_Drop], own: Collection[str] = ()) -> None:
     folders = {one.folder: one.table.id for one in drops if one.folder is not None}
     if not folders:
         return
@@ -156,7 +150,7 @@ def _rule_folders(run: Cleaning, drops: Sequence[_Drop], own: Collection[str] = 
                 one.folder = None
 
 
-def _claim(run: Cleaning, drop: _Drop) -> bool:
+def _claim(run: sweep.Cleaning, drop: _Drop) -> bool:
     store, table = run.store, drop.table
 
     def work(conn: Connection) -> bool:

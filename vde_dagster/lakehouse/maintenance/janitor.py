@@ -18,21 +18,10 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.base.times import instant_text
 from vde_dagster.errors import ConflictError, DamagedFileError
 from vde_dagster.lakehouse.io.manifests import bytes_of_no_other
+from vde_dagster.lakehouse.maintenance import sweep
 from vde_dagster.lakehouse.maintenance.compaction import Compact, compact_tables
 from vde_dagster.lakehouse.maintenance.drop import drop_tables
 from vde_dagster.lakehouse.maintenance.readers import Holds, describe_holds, find_holds
-from vde_dagster.lakehouse.maintenance.sweep import (
-    Cleaning,
-    Decision,
-    Outcome,
-    change_own_table,
-    delete_left_over_files,
-    delete_orphans,
-    drop_branches,
-    drop_namespaces,
-    table_bytes,
-    with_metadata,
-)
 from vde_dagster.lakehouse.metadata.changes import Updates, remove_snapshots, superseded
 from vde_dagster.lakehouse.publishing.finish_publication import recover
 from vde_dagster.lakehouse.publishing.mirror import follow, verify
@@ -55,15 +44,15 @@ class JanitorReport:
     """Decisions of one cleanup, with their outcomes."""
 
     dry_run: bool
-    decisions: tuple[Decision, ...]
+    decisions: tuple[sweep.Decision, ...]
 
     @property
-    def acted(self) -> tuple[Decision, ...]:
+    def acted(self) -> tuple[sweep.Decision, ...]:
         """Decisions to remove or change something."""
         return tuple(decision for decision in self.decisions if decision.outcome != "kept")
 
     @property
-    def failures(self) -> tuple[Decision, ...]:
+    def failures(self) -> tuple[sweep.Decision, ...]:
         return tuple(decision for decision in self.decisions if decision.outcome == "failed")
 
     @property
@@ -107,7 +96,7 @@ def clean(
 
     `compact` compacts a table with many deleted rows.
     """
-    run = Cleaning(lakehouse, retention, keep_snapshots, dry_run)
+    run = sweep.Cleaning(lakehouse, retention, keep_snapshots, dry_run)
     if not dry_run:
         recover(lakehouse)
     _repair_mirror(run)
@@ -115,19 +104,19 @@ def clean(
     marked = run.store.retention.mark(retention, write=not dry_run)
     _report_mark(run, marked)
     drop_tables(run, marked.dropping)
-    drop_branches(run, marked)
+    sweep.drop_branches(run, marked)
     if compact is not None:
         compact_tables(run, marked.reasons, compact)
     holds = find_holds(run.store, marked.reasons, retention.readers)
     expire_snapshots(run, marked.forgotten, holds)
-    delete_left_over_files(run)
-    delete_orphans(run)
-    drop_namespaces(run)
+    sweep.delete_left_over_files(run)
+    sweep.delete_orphans(run)
+    sweep.drop_namespaces(run)
     _forget_records(run)
     return JanitorReport(dry_run, tuple(run.decisions))
 
 
-def _repair_mirror(run: Cleaning) -> None:
+def _repair_mirror(run: sweep.Cleaning) -> None:
     """Restore mirrored views that were changed by another program or a writer without a lease."""
     if run.lakehouse.catalog.mirror is None:
         return
@@ -139,10 +128,10 @@ def _repair_mirror(run: Cleaning) -> None:
         return strayed > 0
 
     if run.lakehouse.store.mirror.views(run.lakehouse.catalog.name):
-        run.act(Decision("repair_mirror", "views", reason), work)
+        run.act(sweep.Decision("repair_mirror", "views", reason), work)
 
 
-def _drop_environments(run: Cleaning) -> None:
+def _drop_environments(run: sweep.Cleaning) -> None:
     for name in run.store.environments.expired():
         environment = run.store.environments.get(name)
         if environment is None or environment.expires_at is None:
@@ -151,11 +140,11 @@ def _drop_environments(run: Cleaning) -> None:
             views = published_views(conn, run.lakehouse.catalog_name, environment=name)
             count = len(list(views))
         reason = f"it expired at {instant_text(environment.expires_at)} ({count} views)"
-        decision = Decision("drop_environment", name, reason)
+        decision = sweep.Decision("drop_environment", name, reason)
         run.act(decision, partial(_drop_environment, run, environment))
 
 
-def _drop_environment(run: Cleaning, environment: Environment) -> bool:
+def _drop_environment(run: sweep.Cleaning, environment: Environment) -> bool:
     store = run.store
     resource = environment_lease(environment.name)
     try:
@@ -190,7 +179,7 @@ def _drop_environment(run: Cleaning, environment: Environment) -> bool:
         store.leases.release(held)
 
 
-def _forget_records(run: Cleaning) -> None:
+def _forget_records(run: sweep.Cleaning) -> None:
     counts = run.store.retention.old_records(run.retention)
     if not counts:
         return
@@ -201,17 +190,17 @@ def _forget_records(run: Cleaning) -> None:
     )
 
     run.act(
-        Decision("forget_records", subject, reason),
+        sweep.Decision("forget_records", subject, reason),
         lambda: bool(run.store.retention.forget_records(run.retention)),
     )
 
 
-def _report_mark(run: Cleaning, marked: Mark) -> None:
+def _report_mark(run: sweep.Cleaning, marked: Mark) -> None:
 
-    outcome: Outcome = "planned" if run.dry_run else "done"
+    outcome: sweep.Outcome = "planned" if run.dry_run else "done"
     for (environment, version), reason in marked.forgotten.items():
         run.report(
-            Decision(
+            sweep.Decision(
                 "forget_version",
                 f"{environment} version {version}",
                 reason,
@@ -220,26 +209,26 @@ def _report_mark(run: Cleaning, marked: Mark) -> None:
             )
         )
     for plan_id, reason in marked.dead_plans.items():
-        run.report(Decision("close_plan", plan_id, reason, outcome))
+        run.report(sweep.Decision("close_plan", plan_id, reason, outcome))
     for table in marked.unreachable:
         reason = "no kept version of any environment, no plan and no lease reaches it"
-        size = table_bytes(run, table)
-        run.report(Decision("give_up_table", str(table.ref), reason, outcome, size))
+        size = sweep.table_bytes(run, table)
+        run.report(sweep.Decision("give_up_table", str(table.ref), reason, outcome, size))
     for table in marked.held_back:
         reason = "nothing reaches it, but it is above the limit of tables to give up at once"
-        run.report(Decision("keep_table", str(table.ref), reason, "kept"))
+        run.report(sweep.Decision("keep_table", str(table.ref), reason, "kept"))
     for table in marked.waiting:
         reason = "it was given up, and its grace time has not passed yet"
-        run.report(Decision("keep_table", str(table.ref), reason, "kept"))
+        run.report(sweep.Decision("keep_table", str(table.ref), reason, "kept"))
     if run.dry_run:
         refs = {table.id: table.ref for table in run.store.ledger.tables()}
         for table_id, reason in sorted(marked.reasons.items()):
             if table_id in refs:
-                run.report(Decision("keep_table", str(refs[table_id]), reason, "kept"))
+                run.report(sweep.Decision("keep_table", str(refs[table_id]), reason, "kept"))
 
 
 def expire_snapshots(
-    run: Cleaning,
+    run: sweep.Cleaning,
     forgotten: Collection[tuple[str, int]] = (),
     holds: Holds = MappingProxyType({}),
 ) -> None:
@@ -248,7 +237,7 @@ def expire_snapshots(
     oldest_ms = int(oldest.timestamp() * 1000)
     ledger = [table for table in run.store.ledger.tables() if table.branch is None]
     showing: dict[str, list[TableRef]] | None = None
-    for table, metadata in with_metadata(run, ledger):
+    for table, metadata in sweep.with_metadata(run, ledger):
         past = superseded(metadata, oldest_ms)
         if not past:
             continue
@@ -262,13 +251,13 @@ def expire_snapshots(
         if held:
             by = describe_holds([hold for hold in read if not hold.lapsed])
             reason = f"kept past its retention time for {by}, which continues from it"
-            run.report(Decision("hold_snapshots", str(table.ref), reason, "kept"))
+            run.report(sweep.Decision("hold_snapshots", str(table.ref), reason, "kept"))
         if not gone:
             continue
         reason = f"{len(gone)} snapshots are past their retention time"
         if lapsed := [hold for hold in read if hold.snapshot_id in gone]:
             reason += f", one of {describe_holds(lapsed)}: its next fill computes all rows"
-        decision = Decision("expire_snapshots", str(table.ref), reason)
+        decision = sweep.Decision("expire_snapshots", str(table.ref), reason)
         if showing is None:
             try:
                 showing = showing_tables(run.lakehouse)
@@ -280,7 +269,7 @@ def expire_snapshots(
 
 
 def _report_pinned(
-    run: Cleaning,
+    run: sweep.Cleaning,
     ref: TableRef,
     snapshots: Sequence[dict[str, Any]],
     past: Collection[int],
@@ -306,11 +295,11 @@ def _report_pinned(
         [one for one in snapshots if int(one["snapshot-id"]) in held],
         [one for one in snapshots if int(one["snapshot-id"]) not in past],
     )
-    run.report(Decision("keep_snapshots", str(ref), reason, "kept", size))
+    run.report(sweep.Decision("keep_snapshots", str(ref), reason, "kept", size))
 
 
 def _expire(
-    run: Cleaning,
+    run: sweep.Cleaning,
     ref: TableRef,
     oldest_ms: int,
     held: Collection[int],
@@ -321,4 +310,4 @@ def _expire(
         pins = run.store.pins.kept(ref)
         return remove_snapshots(metadata, superseded(metadata, oldest_ms, {*pins, *held}))
 
-    return change_own_table(run, ref, change, "janitor.expire_snapshots", shown_by)
+    return sweep.change_own_table(run, ref, change, "janitor.expire_snapshots", shown_by)

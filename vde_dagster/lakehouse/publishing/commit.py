@@ -21,12 +21,7 @@ from vde_dagster.lakehouse.metadata.changes import Updates, apply_updates
 from vde_dagster.lakehouse.publishing.pins import head_in
 from vde_dagster.lakehouse.publishing.view_ledger import move_view
 from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.state.table_commits import (
-    TableCommit,
-    announce_commit,
-    check_commit,
-    record_commit,
-)
+from vde_dagster.state import table_commits
 
 if TYPE_CHECKING:
     from vde_dagster.lakehouse.handles import LakeHandles, TableState
@@ -74,7 +69,7 @@ def commit_swap(
     swap: Swap,
     files: Files,
     name: str,
-    also: TableCommit | None = None,
+    also: table_commits.TableCommit | None = None,
     shown: Sequence[Made] = (),
 ) -> None:
     """Write files, and replace a table's metadata file in the transaction that changes the state.
@@ -88,7 +83,7 @@ def commit_swap(
         LeaseLostError: The lease of `also` was lost.
         UnknownOutcomeError: The commit's response was lost several times.
     """
-    store, catalog, also = lakehouse.store, lakehouse.catalog, also or TableCommit()
+    store, catalog, also = lakehouse.store, lakehouse.catalog, also or table_commits.TableCommit()
     # If the catalog is outside the state's transactions, the change is announced first. If the
     # process then ends, `finish_publication.recover` can complete the change.
     atomic = not catalog.form.follows
@@ -100,7 +95,7 @@ def commit_swap(
         if done and atomic:
             return  # committed before; only the response was lost
         if not done:
-            check_commit(store, conn, also)
+            table_commits.check_commit(store, conn, also)
             if swap.before is None:
                 catalog.create_namespaces({swap.ref.namespace: {}}, conn)
             try:
@@ -111,7 +106,7 @@ def commit_swap(
                 in_doubt = in_doubt or not atomic
                 raise
             in_doubt = in_doubt or not atomic
-        record_commit(store, conn, also)
+        table_commits.record_commit(store, conn, also)
         for one in shown:
             if one.view is not None:
                 move_view(conn, catalog.name, one.view)
@@ -129,7 +124,7 @@ def commit_swap(
                     raise
 
     if not atomic:
-        announce_commit(store, also)
+        table_commits.announce_commit(store, also)
     if swap.updates and not catalog.form.keeps_pointers:
         files = ()  # the catalog writes its own file
     files = [*files, *((one.swap.after or "", one.content) for one in shown)]
@@ -142,16 +137,16 @@ def change_table(
     ref: TableRef,
     updates: Updates,
     name: str,
-    also: TableCommit | None = None,
+    also: table_commits.TableCommit | None = None,
     shown: Sequence[Made] = (),
 ) -> dict[str, Any]:
     """Apply updates to a table, and record the change in the state, in one transaction."""
-    store, said = lakehouse.store, also or TableCommit()
+    store, said = lakehouse.store, also or table_commits.TableCommit()
     if not updates:
 
         def work(conn: Connection) -> None:
-            check_commit(store, conn, said)
-            record_commit(store, conn, said)
+            table_commits.check_commit(store, conn, said)
+            table_commits.record_commit(store, conn, said)
 
         if also is not None:
             store.database.run_transaction(work, name=name)
@@ -171,7 +166,7 @@ def change_at_last(
     ref: TableRef,
     change: Change,
     name: str,
-    also: TableCommit | Callable[[], TableCommit] | None = None,
+    also: table_commits.TableCommit | Callable[[], table_commits.TableCommit] | None = None,
 ) -> dict[str, Any]:
     """Change a table, and try again with its newest metadata if another writer was faster.
 

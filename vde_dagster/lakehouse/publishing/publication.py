@@ -16,13 +16,7 @@ from typing import Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Swap
-from vde_dagster.lakehouse.metadata.changes import (
-    Updates,
-    fast_forward,
-    is_promotion,
-    move_back,
-    widen_columns,
-)
+from vde_dagster.lakehouse.metadata import changes
 from vde_dagster.lakehouse.metadata.commit_summaries import TABLE_KEY, plan_of_branch
 from vde_dagster.lakehouse.metadata.table_metadata import (
     MAIN,
@@ -154,19 +148,19 @@ class TableMove:
         """The branch that moves, or None for `main`."""
         return self.forward.into if self.forward else self.back.into if self.back else None
 
-    def updates(self, metadata: dict[str, Any]) -> Updates:
+    def updates(self, metadata: dict[str, Any]) -> changes.Updates:
         """Build the updates that apply this change to the table's current metadata."""
-        moved: Updates = ()
+        moved: changes.Updates = ()
         if self.forward is not None:
             one = self.forward
-            moved = fast_forward(
+            moved = changes.fast_forward(
                 metadata, one.branch, str(self.ref), expected_main=one.expected_main, into=one.into
             )
         elif self.back is not None:
             moved = _return(metadata, self.back)
-        return (*moved, *widen_columns(metadata, self.widened))
+        return (*moved, *changes.widen_columns(metadata, self.widened))
 
-    def remaining(self, metadata: dict[str, Any], to: int | None) -> Updates:
+    def remaining(self, metadata: dict[str, Any], to: int | None) -> changes.Updates:
         """Build the updates for the part of the change that is missing in the current metadata.
 
         Args:
@@ -191,7 +185,7 @@ class TableMove:
             widened={
                 name: type_
                 for name, type_ in self.widened.items()
-                if is_promotion(types.get(name), spark_to_iceberg(type_, int))
+                if changes.is_promotion(types.get(name), spark_to_iceberg(type_, int))
             },
         )
         return left.updates(metadata)
@@ -257,7 +251,7 @@ def table_moves(publication: Publication) -> list[TableMove]:
     return moves
 
 
-def _return(metadata: dict[str, Any], back: Return) -> Updates:
+def _return(metadata: dict[str, Any], back: Return) -> changes.Updates:
     now = head_of(metadata, back.into)
     if now not in (back.expected, back.snapshot_id):
         raise ConflictError(
@@ -268,7 +262,7 @@ def _return(metadata: dict[str, Any], back: Return) -> Updates:
     # Branches of plans end, too. Their unpublished commits are based on rows that the rollback
     # removes, or fill ranges that must be computed again.
     ended = attempts(metadata, back.table_id, back.into)
-    return move_back(metadata, back.snapshot_id, str(back.ref), back.into, ended)
+    return changes.move_back(metadata, back.snapshot_id, str(back.ref), back.into, ended)
 
 
 def attempts(metadata: dict[str, Any], table_id: str, into: str | None) -> set[str]:

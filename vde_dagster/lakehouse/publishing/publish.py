@@ -26,6 +26,7 @@ from sqlalchemy import Connection, select
 
 from vde_dagster.errors import ConflictError, StoreError, UnknownOutcomeError, VdeError
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, PointerMovedError
+from vde_dagster.lakehouse.publishing import view_ledger
 from vde_dagster.lakehouse.publishing.commit import Files, write_then
 from vde_dagster.lakehouse.publishing.finish_publication import recover, settle
 from vde_dagster.lakehouse.publishing.mirror import follow, want
@@ -45,13 +46,6 @@ from vde_dagster.lakehouse.publishing.publication import (
     announced_file,
 )
 from vde_dagster.lakehouse.publishing.shown_tables import require_sources
-from vde_dagster.lakehouse.publishing.view_ledger import (
-    drop_namespace,
-    forget_views,
-    record_namespaces,
-    record_views,
-    recorded_namespaces,
-)
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
@@ -230,8 +224,8 @@ def _commit(
     catalog.form.decide(catalog, prepared.swaps, conn)
     for deployment in publication.deployments:
         store.tables.deploy(conn, deployment.table)
-    record_views(conn, catalog.name, environment.publication_id, prepared.published)
-    forget_views(conn, catalog.name, prepared.dropped)
+    view_ledger.record_views(conn, catalog.name, environment.publication_id, prepared.published)
+    view_ledger.forget_views(conn, catalog.name, prepared.dropped)
     want(conn, lakehouse, publication)
     if atomic and publication.ends_environment:
         _drop_namespaces(conn, lakehouse, environment.name)
@@ -267,7 +261,7 @@ def _hold(
     made = store.environments.write_version(
         conn, holding.environment, holding.base_version, act="hold"
     )
-    record_views(conn, lakehouse.catalog.name, made.publication_id, other.published)
+    view_ledger.record_views(conn, lakehouse.catalog.name, made.publication_id, other.published)
     write_pins(lakehouse, conn, made, other.pins)
     pin_filled(conn, made.name, made.version, _filled_after(conn, lakehouse, publication))
 
@@ -342,15 +336,15 @@ def _create_namespaces(
     if not catalog.form.follows:
         properties = {"vde.environment": environment}
         catalog.create_namespaces(dict.fromkeys(created, properties), conn)
-    record_namespaces(
+    view_ledger.record_namespaces(
         lakehouse.store.database, conn, catalog.name, dict.fromkeys(created, environment)
     )
 
 
 def _drop_namespaces(conn: Connection, lakehouse: LakeHandles, environment: str) -> None:
-    for name, owner in recorded_namespaces(conn, lakehouse.catalog.name).items():
+    for name, owner in view_ledger.recorded_namespaces(conn, lakehouse.catalog.name).items():
         if owner == environment:
-            drop_namespace(conn, lakehouse.catalog, name)
+            view_ledger.drop_namespace(conn, lakehouse.catalog, name)
 
 
 def replace_views(
@@ -385,8 +379,10 @@ def replace_views(
         settled = not catalog.form.follows
         store.publications.commit(conn, publication_id, environment.version, settled=settled)
         catalog.form.decide(catalog, swaps, conn)
-        record_views(conn, catalog.name, publication_id, [item.view for item in made if item.view])
-        forget_views(conn, catalog.name, [ref for ref, _ in found.dropped])
+        view_ledger.record_views(
+            conn, catalog.name, publication_id, [item.view for item in made if item.view]
+        )
+        view_ledger.forget_views(conn, catalog.name, [ref for ref, _ in found.dropped])
         about = {"count": len(changed)}
         record(store.database, conn, "views", environment.name, who=who, detail=about)
 

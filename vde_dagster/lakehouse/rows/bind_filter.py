@@ -23,18 +23,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 
 from vde_dagster.errors import UsageError
-from vde_dagster.lakehouse.rows import filter_values
-from vde_dagster.lakehouse.rows.row_filters import (
-    Always,
-    Among,
-    Both,
-    Comparison,
-    Condition,
-    Is,
-    Like,
-    Not,
-    Value,
-)
+from vde_dagster.lakehouse.rows import filter_values, row_filters
 
 _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _COMPARE = {
@@ -77,7 +66,7 @@ class RowTest:
         return rows.filter(pc.fill_null(self.of(rows), False))
 
 
-def bind_filter(condition: Condition, schema: Schema, whose: str) -> RowTest:
+def bind_filter(condition: row_filters.Condition, schema: Schema, whose: str) -> RowTest:
     """Convert a parsed condition to a filter for a table's rows and files.
 
     Raises:
@@ -165,16 +154,16 @@ def _joined(parts: Sequence[RowTest], either: bool) -> RowTest:
     )
 
 
-def _bound(condition: Condition, schema: Schema, *, negated: bool) -> RowTest:
-    if isinstance(condition, Not):
+def _bound(condition: row_filters.Condition, schema: Schema, *, negated: bool) -> RowTest:
+    if isinstance(condition, row_filters.Not):
         return _bound(condition.part, schema, negated=not negated)
-    if isinstance(condition, Always):
+    if isinstance(condition, row_filters.Always):
         return _always(condition.value != negated)
-    if isinstance(condition, Both):
+    if isinstance(condition, row_filters.Both):
         parts = [_bound(part, schema, negated=negated) for part in condition.parts]
         return _joined(parts, condition.either != negated)
     column = _column(schema, condition.column)
-    if isinstance(condition, Is):
+    if isinstance(condition, row_filters.Is):
         if not condition.nan:
             return column.test(pc.is_valid) if negated else column.test(pc.is_null, _is_null)
         if not _is_floating(column):
@@ -182,10 +171,10 @@ def _bound(condition: Condition, schema: Schema, *, negated: bool) -> RowTest:
         # NULL is not NaN, as for Spark's isnan and Iceberg's own predicate.
         return column.test(_is_not_nan, _any_file) if negated else column.test(_is_nan)
     try:
-        if isinstance(condition, Comparison):
+        if isinstance(condition, row_filters.Comparison):
             sign = _OPPOSITE[condition.sign] if negated else condition.sign
             return _compared(column, sign, condition.value)
-        if isinstance(condition, Among):
+        if isinstance(condition, row_filters.Among):
             return _among(column, condition.values, negated)
         return _formed(column, condition, negated)
     except _Unlike as error:
@@ -238,7 +227,7 @@ def _is_not_nan(values: Any) -> Any:
     return pc.invert(_is_nan(values))
 
 
-def _compared(column: _Column, sign: str, value: Value) -> RowTest:
+def _compared(column: _Column, sign: str, value: row_filters.Value) -> RowTest:
     if _is_floating(column):
         return _floating(column, sign, value)
     if sign in ("=", "!="):
@@ -266,7 +255,7 @@ def _ordered(column: _Column, sign: str, value: pa.Scalar, for_files: Any) -> Ro
     return column.test(lambda values: compare(values, value), _ICEBERG[sign], for_files)
 
 
-def _exactly(column: _Column, value: Value) -> tuple[pa.Scalar, Any] | None:
+def _exactly(column: _Column, value: row_filters.Value) -> tuple[pa.Scalar, Any] | None:
     bounds = filter_values.bounds(column.type)
     if bounds is None:
         return _value(column, value)
@@ -280,14 +269,14 @@ def _from_units(column: _Column, units: int) -> tuple[pa.Scalar, Any]:
     return filter_values.scalar(column.arrow, units), filter_values.literal(column.type, units)
 
 
-def _whole(type_: types.IcebergType, value: Value) -> Decimal:
+def _whole(type_: types.IcebergType, value: row_filters.Value) -> Decimal:
     try:
         return filter_values.whole(type_, value)
     except ValueError as error:
         raise _Unlike(f"{_written(value)} is {error}") from None
 
 
-def _floating(column: _Column, sign: str, value: Value) -> RowTest:
+def _floating(column: _Column, sign: str, value: row_filters.Value) -> RowTest:
     """Return a test that compares a float column with a value. NaN is above all numbers."""
     named = value.strip().lower() if isinstance(value, str) else ""
     if named == "nan":
@@ -318,7 +307,7 @@ def _among_numbers(column: _Column, sign: str, value: float) -> RowTest:
     return column.test(lambda values: compare(values, number))
 
 
-def _value(column: _Column, value: Value) -> tuple[pa.Scalar, Any]:
+def _value(column: _Column, value: row_filters.Value) -> tuple[pa.Scalar, Any]:
     type_, arrow = column.type, column.arrow
     if isinstance(type_, types.StringType):
         if isinstance(value, str):
@@ -342,7 +331,7 @@ def _value(column: _Column, value: Value) -> tuple[pa.Scalar, Any]:
     raise _Unlike("supports only IS NULL")
 
 
-def _among(column: _Column, values: Sequence[Value], negated: bool) -> RowTest:
+def _among(column: _Column, values: Sequence[row_filters.Value], negated: bool) -> RowTest:
     if _is_floating(column):
         tests = [_floating(column, "!=" if negated else "=", value) for value in values]
         return tests[0] if len(tests) == 1 else _joined(tests, not negated)
@@ -362,7 +351,7 @@ def _among(column: _Column, values: Sequence[Value], negated: bool) -> RowTest:
     return column.test(lambda values: pc.is_in(values, value_set=listed), *files)
 
 
-def _formed(column: _Column, like: Like, negated: bool) -> RowTest:
+def _formed(column: _Column, like: row_filters.Like, negated: bool) -> RowTest:
     if not isinstance(column.type, types.StringType):
         raise _Unlike("LIKE needs texts")
     parts: list[str] = []
@@ -382,7 +371,7 @@ def _formed(column: _Column, like: Like, negated: bool) -> RowTest:
     return column.test(lambda values: pc.match_substring_regex(values, form), *files)
 
 
-def _written(value: Value) -> str:
+def _written(value: row_filters.Value) -> str:
     if isinstance(value, bytes):
         return f"X'{value.hex()}'"
     return f"'{value}'" if isinstance(value, str) else str(value).lower()

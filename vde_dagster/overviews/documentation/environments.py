@@ -17,21 +17,7 @@ from vde_dagster.execution.environments.compare import (
     compare_data,
 )
 from vde_dagster.lakehouse.metadata.table_metadata import columns_of
-from vde_dagster.overviews.documentation.values import (
-    AuditOutcome,
-    DefinitionDifference,
-    DocumentedEnvironment,
-    DocumentedTable,
-    EnvironmentDifference,
-    FailedPlan,
-    FillCost,
-    Publication,
-    Range,
-    RowsChanged,
-    RowsDiffer,
-    ShownModel,
-    Whose,
-)
+from vde_dagster.overviews.documentation import values
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
     Entry,
@@ -56,8 +42,8 @@ MOST_ENVIRONMENTS = 12
 Pair = tuple[Entry | None, Entry | None]
 
 
-def ranges(intervals: IntervalSet) -> tuple[Range, ...]:
-    return tuple(Range(one.start, one.end) for one in intervals)
+def ranges(intervals: IntervalSet) -> tuple[values.Range, ...]:
+    return tuple(values.Range(one.start, one.end) for one in intervals)
 
 
 @dataclass(eq=False)
@@ -118,7 +104,7 @@ class EnvironmentContents:
         pairs = self._changed[name].get(version, {}).values()
         return version == 1 and not any(old for _, old in pairs)
 
-    def documented(self) -> Iterator[DocumentedEnvironment]:
+    def documented(self) -> Iterator[values.DocumentedEnvironment]:
         production = next((one for one in self.shown if one.name == PRODUCTION), None)
         since = self.workspace.store.versions.entry_times
         for one in self.shown:
@@ -135,7 +121,7 @@ class EnvironmentContents:
                 starts: Mapping[ModelName, datetime] = starts,
                 begun: Mapping[ModelName, datetime] = begun,
                 pins: Mapping[str, Pin] = pins,
-            ) -> ShownModel:
+            ) -> values.ShownModel:
                 snapshot = self.snapshots[entry.snapshot_id]
                 kind = snapshot.model.kind
                 table = self.tables.get(entry.table_id or "")
@@ -145,7 +131,7 @@ class EnvironmentContents:
                 if table is not None and entry.held is None:
                     missing = missing_intervals(snapshot, filled, window, starts, ALWAYS)
                 change, category = self._against(entry, production)
-                return ShownModel(
+                return values.ShownModel(
                     str(entry.name),
                     entry.snapshot_id,
                     snapshot.table_version,
@@ -162,7 +148,7 @@ class EnvironmentContents:
                 )
 
             entries = (one.entries[name] for name in sorted(snapshots))
-            yield DocumentedEnvironment(
+            yield values.DocumentedEnvironment(
                 one.name,
                 one.version,
                 one.published_at,
@@ -205,13 +191,13 @@ class EnvironmentContents:
         change, category = classify_change(self.snapshots[entry.snapshot_id], before)
         return change.value, category.value if category is not None else None
 
-    def recent_publications(self) -> Iterator[Publication]:
+    def recent_publications(self) -> Iterator[values.Publication]:
         for one in self.shown:
             for change in self._histories[one.name]:
                 version = change.version
                 pairs = self._changed[one.name].get(version.version, {})
                 told = {} if self._is_first(one.name, version.version) else pairs
-                yield Publication(
+                yield values.Publication(
                     one.name,
                     version.version,
                     change.what,
@@ -227,7 +213,7 @@ class EnvironmentContents:
                     tuple(_rows_changed(change)),
                 )
 
-    def differences(self) -> Iterator[EnvironmentDifference]:
+    def differences(self) -> Iterator[values.EnvironmentDifference]:
         # Pairs without differences are left out, unless one side is a version in `compared`.
         named = [(f"{one.name}@{one.version}" if self.is_past else one.name, one)
                  for one in self.shown]  # fmt: skip
@@ -250,18 +236,22 @@ class EnvironmentContents:
             )
             data = tuple(self._rows_differ(new, old))
             if found or tables or is_asked:
-                yield EnvironmentDifference(name, other, found, tables, data)
+                yield values.EnvironmentDifference(name, other, found, tables, data)
 
-    def _rows_differ(self, new: Environment, old: Environment) -> Iterator[RowsDiffer]:
+    def _rows_differ(self, new: Environment, old: Environment) -> Iterator[values.RowsDiffer]:
         # If both sides show the current state of one table, its rows are equal.
         live = {id(one) for one in self.shown if not self.is_past}
         are_live = {id(new), id(old)} <= live
         for one in compare_data(self.workspace, new, old):
             held = (new.entries[one.name].held, old.entries[one.name].held)
             if not (are_live and one.same_table and held == (None, None)):
-                yield RowsDiffer(str(one.name), one.before, one.after, one.added, one.removed)
+                yield values.RowsDiffer(
+                    str(one.name), one.before, one.after, one.added, one.removed
+                )
 
-    def _differences(self, pairs: Mapping[ModelName, Pair]) -> Iterator[DefinitionDifference]:
+    def _differences(
+        self, pairs: Mapping[ModelName, Pair]
+    ) -> Iterator[values.DefinitionDifference]:
         ids = {
             name: (new.snapshot_id if new else None, old.snapshot_id if old else None)
             for name, (new, old) in pairs.items()
@@ -287,13 +277,13 @@ class EnvironmentContents:
                 ids[name][1] is None
             ):
                 # One snapshot was deleted: the reasons are unknown.
-                yield DefinitionDifference(
+                yield values.DefinitionDifference(
                     str(name), "modified", None, ids[name][1], ids[name][0], (), (), (), ()
                 )
                 continue
             change, category = classify_change(new, old)
             columns = Difference(name, change, category, new, old).columns if name in both else {}
-            yield DefinitionDifference(
+            yield values.DefinitionDifference(
                 str(name),
                 change.value,
                 category.value if category is not None else None,
@@ -335,27 +325,27 @@ class EnvironmentContents:
         columns = columns_of(metadata, pin.schema_id if pin is not None else None)
         return {name.lower(): type_ for name, type_ in columns.items()}
 
-    def failed_plans(self) -> Iterator[FailedPlan]:
+    def failed_plans(self) -> Iterator[values.FailedPlan]:
         for one in () if self.is_past else self.shown:
             for record in self.workspace.store.plans.recent(one.name):
                 at = record.finished_at or record.created_at
                 if record.status == "failed" and at > one.published_at:
-                    yield FailedPlan(one.name, record.id, at, record.message)
+                    yield values.FailedPlan(one.name, record.id, at, record.message)
 
-    def documented_tables(self, most_fills: int) -> list[DocumentedTable]:
+    def documented_tables(self, most_fills: int) -> list[values.DocumentedTable]:
         until = self.as_of if self.is_past else None
         fills = self.workspace.store.fills.recent(self.tables, most_fills, until)
         audits = self.workspace.store.audits.newest(self.tables, until)
         made = [
-            DocumentedTable(
+            values.DocumentedTable(
                 table.id,
                 str(table.ref),
                 table.branch,
                 table.snapshot_id,
                 ranges(self._filled_by_then(table)),
                 tuple(
-                    FillCost(
-                        Range(fill.interval.start, fill.interval.end),
+                    values.FillCost(
+                        values.Range(fill.interval.start, fill.interval.end),
                         fill.plan_id,
                         fill.recorded_at,
                         fill.rows,
@@ -371,12 +361,12 @@ class EnvironmentContents:
                     for how in (fill.facts.refresh,)
                 ),
                 tuple(
-                    AuditOutcome(
+                    values.AuditOutcome(
                         str(record.model),
                         record.audit,
                         record.blocking,
                         record.result.failed_rows,
-                        Range(record.interval.start, record.interval.end),
+                        values.Range(record.interval.start, record.interval.end),
                         record.plan_id,
                         record.recorded_at,
                     )
@@ -398,7 +388,7 @@ class EnvironmentContents:
 
 def _table_origin(
     environment: Environment, entry: Entry, snapshot: Snapshot, production: Environment | None
-) -> Whose:
+) -> values.Whose:
     if snapshot.model.kind.is_external:
         return "external"
     if entry.table_id is None:
@@ -410,8 +400,10 @@ def _table_origin(
     return "own" if is_own else "shared"
 
 
-def _rows_changed(change: VersionChange) -> Iterable[RowsChanged]:
+def _rows_changed(change: VersionChange) -> Iterable[values.RowsChanged]:
     for one in change.data:
         what = "back" if one.is_back else "new" if one.is_new else "changed"
         models = tuple(map(str, one.models))
-        yield RowsChanged(models, what, one.rows, one.added, one.removed, ranges(one.intervals))
+        yield values.RowsChanged(
+            models, what, one.rows, one.added, one.removed, ranges(one.intervals)
+        )

@@ -11,16 +11,8 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.plans.keepers import find_readers
 from vde_dagster.execution.published_version import named_environment, stored_snapshots
+from vde_dagster.overviews.documentation import values
 from vde_dagster.overviews.documentation.environments import EnvironmentContents
-from vde_dagster.overviews.documentation.values import (
-    DOCUMENT_VERSION,
-    ColumnFlow,
-    Document,
-    DocumentedAudit,
-    DocumentedColumn,
-    DocumentedExposure,
-    DocumentedModel,
-)
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.kinds.seed import Seed
 
@@ -43,7 +35,7 @@ def gather_document(
     compare: Sequence[str] = (),
     publications: int = PUBLICATIONS,
     fills: int = FILLS,
-) -> Document:
+) -> values.Document:
     """Read the documentation of a project's files, or of one environment.
 
     Args:
@@ -82,8 +74,8 @@ def gather_document(
     environments = EnvironmentContents(
         workspace, shown, as_of, is_past, known, publications, compared
     )
-    return Document(
-        DOCUMENT_VERSION,
+    return values.Document(
+        values.DOCUMENT_VERSION,
         settings.name,
         named,
         as_of,
@@ -110,7 +102,7 @@ def document_models(
     exposures: Sequence[Exposure] = (),
     tests: Iterable[UnitTest] = (),
     published: Callable[[Snapshot], Mapping[str, str]] | None = None,
-) -> list[DocumentedModel]:
+) -> list[values.DocumentedModel]:
     """Describe each snapshot's model for a document, in the order of the snapshots.
 
     Args:
@@ -128,7 +120,7 @@ def document_models(
     tested: dict[str, list[str]] = {}
     for test in tests:
         tested.setdefault(str(test.model), []).append(test.name)
-    described: dict[str, dict[str, DocumentedColumn]] = {}
+    described: dict[str, dict[str, values.DocumentedColumn]] = {}
     found = []
     for name, snapshot in snapshots.items():
         columns = _columns(snapshot, described)
@@ -146,8 +138,8 @@ def document_models(
 
 
 def _columns(
-    snapshot: Snapshot, described: Mapping[str, Mapping[str, DocumentedColumn]]
-) -> tuple[DocumentedColumn, ...]:
+    snapshot: Snapshot, described: Mapping[str, Mapping[str, values.DocumentedColumn]]
+) -> tuple[values.DocumentedColumn, ...]:
     # A copied column without a description inherits one.
     copied: dict[str, list[tuple[str, str]]] = {}
     made: set[str] = set()
@@ -169,20 +161,22 @@ def _columns(
                 text = origin.description
                 inherited = origin.inherited_from or f"{parent}.{origin.name}"
         columns.append(
-            DocumentedColumn(column.name, column.type, column.version, text or None, inherited)
+            values.DocumentedColumn(
+                column.name, column.type, column.version, text or None, inherited
+            )
         )
     return tuple(columns)
 
 
 def _model(
     snapshot: Snapshot,
-    columns: tuple[DocumentedColumn, ...],
+    columns: tuple[values.DocumentedColumn, ...],
     labels: tuple[Iterable[str], Iterable[str], Iterable[str]],
-) -> DocumentedModel:
+) -> values.DocumentedModel:
     model = snapshot.model
     readers, exposures, tests = labels
     path, line = model.location.path, model.location.line
-    return DocumentedModel(
+    return values.DocumentedModel(
         name=str(snapshot.name),
         snapshot=snapshot.id,
         version=snapshot.table_version,
@@ -205,10 +199,12 @@ def _model(
         opaque=snapshot.version.opaque,
         columns=columns,
         flows=tuple(
-            ColumnFlow(read.output, read.parent, read.column, read.how) for read in snapshot.reads
+            values.ColumnFlow(read.output, read.parent, read.column, read.how)
+            for read in snapshot.reads
         ),
         audits=tuple(
-            DocumentedAudit(audit.label, audit.blocking, audit.query) for audit in model.audits
+            values.DocumentedAudit(audit.label, audit.blocking, audit.query)
+            for audit in model.audits
         ),
         tests=tuple(sorted(tests)),
         parents=tuple(map(str, model.depends_on)),
@@ -218,6 +214,6 @@ def _model(
     )
 
 
-def _exposure(one: Exposure) -> DocumentedExposure:
+def _exposure(one: Exposure) -> values.DocumentedExposure:
     reads = tuple((str(model), column) for model, column, _ in one.reads)
-    return DocumentedExposure(one.name, one.what, one.owner, one.url, reads, one.description)
+    return values.DocumentedExposure(one.name, one.what, one.owner, one.url, reads, one.description)

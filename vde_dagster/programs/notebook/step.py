@@ -23,13 +23,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.errors import ExecutionError, SourceLocation, VdeError
+from vde_dagster.programs.notebook import step_rows
 from vde_dagster.programs.notebook.cells import PARAMETERS
-from vde_dagster.programs.notebook.step_rows import (
-    decode_rows,
-    encode_rows,
-    query_parents,
-    read_parent,
-)
 from vde_dagster.programs.notebook.step_workspace import END, STEP
 
 if TYPE_CHECKING:
@@ -240,10 +235,10 @@ class _NotebookRun:
 
     def _fulfill(self, asked: Mapping[str, Any], connection: Connection) -> pa.Table | None:
         if asked["what"] == "read":
-            return read_parent(self.context, **asked["given"])
+            return step_rows.read_parent(self.context, **asked["given"])
         if asked["what"] == "ask":
-            return query_parents(self.context, **asked["given"])
-        self.rows = decode_rows(connection.recv_bytes())
+            return step_rows.query_parents(self.context, **asked["given"])
+        self.rows = step_rows.decode_rows(connection.recv_bytes())
         return None
 
     def _write_page(self) -> None:
@@ -268,7 +263,7 @@ def _send_response(
     with suppress(OSError):  # The kernel may have ended meanwhile.
         connection.send_bytes(json.dumps({**said, "rows": rows is not None}).encode())
         if rows is not None:
-            connection.send_bytes(encode_rows(rows))
+            connection.send_bytes(step_rows.encode_rows(rows))
 
 
 def _write_modules(folder: Path, files: Mapping[str, str]) -> None:

@@ -19,12 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.spark.jvm.class_data import (
-    archive_path,
-    chooses_archive,
-    has_large_heap,
-    remove_old_archives,
-)
+from vde_dagster.spark.jvm import class_data
 from vde_dagster.spark.jvm.known_start import StartCommand, cache_folder
 
 _AGENTS = ("-javaagent", "-agentlib", "-agentpath")
@@ -52,11 +47,11 @@ class ClassList:
     @classmethod
     def begin(cls, known: StartCommand) -> ClassList | None:
         """Create the file for a new JVM. Return None if the JVM's classes will not be archived."""
-        archive = archive_path(known)
+        archive = class_data.archive_path(known)
         if (
             archive.exists()
             or _failure(archive).exists()
-            or chooses_archive(known)
+            or class_data.chooses_archive(known)
             or any(option.startswith(_AGENTS) for option in known.options)
         ):
             return None
@@ -110,7 +105,7 @@ def make_archive_of_list(known: StartCommand, classes: Path) -> bool:
     """
     import fcntl
 
-    archive = archive_path(known)
+    archive = class_data.archive_path(known)
     with archive.with_suffix(".lock").open("wb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -128,7 +123,7 @@ def make_archive_of_list(known: StartCommand, classes: Path) -> bool:
             os.replace(part, archive)
         finally:
             part.unlink(missing_ok=True)
-    remove_old_archives(archive.parent)
+    class_data.remove_old_archives(archive.parent)
     return True
 
 
@@ -139,7 +134,7 @@ def _dump(known: StartCommand, classes: Path, part: Path) -> int:
         [
             known.java,
             *(option for option in known.options if option not in heap),
-            *(heap if has_large_heap(known) else ("-Xmx1g",)),
+            *(heap if class_data.has_large_heap(known) else ("-Xmx1g",)),
             *("-Xshare:dump", f"-XX:SharedClassListFile={classes}"),
             *(f"-XX:SharedArchiveFile={part}", "-Xlog:disable"),
         ],

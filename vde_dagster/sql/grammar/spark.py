@@ -13,18 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
-from vde_dagster.sql.grammar.compiled import (
-    END,
-    PREDICATE,
-    RULE,
-    ClassFile,
-    Edge,
-    Network,
-    UnknownFormat,
-    read_network,
-    remember_unusable,
-    spark_jar,
-)
+from vde_dagster.sql.grammar import compiled
 from vde_dagster.sql.grammar.literals import find_malformed, may_be_malformed
 from vde_dagster.sql.grammar.recogniser import Exclusions, Recogniser
 
@@ -68,8 +57,8 @@ class Refusal:
 
 
 class SparkGrammar:
-    def __init__(self, parser: ClassFile, lexer: ClassFile) -> None:
-        network = read_network(_network_text(parser))
+    def __init__(self, parser: compiled.ClassFile, lexer: compiled.ClassFile) -> None:
+        network = compiled.read_network(_network_text(parser))
         self._tokens = {
             name: number for name, number in parser.integers.items() if not name.startswith("RULE_")
         }
@@ -88,7 +77,7 @@ class SparkGrammar:
         for rule, names in _UNFINISHED.items():
             for name in names:
                 called = name in self._rules
-                last = (self._rules if called else self._tokens).get(name, END)
+                last = (self._rules if called else self._tokens).get(name, compiled.END)
                 _forbid_end_after(network, self._rules[rule], last, called=called)
         barred = {
             self._rules[rule]: Exclusions(
@@ -101,7 +90,7 @@ class SparkGrammar:
         self._recogniser = Recogniser(network, lambda number: on.get(number, True), barred)
         self._known: dict[tuple[int, ...], tuple[int, int] | None] = {}
         guards = {n: (test.name, test.negated) for n, test in lexer.predicates("_sempred").items()}
-        spelling = read_network(_network_text(lexer))
+        spelling = compiled.read_network(_network_text(lexer))
         self._lexer = Lexer(spelling, guards, self._tokens)
         self._spelling = _read_spellings(spelling)
         self._name_tokens = self._recogniser.first_tokens(self._rules["identifier"])
@@ -167,22 +156,22 @@ def spark_grammar() -> SparkGrammar | None:
 class _InstalledGrammar:
     def __init__(self) -> None:
         self.grammar: SparkGrammar | None = None
-        jar = spark_jar()
+        jar = compiled.spark_jar()
         if jar is None:
             return
         try:
             with zipfile.ZipFile(jar) as classes:
-                parser = ClassFile(classes.read(f"{_PACKAGE}SqlBaseParser.class"))
-                lexer = ClassFile(classes.read(f"{_PACKAGE}SqlBaseLexer.class"))
+                parser = compiled.ClassFile(classes.read(f"{_PACKAGE}SqlBaseParser.class"))
+                lexer = compiled.ClassFile(classes.read(f"{_PACKAGE}SqlBaseLexer.class"))
             self.grammar = SparkGrammar(parser, lexer)
             if not all(self.grammar.find_refusal(text) is None for text in _VALID):
-                raise UnknownFormat("it refuses valid queries")
+                raise compiled.UnknownFormat("it refuses valid queries")
         except Exception as error:  # Classes of other Sparks are data, whatever is wrong with them.
             self.fail(error)
 
     def fail(self, error: Exception) -> None:
         self.grammar = None
-        remember_unusable(f"{type(error).__name__}: {error}".removesuffix(": "))
+        compiled.remember_unusable(f"{type(error).__name__}: {error}".removesuffix(": "))
 
 
 _VALID = (
@@ -196,11 +185,11 @@ def _installed_grammar() -> _InstalledGrammar:
     return _InstalledGrammar()
 
 
-def _network_text(one: ClassFile) -> str:
+def _network_text(one: compiled.ClassFile) -> str:
     return "".join(text for name, text in one.texts.items() if name.startswith("_serializedATN"))
 
 
-def _forbid_aliases(network: Network, rules: Mapping[str, int]) -> None:
+def _forbid_aliases(network: compiled.Network, rules: Mapping[str, int]) -> None:
     """Change Spark's rule for GROUP BY to refuse aliases, except after `|>`."""
     clause, named = rules["aggregationClause"], rules["namedExpression"]
     plain = rules["expression"]
@@ -210,7 +199,7 @@ def _forbid_aliases(network: Network, rules: Mapping[str, int]) -> None:
         copied = []
         for edge in network.edges[state]:
             edge = edge._replace(target=copies[edge.target])
-            if edge.kind == RULE and edge.second == named:
+            if edge.kind == compiled.RULE and edge.second == named:
                 edge = edge._replace(first=network.starts[plain], second=plain)
             copied.append(edge)
         network.edges.append(copied)
@@ -221,12 +210,14 @@ def _forbid_aliases(network: Network, rules: Mapping[str, int]) -> None:
     for state, edges in enumerate(network.edges):
         if network.rule_by_state[state] != rules["operatorPipeRightSide"]:
             network.edges[state] = [
-                edge._replace(first=start) if edge.kind == RULE and edge.second == clause else edge
+                edge._replace(first=start)
+                if edge.kind == compiled.RULE and edge.second == clause
+                else edge
                 for edge in edges
             ]
 
 
-def _forbid_end_after(network: Network, rule: int, last: int, *, called: bool) -> None:
+def _forbid_end_after(network: compiled.Network, rule: int, last: int, *, called: bool) -> None:
     """Change a rule to refuse a text that ends with a certain token or called rule.
 
     Args:
@@ -236,13 +227,15 @@ def _forbid_end_after(network: Network, rule: int, last: int, *, called: bool) -
     def ends(state: int) -> bool:
         return state in network.stops or any(map(skips, network.edges[state]))
 
-    def skips(edge: Edge) -> bool:
-        return edge.kind != RULE and not edge.symbols and ends(edge.target)
+    def skips(edge: compiled.Edge) -> bool:
+        return edge.kind != compiled.RULE and not edge.symbols and ends(edge.target)
 
     for state, of in enumerate(network.rule_by_state):
         for edge in list(network.edges[state]) if of == rule else ():
-            symbols = ((edge.second, edge.second),) if edge.kind == RULE else edge.symbols
-            if (edge.kind == RULE) != called or not any(x <= last <= y for x, y in symbols):
+            symbols = ((edge.second, edge.second),) if edge.kind == compiled.RULE else edge.symbols
+            if (edge.kind == compiled.RULE) != called or not any(
+                x <= last <= y for x, y in symbols
+            ):
                 continue
             others = [one for one in network.edges[edge.target] if not skips(one)]
             if others:
@@ -251,7 +244,7 @@ def _forbid_end_after(network: Network, rule: int, last: int, *, called: bool) -
                 network.edges[state].remove(edge)
 
 
-def _read_spellings(network: Network) -> dict[int, str]:
+def _read_spellings(network: compiled.Network) -> dict[int, str]:
     found: dict[int, str] = {}
     for token, start in zip(network.token_types, network.starts, strict=True):
         at, word, passed = start, "", {start}
@@ -261,11 +254,11 @@ def _read_spellings(network: Network) -> dict[int, str]:
             edge = network.edges[at][0]
             if edge.symbols and edge.symbols[0][0] == edge.symbols[-1][1]:
                 word += chr(edge.symbols[0][0])
-            elif edge.symbols or edge.kind == RULE:
+            elif edge.symbols or edge.kind == compiled.RULE:
                 break
             at = edge.target
             if at in passed:
-                raise UnknownFormat("a token is a loop of states")
+                raise compiled.UnknownFormat("a token is a loop of states")
             passed.add(at)
         else:
             found.setdefault(token, word)
@@ -320,7 +313,7 @@ class Lexer:
 
     def __init__(
         self,
-        network: Network,
+        network: compiled.Network,
         predicates: Mapping[int, tuple[str, bool]],
         names: Mapping[str, int],
     ) -> None:
@@ -483,15 +476,15 @@ class Lexer:
                     accepts[network.token_types[rule], guard] = None
                 continue
             if guard is not None and any(edge.symbols for edge in network.edges[at]):
-                raise UnknownFormat
+                raise compiled.UnknownFormat
             if config in found:
                 continue
             if any(edge.symbols for edge in network.edges[at]):
                 found[config] = None
             for edge in reversed(network.edges[at]):
-                if edge.kind == RULE:
+                if edge.kind == compiled.RULE:
                     todo.append(((edge.first, (*stack, edge.target), rule), guard))
-                elif edge.kind == PREDICATE:
+                elif edge.kind == compiled.PREDICATE:
                     todo.append(((edge.target, stack, rule), edge.second))
                 elif not edge.symbols:
                     todo.append(((edge.target, stack, rule), guard))

@@ -21,14 +21,7 @@ from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.log import Act, record
 from vde_dagster.state.db.outbox import tell
 from vde_dagster.state.db.rows import is_model, row_from_value, upsert, value_from_row
-from vde_dagster.state.environments.versions import (
-    ENTRY,
-    read_entry,
-    read_frozen,
-    read_head,
-    read_version,
-    write_entries,
-)
+from vde_dagster.state.environments import versions
 from vde_dagster.state.tables.tables import TableStore
 
 _HEAD = schema.environments.c
@@ -64,10 +57,10 @@ class EnvironmentStore:
     def get(self, name: str, connection: Connection | None = None) -> Environment | None:
         """Return the current version of an environment, or None if it does not exist."""
         with self.database.reading(connection) as conn:
-            head = read_head(conn, name)
+            head = versions.read_head(conn, name)
             if head is None or not head.live:
                 return None
-            found = read_version(conn, name, head.version)
+            found = versions.read_version(conn, name, head.version)
         return replace(found, expires_at=head.expires_at) if found else None
 
     def all(self) -> list[Environment]:
@@ -78,9 +71,9 @@ class EnvironmentStore:
     def require_changeable(self, name: str) -> None:
         """Raise a UsageError if an environment is frozen."""
         with self.database.reading() as conn:
-            head = read_head(conn, name)
+            head = versions.read_head(conn, name)
             if head is not None and head.live:
-                require_changeable(name, read_frozen(conn, name, head.version))
+                require_changeable(name, versions.read_frozen(conn, name, head.version))
 
     def exists(self, name: str) -> bool:
         return self.current_version(name) is not None
@@ -88,13 +81,13 @@ class EnvironmentStore:
     def current_version(self, name: str) -> int | None:
         """Return the number of an environment's current version, or None if it does not exist."""
         with self.database.reading() as conn:
-            head = read_head(conn, name)
+            head = versions.read_head(conn, name)
         return int(head.version) if head is not None and head.live else None
 
     def entry(self, name: str, model: ModelName) -> Entry | None:
         entry = schema.entries.c
         query = (
-            select(*ENTRY)
+            select(*versions.ENTRY)
             .join_from(schema.entries, schema.environments, _HEAD.environment == entry.environment)
             .where(
                 _HEAD.live,
@@ -104,7 +97,7 @@ class EnvironmentStore:
             )
         )
         row = self.database.row(query)
-        return read_entry(row) if row is not None else None
+        return versions.read_entry(row) if row is not None else None
 
     def names(self, connection: Connection | None = None) -> list[str]:
         return self.database.column(_NAMES, connection)
@@ -159,12 +152,12 @@ class EnvironmentStore:
             UsageError: The environment is frozen, and the version does not drop it; or the
                 machine's clock is wrong.
         """
-        head = read_head(connection, environment.name)
+        head = versions.read_head(connection, environment.name)
         current = head.version if head is not None and head.live else 0
         if current != base_version:
             raise _lost(connection, environment.name, base_version, current)
         if current and not ends:
-            before = read_frozen(connection, environment.name, current)
+            before = versions.read_frozen(connection, environment.name, current)
             require_changeable(environment.name, before)
         if ends:
             environment = replace(environment, entries={}, frozen=None, kept={})
@@ -174,7 +167,7 @@ class EnvironmentStore:
         # Published after all previous versions, even if the clock went back.
         environment = _in_order_of_time(connection, environment)
         version = (head.version if head is not None else 0) + 1
-        counts = write_entries(connection, environment, version)
+        counts = versions.write_entries(connection, environment, version)
         connection.execute(
             insert(schema.environment_versions).values(
                 row_from_value(
@@ -256,7 +249,7 @@ def _in_order_of_time(connection: Connection, environment: Environment) -> Envir
 
 
 def _lost(conn: Connection, name: str, base: int, current: int) -> ConflictError:
-    winner = read_version(conn, name, current) if current else None
+    winner = versions.read_version(conn, name, current) if current else None
     if winner is None:
         return ConflictError(
             f"the environment '{name}' is no longer at version {base}: it was dropped",
