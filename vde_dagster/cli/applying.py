@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def confirm_environment(
     output: Output, workspace: Workspace, environment: str, *, create: bool, yes: bool = False
 ) -> str:
-    """Return the environment to plan for, asking the user if a new name looks mistyped."""
+    """Return the environment to plan for; the user confirms a new name that looks mistyped."""
     from vde_dagster.execution.published_version import find_similar_environment
 
     if branch_name(environment):
@@ -134,7 +134,6 @@ def apply_and_report(
 
 
 def result_json(result: ApplyResult) -> dict[str, Any]:
-    """Return an apply's result as JSON."""
     return {
         "plan": plan_json(result.plan),
         "published": result.published,
@@ -151,7 +150,6 @@ def result_json(result: ApplyResult) -> dict[str, Any]:
 
 
 def failed_statements_json(failed: Sequence[VirtualUpdateRan]) -> list[dict[str, Any]]:
-    """Return the failed statements on published views as JSON."""
     return [
         {"model": str(one.model), "statement": one.statement, "error": one.error} for one in failed
     ]

@@ -39,7 +39,6 @@ class SentenceGroup(TyperGroup):
         return [("Commands", names)]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands to the help, grouped by title."""
         commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
         sentences = {
             name: command.get_short_help_str(_WHOLE_SENTENCE)

@@ -187,7 +187,6 @@ def _show_rows(workspace: Workspace, environment: Environment, plan: Plan, out: 
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the main job from the command line."""
     from rich.console import Console
 
     parser = argparse.ArgumentParser(description=run_main_job.__doc__)

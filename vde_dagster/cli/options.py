@@ -96,9 +96,7 @@ def _parameter(option: PlanOptionField) -> Parameter:
 def on_project(
     command: Callable[..., None], plan_options: Sequence[PlanOptionField] = ()
 ) -> Callable[..., None]:
-    """Add `--project`, `--json` and `--debug` to a command with `workspace` and `output`.
-
-    A command without a `workspace` has no `--project`.
+    """Add `--project`, `--json` and `--debug` to a command; `--project` if it has a `workspace`.
 
     Args:
         plan_options: Options of a plan, which the command gets as `options`.
@@ -151,10 +149,7 @@ LOGGER: Final = "vde_dagster.spark.session.session"
 
 
 class _OnTerminal(logging.Handler):
-    """Prints log messages to the current stderr."""
-
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a message on a separate line."""
         # Progress bars replace `sys.stderr` while they are shown.
         print(self.format(record), file=sys.stderr, flush=True)
 

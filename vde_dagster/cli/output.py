@@ -27,12 +27,10 @@ class Output:
 
     @functools.cached_property
     def out(self) -> Console:
-        """Console for results."""
         return _console(stderr=False)
 
     @functools.cached_property
     def err(self) -> Console:
-        """Console for progress and messages."""
         return _console(stderr=True)
 
     def result(
@@ -53,7 +51,6 @@ class Output:
 
     @staticmethod
     def show_failed_statements(console: Console, environment: str, failed: Sequence[str]) -> None:
-        """Print a sentence for each failed statement on an environment's published views."""
         for sentence in failed:
             console.print(f"[red]{sentence}[/]", highlight=False)
         if failed:

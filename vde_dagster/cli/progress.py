@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 
 class ApplyProgress:
-    """A context manager that displays the events of an apply.
-
-    On a terminal it draws bars with the remaining time; elsewhere it prints a line per model.
-    """
+    """Displays an apply's events: bars on a terminal, otherwise a line per model."""
 
     def __init__(self, console: Console, plan: Plan) -> None:
         self._units = {
@@ -49,7 +46,6 @@ class ApplyProgress:
         self._bars.stop()
 
     def show(self, event: events.Event) -> None:
-        """Show one event."""
         match event:
             case events.ApplyStarted() if total := sum(self._units.values()):
                 models = count(len(self._units), "model")

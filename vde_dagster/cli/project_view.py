@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 def project_info(workspace: Workspace) -> dict[str, Any]:
-    """Collect the output of `vde info --json` from files and state store."""
     from vde_dagster.state.db.database import without_password
 
     settings = workspace.settings
@@ -59,7 +58,7 @@ def project_info(workspace: Workspace) -> dict[str, Any]:
 
 
 def show_info(console: Console, info: dict[str, Any], *, plugins: bool) -> None:
-    """Print the result of `project_info`: the models, and then facts about the project.
+    """Print the models, and then facts about the project.
 
     Args:
         plugins: Whether to print all plug-ins, or only those that cannot be imported.
@@ -132,9 +131,9 @@ def dag_json(models: Models, among: Collection[ModelName]) -> dict[str, Any]:
 
 
 def dag_lines(models: Models, among: Collection[ModelName]) -> Iterator[str]:
-    """Return a tree for each model without parents in `among`, with its readers below it.
+    """Yield a tree for each model without parents in `among`, with its readers below it.
 
-    The readers of a model that appeared before are not repeated: `…` replaces them.
+    A repeated model has `…` in place of its readers.
     """
     texts = {name: f"{name}  {models[name].kind.name}" for name in models}
     edges = {
@@ -152,10 +151,7 @@ def dag_lines(models: Models, among: Collection[ModelName]) -> Iterator[str]:
 def trees(
     tops: Iterable[tuple[Node, str]], edges: Mapping[Node, Sequence[tuple[Node, str]]]
 ) -> Iterator[str]:
-    """Yield the lines of trees, from (node, text) pairs.
-
-    A repeated node has no branches.
-    """
+    """Yield the lines of trees, from (node, text) pairs; a repeated node has no branches."""
     followed: set[Node] = set()
     for top, text in tops:
         yield text
@@ -178,7 +174,6 @@ def trees(
 
 
 def dag_mermaid(models: Models, among: Collection[ModelName]) -> Iterator[str]:
-    """Yield the lines of a Mermaid flowchart."""
     yield "flowchart LR"
     ids = {name: f"m{index}" for index, name in enumerate(models) if name in among}
     for name, own in ids.items():

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 def diff_json(environment: str, diffs: Sequence[Difference]) -> dict[str, Any]:
-    """Return differences from an environment in the documented JSON form."""
     return {
         "environment": environment,
         "models": [
@@ -58,7 +57,7 @@ def show_diffs(
 
 
 def _lines(diff: Difference) -> list[str]:
-    """Return a unified diff of a model's file. It is empty if only the model's parents changed."""
+    """Return a unified diff of a model's file; empty if only the model's parents changed."""
     texts = (definition_text(snapshot) if snapshot else "" for snapshot in (diff.old, diff.new))
     return diff_lines(*texts)
 
@@ -75,7 +74,6 @@ def show_data(console: Console, data: Iterable[DataDifference]) -> None:
 
 
 def audits_json(report: AuditReport) -> dict[str, Any]:
-    """Return results of audits in the documented JSON form."""
     return {
         "id": report.run.id,
         "environment": report.run.environment,
@@ -100,7 +98,6 @@ def audits_json(report: AuditReport) -> dict[str, Any]:
 
 
 def show_audits(console: Console, report: AuditReport) -> None:
-    """Print a line per audit and range, and some of the failing rows."""
     rows = [
         (
             "failed" if found.result.failed_rows else "passed",
@@ -128,7 +125,6 @@ def show_audits(console: Console, report: AuditReport) -> None:
 
 
 def results_json(results: Sequence[TestResult]) -> dict[str, Any]:
-    """Return results of unit tests in the documented JSON form."""
     return {
         "passed": sum(result.passed for result in results),
         "failed": sum(not result.passed for result in results),
@@ -156,7 +152,6 @@ def results_json(results: Sequence[TestResult]) -> dict[str, Any]:
 
 
 def show_results(console: Console, results: Sequence[TestResult]) -> None:
-    """Print each test's result and, for failed tests, the differing rows."""
     from rich.markup import escape
 
     for result in results:
@@ -174,7 +169,6 @@ def show_results(console: Console, results: Sequence[TestResult]) -> None:
 
 
 def lint_json(findings: Sequence[Finding], models: int) -> dict[str, Any]:
-    """Return findings of the linter in the documented JSON form."""
     errors = sum(finding.certain for finding in findings)
     return {
         "models": models,
@@ -196,7 +190,6 @@ def lint_json(findings: Sequence[Finding], models: int) -> dict[str, Any]:
 
 
 def show_lint(console: Console, findings: Sequence[Finding], models: int, *, idle: bool) -> None:
-    """Print a line per finding, and the number of findings."""
     if idle and not findings:
         console.print(
             "no rules are enabled: list them under \\[tool.vde.linter] (rules, warn_rules), or "

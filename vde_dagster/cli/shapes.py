@@ -25,12 +25,10 @@ if TYPE_CHECKING:
 
 
 def instant_json(value: datetime | None) -> str | None:
-    """Format an instant as ISO 8601 in UTC, or return None."""
     return iso(value) if value is not None else None
 
 
 def environment_json(environment: Environment | EnvironmentSummary) -> dict[str, Any]:
-    """Return one version of an environment as JSON."""
     return {
         "name": environment.name,
         "version": environment.version,
@@ -48,7 +46,6 @@ def environment_json(environment: Environment | EnvironmentSummary) -> dict[str,
 
 
 def mirror_json(standing: MirrorStanding | None, now: datetime) -> dict[str, Any] | None:
-    """Return the state of an environment's mirrored views as JSON, or None without a mirror."""
     if standing is None:
         return None
     since = standing.since
@@ -62,7 +59,7 @@ def mirror_json(standing: MirrorStanding | None, now: datetime) -> dict[str, Any
 
 
 def mirror_text(standing: MirrorStanding | None, now: datetime) -> str:
-    """Return the state of an environment's mirrored views as text, with the time in this state."""
+    """Return the state of an environment's mirrored views, with the duration of this state."""
     if standing is None or standing.since is None:
         return str(standing or "")
     seconds = int((now - standing.since).total_seconds())
@@ -80,7 +77,7 @@ def _held_tables(environment: Environment | EnvironmentSummary) -> int:
 def rows_json(
     columns: Sequence[tuple[str, str]], rows: Sequence[tuple[Any, ...]]
 ) -> dict[str, Any]:
-    """Return the documented JSON form of rows. The columns are pairs of name and Spark SQL type."""
+    """Return rows as documented JSON, with columns as (name, Spark SQL type)."""
     return {
         "columns": [{"name": name, "type": kind} for name, kind in columns],
         "rows": [[json_value(value) for value in row] for row in rows],
@@ -92,7 +89,6 @@ _SHOWN, _SHOWN_OF_STEPS = ("_change_type",), ("_change_type", "_version")
 
 
 def changes_json(found: FoundChanges[Any]) -> dict[str, Any]:
-    """Return the documented JSON form of changes."""
     changes = found.changes
     cursor = None
     if found.cursor is not None:
@@ -108,10 +104,7 @@ def changes_json(found: FoundChanges[Any]) -> dict[str, Any]:
 def cursors_json(
     environment: str, model: ModelName, last: int | None, cursors: Iterable[ChangeCursor]
 ) -> dict[str, Any]:
-    """Return the documented JSON form of cursors.
-
-    The argument `last` is the environment's current version, if any.
-    """
+    """Return cursors as documented JSON; `last` is the environment's current version, if any."""
     return {
         "environment": environment,
         "model": str(model),
@@ -130,7 +123,6 @@ def cursors_json(
 
 
 def show_cursors(console: Console, found: dict[str, Any]) -> None:
-    """Print a model's cursors as a table, from their JSON form."""
     headers = ("cursor", "version", "behind", "moved_at", "moved_by")
     if rows := [list(one.values()) for one in found["cursors"]]:
         console.print(simple_table(headers, rows))
@@ -169,10 +161,7 @@ def changes_notes(found: FoundChanges[Any], rows: int) -> Iterator[str]:
 
 
 def _ack(found: FoundChanges[Any]) -> str | None:
-    """Return the range for `--ack`.
-
-    Without a cursor, or if some changes were not read, the result is None.
-    """
+    """Return the range for `--ack`; None without a cursor, or if some changes were not read."""
     if found.cursor is None or found.more:
         return None
     return f"{found.changes.since}-{found.changes.until}"
@@ -196,7 +185,6 @@ _HEADINGS = {
 
 
 def comparison_json(found: Comparison) -> dict[str, Any]:
-    """Return a comparison of two tables in the documented JSON form."""
     return {
         "source": found.source,
         "target": found.target,
@@ -219,7 +207,6 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
 
 
 def show_comparison(console: Console, found: Comparison) -> None:
-    """Print differences: columns, numbers of rows, and sample rows."""
     console.print(f"{found.source} → {found.target}, by {', '.join(found.keys)}", markup=False)
     schema = [
         *((name, type_, "") for name, type_ in found.schema.removed.items()),

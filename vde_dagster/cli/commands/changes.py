@@ -235,12 +235,7 @@ def check_form(form: str | None, file: Path | None, *, as_json: bool, alone: boo
 
 
 def write_rows(rows: pa.Table, form: str, file: Path | None) -> None:
-    """Write rows to a file, or to stdout.
-
-    Args:
-        form: `csv` or `arrow`.
-        file: Output file; None for stdout.
-    """
+    """Write rows to a file, or to stdout, as `csv` or `arrow`."""
     from vde_dagster.lakehouse.io.files import encode_rows
 
     content = encode_rows(rows, form, "use --format arrow or --format json")

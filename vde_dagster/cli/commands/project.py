@@ -367,7 +367,6 @@ def new_project(folder: Path, *, dagster: bool = True, dbt: bool = False) -> New
 
 
 def _find_dbt() -> Path | None:
-    """Find dbt's executable on the path, or else next to vde."""
     import shutil
     import sys
 
@@ -377,10 +376,7 @@ def _find_dbt() -> Path | None:
 
 
 def _dbt_settings() -> str:
-    """Return the settings that name dbt's executable.
-
-    They are commented out if dbt is next to vde or not found.
-    """
+    """Return the settings of dbt's executable, as comments if dbt is next to vde or missing."""
     import sys
 
     found = _find_dbt()

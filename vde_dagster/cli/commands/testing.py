@@ -139,7 +139,6 @@ def _create(workspace: Workspace, wanted: NewTest, output: Output) -> None:
 
 
 def _values(texts: dict[str, str]) -> dict[str, Any]:
-    """Parse texts as YAML values, such as numbers, dates and lists."""
     import yaml
 
     try:
