@@ -1,5 +1,3 @@
-"""Entry point of `python -m vde_dagster.cli`, equal to `vde`."""
-
 from vde_dagster.cli.entry import main
 
 main()

@@ -219,11 +219,7 @@ class _Interruptible:
 
 
 def empty_plan_message(workspace: Workspace, plan: Plan, *, selected: bool = False) -> str:
-    """Return the message for an empty plan, including any missing intervals.
-
-    Args:
-        selected: Whether the plan covers only selected models.
-    """
+    """Return the message for an empty plan, including any missing intervals."""
     from vde_dagster.execution.plans.due_work import pending_work
 
     if plan.kind is PlanKind.RESTATEMENT:

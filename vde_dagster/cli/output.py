@@ -36,12 +36,7 @@ class Output:
     def result(
         self, value: dict[str, Any], shown: Callable[[Console], None] | PlainTable | str
     ) -> None:
-        """Print a command's result, once per command.
-
-        Args:
-            value: The documented JSON object.
-            shown: Text form of the result: a text, a table, or a function that prints it.
-        """
+        """Print a command's result once: `value` as documented JSON, or `shown` as text."""
         if self.as_json:
             print_json(value)
         elif callable(shown):

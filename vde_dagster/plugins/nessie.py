@@ -250,11 +250,7 @@ _TIMEOUT_SECONDS = 60
 
 
 class NessieConflict(Exception):
-    """A commit was refused because another commit changed one of its names.
-
-    Args:
-        keys: The changed names, as far as the server reports them.
-    """
+    """A commit was refused because another commit changed `keys` (empty if not reported)."""
 
     def __init__(self, keys: Sequence[Key]) -> None:
         super().__init__(", ".join(".".join(key) for key in keys))
@@ -262,12 +258,7 @@ class NessieConflict(Exception):
 
 
 class NessieServer:
-    """A client of one branch of a Nessie server.
-
-    Args:
-        uri: The API's base, for example `http://localhost:19120/api/v2`.
-        token: A bearer token, or None for a server that needs none.
-    """
+    """A client of one branch of a Nessie server; its API's `uri` ends in `/api/v2`."""
 
     def __init__(self, uri: str, branch: str = "main", token: str | None = None) -> None:
         self.uri = uri.rstrip("/")
@@ -276,9 +267,7 @@ class NessieServer:
         self._session: Session | None = None
 
     def contents(self, keys: Iterable[Key]) -> tuple[str, dict[Key, dict[str, Any]]]:
-        """Return the branch's newest commit, and its contents of the given names.
-
-        Missing names are left out.
+        """Return the branch's newest commit, and the contents of those given names that exist.
 
         Raises:
             StoreError: The server cannot be reached, or the branch does not exist.
@@ -317,8 +306,7 @@ class NessieServer:
             changes: Nessie's operations.
 
         Raises:
-            NessieConflict: One of the names was changed since `read_at`, or conflicts with another
-                name.
+            NessieConflict: A name was changed since `read_at`, or conflicts with another name.
             StoreError: The server cannot be reached; it may have made the commit.
         """
         body = {"commitMeta": {"message": message}, "operations": list(changes)}

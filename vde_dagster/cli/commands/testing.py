@@ -1,5 +1,3 @@
-"""Command `vde test`."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any

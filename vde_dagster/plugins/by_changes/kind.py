@@ -1,5 +1,3 @@
-"""Definition of the model kind INCREMENTAL_BY_CHANGES."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,5 +1,3 @@
-"""How plans compare versions of INCREMENTAL_BY_CHANGES models."""
-
 from __future__ import annotations
 
 from vde_dagster.api.kinds import SemanticVersion, WholeMeaning

@@ -1,5 +1,3 @@
-"""INCREMENTAL_BY_CHANGES: the writer of its tables."""
-
 from __future__ import annotations
 
 from vde_dagster.api.writers import WholeTable

@@ -38,11 +38,10 @@ class BaseBranch:
     def objections(
         self, workspace: Workspace, plan: Plan, known: Sequence[Objection]
     ) -> list[Objection]:
-        """Return a plan's objections by the checked-out rules and by the base commit's rules.
+        """Return `known`, and a plan's further objections by the base commit's rules.
 
         Args:
             workspace: The checked-out project.
-            known: The objections by the checked-out rules.
         """
         if self.workspace is None or plan.is_empty:
             return [*known]

@@ -27,11 +27,7 @@ from vde_dagster.plugins.ci.settings import ci_settings
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of checking a pull request.
-
-    Args:
-        plan_id: The stored plan for production; empty if it would change nothing, or failed.
-    """
+    """The result of a check; `plan_id` is empty if it failed, or production would not change."""
 
     number: int
     environment: str

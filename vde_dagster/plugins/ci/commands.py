@@ -1,5 +1,3 @@
-"""`vde ci check`, `deploy`, `close` and `run`; heavy modules are imported when a command runs."""
-
 from __future__ import annotations
 
 import os

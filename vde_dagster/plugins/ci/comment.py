@@ -88,7 +88,6 @@ def plan_parts(
 
 
 def findings_markdown(annotations: Sequence[Annotation], errors: Sequence[str]) -> list[str]:
-    """Write the Markdown section about problems; empty without problems."""
     if not (annotations or errors):
         return []
     lines = ["### Problems", ""]

@@ -82,7 +82,6 @@ def _may_differ(
 
 
 def rows_markdown(found: RowDifferences) -> list[str]:
-    """Write row differences as sections: a table of counts, and folded samples by model."""
     if not (found.compared or found.keyless or found.failed):
         return []
     parts = ["### Rows compared with production's"]

@@ -49,18 +49,13 @@ deploys = Table(
 
 @dataclass(frozen=True, slots=True)
 class ReviewedPlan:
-    """The plan that the newest passed check of a pull request stored.
-
-    Args:
-        plan_id: The checked plan; empty if nothing would change.
-    """
+    """A plan that a passed check stored; `plan_id` is empty if production would not change."""
 
     plan_id: str
     commit: str
 
 
 def store_reviewed_plan(workspace: Workspace, number: int, plan_id: str, commit: str) -> None:
-    """Store the plan that reviewers see in a pull request's comment."""
     database, now = workspace.store.database, _now_microseconds(workspace)
     key = {"project": _project_key(workspace), "number": number}
     row = {**key, "plan_id": plan_id, "commit_id": commit, "at": now}
@@ -81,7 +76,6 @@ def delete_reviewed_plan(workspace: Workspace, number: int) -> None:
 
 
 def load_reviewed_plan(workspace: Workspace, number: int) -> ReviewedPlan | None:
-    """Return the plan that reviewers saw in a pull request's comment, or None."""
     row = _newest_row(workspace, checks, number=number)
     return None if row is None else ReviewedPlan(row.plan_id, row.commit_id)
 
@@ -117,10 +111,7 @@ def store_deployment(workspace: Workspace, commit: str, plan_id: str, before: st
 
 
 def deploying_plan_id(workspace: Workspace, commit: str) -> str | None:
-    """Return the id of the plan that deploys a commit.
-
-    It is empty if the deployment changed nothing, and None before a deployment.
-    """
+    """Return the id of a commit's plan: empty for no changes, None before the deployment."""
     row = _newest_row(workspace, deploys, commit_id=commit)
     return None if row is None else str(row.plan_id)
 

@@ -1,5 +1,3 @@
-"""The table `[tool.vde.ci]`: the host of pull requests, and the content of their comments."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -18,7 +16,7 @@ FORGES = ("github", "gitlab", "git")
 
 @dataclass(frozen=True, slots=True)
 class CiSettings(PluginSettings):
-    """Settings for the pull requests of a project.
+    """The table `[tool.vde.ci]`: the host of pull requests, and the content of their comments.
 
     Args:
         forge: `github`, `gitlab` or `git`; by default according to the job's variables, otherwise

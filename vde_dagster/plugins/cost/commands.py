@@ -1,5 +1,3 @@
-"""`vde cost`."""
-
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone

@@ -36,7 +36,6 @@ model, and the last {MONTHS} months. Money is included if `[tool.vde.cost]` has 
 
 
 def cost_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
-    """Return the Dagster asset `vde/cost`, whose metadata shows the cost of work."""
     names = catalog.names
 
     @dg.asset(

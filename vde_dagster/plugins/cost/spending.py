@@ -123,11 +123,7 @@ def total_by_group(items: Iterable[WorkItem], by: By) -> dict[str, Total]:
 def list_work(
     workspace: Workspace, since: datetime, until: datetime, environment: str | None = None
 ) -> list[WorkItem]:
-    """Return the spent and the saved work in a half-open range (UTC), in order of time.
-
-    Args:
-        environment: Only work of this environment; None for all.
-    """
+    """Return the spent and the saved work in a half-open range (UTC), in order of time."""
     store = workspace.store
     fills = store.fills.between(since, until)
     plans = {one.id: one for one in store.plans.between(since, until)}

@@ -23,11 +23,7 @@ _BLOCK = re.compile(r"\{%-?\s*(?:macro|test|materialization|data_test)\s")
 
 
 def record_files(manifest: Manifest, folder: Folder, inside: str) -> dict[str, Any]:
-    """Return the checksums and hashes of a manifest's files as plain JSON, for `changed_files`.
-
-    Args:
-        inside: The dbt project's folder, relative to the root, with a trailing slash, or empty.
-    """
+    """Return the checksums and hashes of a manifest's files as plain JSON, for `changed_files`."""
     own = manifest.metadata.project_name or ""
     nodes = [n for n in manifest.nodes.values() if n.package_name == own]
     checksums = {

@@ -1,8 +1,8 @@
 """Answers to introspective queries of dbt, from production's views; nothing can be changed.
 
 dbt's process starts `python -m vde_dagster.plugins.dbt.answers ROOT` with its first question. Each
-line of JSON on standard input gets one as reply. The first line has the names of the sources; the
-reply is `published_state`. Later lines are questions. Only SQL needs an engine.
+line of JSON on standard input has a line of JSON as its reply. The first line has the names of the
+sources; the reply is `published_state`. Later lines are questions. Only SQL needs an engine.
 """
 
 from __future__ import annotations
@@ -107,10 +107,7 @@ class Answers:
 
 
 def _describe_columns(columns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return columns with types in lower case, as DESCRIBE prints them.
-
-    Nested types keep their case, because they contain names of fields.
-    """
+    """Return columns with types in lower case, as DESCRIBE prints them, but not names of fields."""
     # Types are in lower case, except the names of fields.
     return [(name, type_ if "<" in type_ else type_.lower()) for name, type_ in columns]
 

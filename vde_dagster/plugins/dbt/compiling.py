@@ -93,11 +93,7 @@ class CompiledFiles(NamedTuple):
 
 @dataclass(frozen=True)
 class Compiler:
-    """Compiles a dbt project with the project's own dbt if files changed.
-
-    Args:
-        inside: The dbt project's folder relative to the root, with a trailing slash, or empty.
-    """
+    """Compiles a dbt project with the project's own dbt if files changed."""
 
     folder: Folder
     inside: str

@@ -64,5 +64,4 @@ def _translation_hint(function: str | None) -> str:
 
 
 def package_file(folder: Path, own: str, package: str, path: str) -> Path:
-    """Return the path of a file of the project or of a package, relative to the root."""
     return folder / path if package == own else folder / PACKAGES / package / path

@@ -31,11 +31,7 @@ class LeftOutNodes:
 
     @classmethod
     def from_manifest(cls, manifest: Manifest, introspective: Mapping[str, str]) -> LeftOutNodes:
-        """Leave out the introspective nodes and all nodes that read them.
-
-        Args:
-            introspective: The calls that query the warehouse, by the unique ids of their nodes.
-        """
+        """Leave out `introspective` nodes (call by unique id) and all nodes that read them."""
         gone = _with_readers(manifest, introspective)
         every: dict[str, Node | UnitTest] = {**manifest.nodes, **manifest.unit_tests}
         found = [(one, node) for one, node in every.items() if one in gone]

@@ -78,11 +78,7 @@ class DependsOn(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Node(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A model, seed, snapshot, source or test.
-
-    Args:
-        config: The configuration as merged by dbt, under dbt's names.
-    """
+    """A model, seed, snapshot, source or test; `config` is merged by dbt and has dbt's names."""
 
     unique_id: str
     resource_type: str
@@ -169,8 +165,6 @@ class Rows(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class UnitTest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A unit test of a model."""
-
     unique_id: str
     name: str
     package_name: str
@@ -488,7 +482,6 @@ def _resolve_input(text: str, node: Node, manifest: Manifest) -> Node | None:
 
 
 def unit_hash(unit: Unit | Reader) -> str:
-    """Hash a unit, to detect whether it changed."""
     return digest(msgspec.json.encode(unit).decode())
 
 

@@ -1,5 +1,3 @@
-"""The settings `[tool.vde.dbt]`."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -10,7 +8,7 @@ from vde_dagster.api.values import PluginSettings
 
 @dataclass(frozen=True, slots=True)
 class DbtSettings(PluginSettings):
-    """Settings for compiling a dbt project when its files changed.
+    """The table `[tool.vde.dbt]`: how a dbt project is compiled when its files changed.
 
     Args:
         compile: Whether dbt compiles; otherwise `target/manifest.json` is read.

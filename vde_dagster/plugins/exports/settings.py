@@ -1,5 +1,3 @@
-"""The table `[tool.vde.openlineage]`: the receiver of events."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -11,7 +9,7 @@ from vde_dagster.api.values import PluginSettings
 
 @dataclass(frozen=True, slots=True)
 class OpenLineageSettings(PluginSettings):
-    """The receiver of OpenLineage's events.
+    """The table `[tool.vde.openlineage]`: the receiver of OpenLineage's events.
 
     Args:
         namespace: Namespace of jobs; the project's name by default.

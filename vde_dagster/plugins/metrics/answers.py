@@ -46,8 +46,6 @@ class ComparedMetrics:
 
     Args:
         dimensions: Names of the dimensions that the values are grouped by.
-        versions: The versions of the environments that were read.
-        equal_values: Number of values that are equal in both environments.
         redefined: Metrics with different definitions.
     """
 

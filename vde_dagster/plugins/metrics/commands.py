@@ -1,5 +1,3 @@
-"""`vde metrics list`, `query`, `diff` and `export`; heavy modules are imported when they run."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -60,12 +60,7 @@ NO_SPINE = quote("no_time_spine", "is_declared")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One of the YAML documents in a file of metrics.
-
-    Args:
-        what: The document's only key: `semantic_model`, `metric`, `saved_query` or
-        `project_configuration`.
-    """
+    """A YAML document in a file of metrics: its only key, such as `metric`, and the key's value."""
 
     what: str
     value: Any

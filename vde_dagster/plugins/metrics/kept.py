@@ -1,7 +1,7 @@
 """Definitions of metrics, in the project's files and stored with an environment.
 
 A plan stores the texts of the metrics' files with its environment, so `prod@41` evaluates a metric
-by its definition at that version. Without stored texts (of older releases), files are used.
+by its definition at that version. Older releases stored no texts; then the current files apply.
 """
 
 from __future__ import annotations

@@ -1,5 +1,3 @@
-"""`vde notify send` and `vde notify test`; heavy modules are imported when they run."""
-
 from __future__ import annotations
 
 from dataclasses import asdict

@@ -43,7 +43,6 @@ class Message:
     """The message about one outbox record.
 
     Args:
-        number: The record's number.
         events: Names from `EVENTS` that the message reports.
         subject: The event, in one sentence without a full stop.
         next: The next step, with the command.

@@ -1,5 +1,3 @@
-"""The table `[tool.vde.notify]`: receivers of notifications, and the events that each gets."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,16 +28,16 @@ _KEYS = ("url", "events", "environments")
 
 @dataclass(frozen=True, slots=True)
 class NotifySettings(PluginSettings):
-    """Receivers of notifications.
+    """The table `[tool.vde.notify]`: receivers of notifications.
 
     Args:
         targets: Tables by name, with `url` (an Apprise URL or its parts, or several URLs), `events`
             and `environments` (patterns). `${NAME}` in a URL is read from the environment when
             used.
-        owners: The same for owners: a URL, or a table as in `targets`, by a model's owner.
+        owners: A URL, or a table as in `targets`, by a model's owner.
         owner_events: Events for owners, who get only events of their own models.
-        environments: Environments, or patterns of them, to report; by default production and the
-            environments in `protected`.
+        environments: Environments or patterns; by default production and the environments in
+            `protected`.
         per_hour: Maximum number of messages per hour to one receiver; further messages wait, and
             are combined.
         dagster_url: The URL of Dagster, for links.

@@ -62,10 +62,7 @@ class Rule:
     place: SourceLocation
 
     def objection(self, variables: Mapping[str, Any]) -> Objection | None:
-        """Return an objection if a plan breaks the rule.
-
-        Args:
-            variables: The result of `make_variables`.
+        """Return an objection if the plan in the variables (see `make_variables`) breaks the rule.
 
         Raises:
             UsageError: An expression fails, or its value is not a truth value.

@@ -1,5 +1,3 @@
-"""The table `[tool.vde.policies]`: the files with a project's rules."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -9,10 +7,6 @@ from vde_dagster.api.values import PluginSettings
 
 @dataclass(frozen=True, slots=True)
 class PoliciesSettings(PluginSettings):
-    """The files with a project's rules for plans.
-
-    Args:
-        files: Paths of YAML files, relative to the project's folder.
-    """
+    """The table `[tool.vde.policies]`: paths of YAML files with rules, relative to the project."""
 
     files: tuple[str, ...] = ("policies.yaml",)

@@ -1,5 +1,3 @@
-"""`vde keys make` and `vde plan sign`."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -52,7 +52,7 @@ def read_private_key(path: Path | None) -> Ed25519PrivateKey:
 
     Raises:
         UsageError: The key is missing, has a password, or is not an Ed25519 key. Messages never
-        contain any part of the key.
+            contain any part of the key.
     """
     _require_cryptography()
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -98,10 +98,7 @@ def decode_public_key(public: str) -> bytes | None:
 
 
 def verify_signature(public: str, signature: str, data: bytes) -> bool:
-    """Return whether the signature of `data` was made with the private key of `public`.
-
-    The signature must be canonical base64.
-    """
+    """Return whether `public`'s private key made the signature of `data`, in canonical base64."""
     _require_cryptography()
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey

@@ -1,5 +1,3 @@
-"""The table `[tool.vde.signatures]`: trusted keys, and required signatures."""
-
 from __future__ import annotations
 
 import re
@@ -12,7 +10,7 @@ from vde_dagster.plugins.signatures.keys import decode_public_key
 
 @dataclass(frozen=True, slots=True)
 class SignaturesSettings(PluginSettings):
-    """The keys that a project trusts, and the signatures that each environment requires.
+    """The table `[tool.vde.signatures]`: trusted keys, and required signatures.
 
     Args:
         trusted: Public keys by the name of their owner, as `vde keys make` prints them.

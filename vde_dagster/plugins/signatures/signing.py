@@ -26,7 +26,6 @@ class Signature:
     """A signature of a plan by one key.
 
     Args:
-        key: The public key.
         at: The time of signing by the signer's clock (UTC, ISO 8601).
         signature: An Ed25519 signature, in base64.
     """

@@ -1,5 +1,3 @@
-"""`vde docs build`, `serve` and `write`; heavy modules are imported when they run."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

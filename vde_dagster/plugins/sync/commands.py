@@ -1,5 +1,3 @@
-"""`vde sync plan`, `run`, `status` and `replay`; heavy modules are imported when they run."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -110,13 +110,7 @@ def _finish(conn: sa.Connection, effects: Effects, what: str, *, dry: bool) -> N
 
 @dataclass(frozen=True, slots=True)
 class _TargetColumn:
-    """A column of the table that rows are written to.
-
-    Args:
-        bind: The column's parameter in statements.
-        name: The column's name in the model.
-        column: The column's name in the table.
-    """
+    """A column to write: its name in the model, in the table, and as a statement's parameter."""
 
     bind: str
     name: str

@@ -140,10 +140,7 @@ class Syncs:
     def run(
         self, definition: SyncDefinition, environment: str, *, full: bool = False
     ) -> SyncResult:
-        """Send changed rows, so that the outside system equals the environment's view.
-
-        Args:
-            full: Whether to send all rows, whatever the position is.
+        """Send changed rows, or all rows if `full`, so that the outside system equals the view.
 
         Raises:
             UsageError: The environment has no address or lacks the model, or the key does not

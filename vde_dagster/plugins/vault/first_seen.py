@@ -65,11 +65,7 @@ def without_nulls(source: str, columns: Iterable[str]) -> str:
 
 
 def _fail_at_nulls(rows: str, types: Mapping[str, str], columns: Sequence[str]) -> str:
-    """Write a query that fails at the first row with NULL in one of the given columns.
-
-    Args:
-        rows: A query with a window function.
-    """
+    """Write a query that fails at the first NULL of the given columns in a windowed query."""
     # Without a window, Spark may check a row for NULL before a condition leaves the row out.
     checked = {
         name: f"COALESCE({quote(name)}, RAISE_ERROR('{_NULL_IN}{position}')) AS {quote(name)}"
@@ -79,7 +75,6 @@ def _fail_at_nulls(rows: str, types: Mapping[str, str], columns: Sequence[str]) 
 
 
 def null_error(write: Write, column: str) -> ExecutionError:
-    """Return the error for a row with NULL in a required column."""
     model = write.task.snapshot.model
     return ExecutionError(
         f"{model.name} {write.task.interval.text}: a row has NULL in '{column}', "

@@ -1,5 +1,3 @@
-"""Definitions of the model kinds FIRST_SEEN and CHANGES."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence

@@ -140,7 +140,6 @@ class _Branch:
     Args:
         offset: The SELECT's offset in the model's query.
         query: The SELECT, after a WITH clause with the CTEs that it uses.
-        tables: The tables that it reads.
         names: The SELECT's output columns; None if they cannot be determined from the files.
     """
 

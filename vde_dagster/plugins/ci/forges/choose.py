@@ -1,5 +1,3 @@
-"""The forge of the current job."""
-
 from __future__ import annotations
 
 import os

@@ -81,11 +81,7 @@ class Forge(Protocol):
         """Return the pull request's comment that begins with the marker, or None."""
 
     def write_comment(self, number: int, marker: str, text: str) -> None:
-        """Write a comment on a pull request, in place of the comment with the same marker.
-
-        Args:
-            text: Markdown that begins with the marker.
-        """
+        """Write Markdown that begins with the marker, in place of a comment with this marker."""
 
     def write_check(self, check: Check) -> None:
         """Publish the result of a check at its commit."""

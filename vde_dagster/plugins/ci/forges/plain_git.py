@@ -119,11 +119,7 @@ class PlainGit:
         self._push_commit(NOTES, change)
 
     def fetch_newest(self, branch: str = "") -> str | None:
-        """Fetch a branch and return its newest commit, or None if the branch does not exist.
-
-        Args:
-            branch: Empty for the default branch.
-        """
+        """Fetch a branch (empty for the default branch) and return its newest commit, if any."""
         if not branch and self._is_shared():
             listed = self.run_git("ls-remote", "--symref", self.remote, "HEAD").split()
             branch = listed[1].removeprefix("refs/heads/") if listed[:1] == ["ref:"] else ""
@@ -132,11 +128,7 @@ class PlainGit:
         return self._fetch_newest(f"refs/heads/{branch}") if branch else None
 
     def _push_commit(self, ref: str, change: Callable[[str | None], str]) -> None:
-        """Add a commit to a remote ref, and retry if another process changed the ref first.
-
-        Args:
-            change: Creates a commit on a parent (None for the first commit), and returns its id.
-        """
+        """Push the commit that `change(parent)` creates; retry if another process was faster."""
         for _ in range(_ATTEMPTS):
             before = self._fetch_newest(ref)
             made = change(before)

@@ -145,11 +145,7 @@ class Rest:
 
 @dataclass(frozen=True)
 class RestForge(ABC):
-    """A forge with a REST API, where `vde` writes one comment on each pull request.
-
-    Args:
-        login: The token's user; requested if empty.
-    """
+    """A forge with a REST API, where the token's user writes one comment on each pull request."""
 
     rest: Rest
     login: str = ""

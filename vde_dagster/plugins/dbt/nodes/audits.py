@@ -22,11 +22,7 @@ _THIS = "@this_model"
 def read_audits(
     tests: Sequence[Node], render: Render, dialect: str, trusted: tuple[str, ...]
 ) -> tuple[tuple[Audit, ...], dict[ModelName, SourceLocation], tuple[str, ...]]:
-    """Convert tests to audits, and describe ignored tests.
-
-    Returns:
-        The audits, the tables that they read, and descriptions of ignored tests.
-    """
+    """Return tests as audits, the tables that audits read, and descriptions of ignored tests."""
     # A test cannot be read if dbt would query the warehouse to compile it.
     audits: dict[str, Audit] = {}
     reads: dict[ModelName, SourceLocation] = {}

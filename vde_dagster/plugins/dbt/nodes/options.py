@@ -54,11 +54,7 @@ def partitions(node: Node, dialect: str) -> tuple[str, ...]:
 
 
 def ignored_options(node: Node, *, grants: bool = False) -> Iterator[str]:
-    """Yield the names of a node's options that have no effect here.
-
-    Args:
-        grants: Whether grants are applied.
-    """
+    """Yield the names of a node's options without effect; with `grants`, grants have an effect."""
     if node.deprecation_date:
         yield "deprecation_date"
     for key, value in node.config.items():

@@ -1,5 +1,3 @@
-"""dbt's unit tests as unit tests of the project."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

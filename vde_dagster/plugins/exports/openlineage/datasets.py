@@ -57,11 +57,7 @@ class DatasetName:
 
 @dataclass
 class DatasetFactory:
-    """Converts the models of a plan or of an environment's version to datasets.
-
-    Args:
-        view: Returns the name of a model's view.
-    """
+    """Converts models of a plan or version to datasets; `view` returns a model's view name."""
 
     workspace: Workspace
     content: Plan | Environment
@@ -99,11 +95,7 @@ class DatasetFactory:
         return DatasetName.from_location(location)
 
     def output(self, snapshot: Snapshot, commit: int | None = None) -> OutputDataset:
-        """Return a model's dataset as the output of a run, with all facets.
-
-        Args:
-            commit: The Iceberg snapshot that the run wrote.
-        """
+        """Return a model's dataset as the output of a run that wrote Iceberg snapshot `commit`."""
         at = self.name(snapshot.name)
         return OutputDataset(
             namespace=at.namespace, name=at.name, facets=self.facets(snapshot, commit)
@@ -117,11 +109,7 @@ class DatasetFactory:
         )
 
     def inputs(self, snapshot: Snapshot, fill: FillRecord | None = None) -> list[InputDataset]:
-        """Return the datasets that a model reads, directly or through embedded models.
-
-        Args:
-            fill: The fill whose input versions are reported.
-        """
+        """Return the datasets that a model reads, also through embedded models, with versions."""
         found: dict[DatasetName, InputDataset] = {}
         for parent in self._parents(snapshot, set()):
             at, own = self.name(parent), self.snapshot(parent)
@@ -158,7 +146,6 @@ class DatasetFactory:
         return not (kind.is_shown or kind.is_external or snapshot.has_table)
 
     def facets(self, snapshot: Snapshot, commit: int | None = None) -> dict[str, DatasetFacet]:
-        """Return the facets of an output: its static facets, its lineage and its version."""
         found = self.static_facets(snapshot)
         lineage = self.lineage(snapshot)
         if lineage is not None:

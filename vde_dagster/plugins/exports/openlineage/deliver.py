@@ -150,11 +150,7 @@ class _Sender:
 
 @dataclass
 class RefusedEvents:
-    """Collects the events that the receiver refused, in a file of the project.
-
-    Args:
-        events: Title of each event, and the reason of its refusal.
-    """
+    """Collects the events that the receiver refused, with reasons, in a file of the project."""
 
     workspace: Workspace
     events: list[str] = field(default_factory=list)

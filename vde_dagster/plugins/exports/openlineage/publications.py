@@ -38,8 +38,6 @@ _Change = lifecycle_state_change_dataset.LifecycleStateChange
 
 @dataclass
 class Publications:
-    """Makes the events of environments: their published versions, and their tables."""
-
     runs: Runs
 
     def events(self, record: OutboxRecord) -> Iterator[DatasetEvent | JobEvent | RunEvent]:

@@ -421,7 +421,6 @@ def audit_events(
 
 
 def job_facets(snapshot: Snapshot) -> dict[str, JobFacet]:
-    """Return the facets of a model's job, such as its SQL and owner."""
     model = snapshot.model
     found: dict[str, JobFacet] = {"jobType": _job_type_facet("MODEL")}
     if model.query is not None:
