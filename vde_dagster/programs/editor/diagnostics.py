@@ -16,7 +16,6 @@ SOURCE = "vde"
 
 
 def diagnostics(reading: Reading, codec: PositionCodec) -> dict[str, list[Diagnostic]]:
-    """Return the mistakes and warnings as LSP diagnostics, by file."""
     # A mistake outside of files is attached to `pyproject.toml`.
     found: defaultdict[str, list[Diagnostic]] = defaultdict(list)
     for mistake in reading.problems:

@@ -51,8 +51,6 @@ _PositionParams = (
 
 
 def add_features(server: VdeServer) -> None:
-    """Register the handlers of requests about words."""
-
     async def answer_at(
         params: _PositionParams, question: Callable[[EditorSession, str, int], T], none: T
     ) -> T:
@@ -168,7 +166,6 @@ def add_features(server: VdeServer) -> None:
 
 
 def locations(server: VdeServer, reading: Reading, spans: Iterable[Span]) -> list[lsp.Location]:
-    """Convert spans of files to LSP locations."""
     codec = server.workspace.position_codec
     return [
         lsp.Location(

@@ -34,7 +34,6 @@ class Lens:
 
 
 def lenses(reading: Reading, outlook: PlanPreview, path: str) -> list[Lens]:
-    """Return the lenses of a file's models, from top to bottom."""
     found: list[Lens] = []
     for model in reading.models_in(path):
         if model.kind.is_external:

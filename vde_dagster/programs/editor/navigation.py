@@ -51,10 +51,10 @@ def _macro_definition(reading: Reading, path: str, offset: int) -> list[Span]:
 
 
 def find_renamable_word(symbols: Symbols, path: str, offset: int) -> Mention:
-    """Return the mention at an offset, where a rename starts.
+    """Return the word at an offset that a rename starts from.
 
     Raises:
-        UsageError: The word at the offset cannot be renamed.
+        UsageError: The word cannot be renamed.
     """
     found = symbols.mentions_at(path, offset)
     if not found:
@@ -79,10 +79,11 @@ def rename_symbol(
 ) -> dict[str, list[Edit]]:
     """Return the edits that rename a model, column, CTE or alias in all files, by file.
 
-    If a query shows a renamed column under its old name, the old name is added as an alias.
+    If a query still outputs a renamed column under its old name, that name is added as an alias.
 
     Raises:
-        UsageError: The name is taken or invalid, a macro writes it, or something else would change.
+        UsageError: The name is taken, invalid or written by a macro, or the rename would change
+            more.
     """
     mention = find_renamable_word(symbols, path, offset)
     symbol, reading = symbols.root(mention.symbol), symbols.reading
@@ -100,11 +101,7 @@ def rename_symbol(
 
 
 def _require_mentions(symbols: Symbols, symbol: Symbol, new: str) -> list[Mention]:
-    """Return the mentions of a symbol, if a rename can edit all of them.
-
-    Raises:
-        UsageError: Only the author can change a mention.
-    """
+    """Return the mentions of a symbol, or raise UsageError if only the author can change one."""
     found = symbols.mentions(symbol)
     places = [_file_and_line(symbols.reading, one.span) for one in found if one.by_hand]
     if places:
@@ -121,7 +118,7 @@ def _file_and_line(reading: Reading, span: Span) -> str:
 
 
 def new_model_name(old: ModelName, new: str) -> ModelName:
-    """Return a model's new name. Without a schema in `new`, the model keeps its schema.
+    """Return a model's new name, in its old schema if `new` has none.
 
     Raises:
         UsageError: The name is not valid.
@@ -133,7 +130,7 @@ def new_model_name(old: ModelName, new: str) -> ModelName:
 
 
 def file_move(symbols: Symbols, name: ModelName, new: ModelName) -> tuple[str, str] | None:
-    """Return (old path, new path) if a model's file is named after the model, else None."""
+    """Return (old path, new path) of a file that is named after its model, else None."""
     model = symbols.reading.project.models[name]
     path = model.location.path
     to = path.with_name(f"{new.name}{path.suffix}")

@@ -13,10 +13,7 @@ WIDTH, HEIGHT, GAP, BETWEEN = 220, 28, 12, 90
 
 
 def lineage_picture(reading: Reading, path: str) -> str:
-    """Draw a file's models with their parents and children as SVG.
-
-    Without models, the text is empty.
-    """
+    """Draw a file's models with their parents and children as SVG; "" without models."""
     models = reading.project.models
     own = [model.name for model in reading.models_in(path) if not model.kind.is_external]
     if not own:

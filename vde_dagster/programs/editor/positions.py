@@ -1,7 +1,7 @@
-"""Places: lines and columns of messages, offsets in texts, and positions as clients count them.
+"""Conversion between lines and columns, offsets in texts, and LSP positions.
 
-Clients count UTF-16 units of a line unless another unit was agreed on; texts and messages count
-characters, messages from 1.
+Clients count a line's UTF-16 units, unless another unit was agreed on. Texts and messages count
+characters; messages count from 1.
 """
 
 from __future__ import annotations
@@ -38,20 +38,15 @@ class Lines:
         return min(self._starts[index] + max(column - 1, 0), self._ends[index])
 
     def position(self, offset: int, codec: PositionCodec) -> Position:
-        """Return the LSP position of an offset."""
         offset = min(max(offset, 0), len(self.text))
         line = bisect_right(self._starts, offset) - 1
         return Position(line, codec.client_num_units(self.text[self._starts[line] : offset]))
 
     def range(self, start: int, end: int, codec: PositionCodec) -> Range:
-        """Return the LSP range from one offset to another."""
         return Range(self.position(start, codec), self.position(end, codec))
 
     def offset_at(self, position: Position, codec: PositionCodec) -> int:
-        """Return the offset of an LSP position.
-
-        Beyond the end of a line, it is the offset of the end.
-        """
+        """Return the offset of an LSP position, at most the end of its line."""
         if position.line >= len(self._starts):
             return len(self.text)
         at, units = self._starts[position.line], 0
@@ -61,10 +56,7 @@ class Lines:
         return at
 
     def token_span(self, location: SourceLocation) -> tuple[int, int]:
-        """Return the span of the word at a location.
-
-        Without a column, it is the span of the line.
-        """
+        """Return the span of the word at a location; without a column, the span of the line."""
         index = min(location.line or 1, len(self._starts)) - 1
         if location.line is None or location.column is None:
             line = self.text[self._starts[index] : self._ends[index]]
@@ -76,5 +68,4 @@ class Lines:
 
 @lru_cache(maxsize=64)
 def split_lines(text: str) -> Lines:
-    """Return the lines of a text, cached for the latest texts."""
     return Lines(text)

@@ -1,4 +1,4 @@
-"""The project in the editor: files of the folder, unsaved texts, and the meaning of their words."""
+"""The project in the editor: files, unsaved texts, and the meaning of their words."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Symbol(NamedTuple):
     """A model, column, CTE or alias that words refer to.
 
     Args:
-        kind: `model`, `column` of a model, `inner` column of a nested query, `cte`, or `alias`
-            of a table.
-        model: The model itself, or the model whose text contains it.
+        kind: `model`, `column` of a model, `inner` column of a nested query, `cte`, or `alias` of a
+            table.
+        model: The model itself, or the model whose text contains the symbol.
         name: The column's or the table's name in lower case.
-        scope: The query inside of the model, for objects that are only visible there.
+        scope: Number of the nested query that the symbol is limited to; -1 for the whole model.
     """
 
     kind: str
@@ -52,10 +52,10 @@ class Mention(NamedTuple):
     """A word of a file, and the model, column, CTE or alias that it refers to.
 
     Args:
-        defines: Whether the object is defined or named here.
-        output: Whether the word also names an output column. If the word changes, an alias keeps
-            the name of the output column.
-        qualifies: Whether the word is a table's name, not an alias, in front of a column.
+        defines: Whether the word defines or names the object.
+        output: Whether the word also names an output column. A rename keeps this name with an
+            alias.
+        qualifies: Whether the word is a table's name, not an alias, before a column.
         keeps: Text that a rename adds after the unchanged word; `{}` becomes the new name.
         by_hand: Whether only the author can change the word.
     """
@@ -73,7 +73,7 @@ class Mention(NamedTuple):
 class Reading:
     """A project as analyzed at one moment, with the unsaved texts of the editor.
 
-    Files that cannot be read are represented by their last readable text.
+    A file that cannot be read is represented by its last readable text.
 
     Args:
         project: The project, with the models of the readable files.
@@ -93,14 +93,10 @@ class Reading:
 
     @property
     def problems(self) -> tuple[ProjectError | Problem, ...]:
-        """Mistakes, followed by warnings."""
         return (*self.mistakes, *self.warnings)
 
     def text(self, path: str) -> str:
-        """Return a file's current text, from the editor or else from disk.
-
-        The text of a missing file is empty.
-        """
+        """Return a file's text from the editor, or else from disk; "" for a missing file."""
         known = self.buffers.get(path)
         if known is not None:
             return known
@@ -108,13 +104,11 @@ class Reading:
         return decode_text(Path(path), file.read_bytes()) if file.is_file() else ""
 
     def models_in(self, path: str) -> list[Model]:
-        """Return the models that a file defines, from top to bottom."""
         found = [m for m in self.project.models.values() if m.location.path.as_posix() == path]
         return sorted(found, key=lambda model: model.location.order)
 
 
 def column_names(snapshots: Mapping[ModelName, Snapshot], name: ModelName) -> list[str] | None:
-    """Return the names of a table's columns in lower case, or None if the columns are unknown."""
     snapshot = snapshots.get(name)
     if snapshot is None or not snapshot.columns:
         return None

@@ -1,4 +1,4 @@
-"""Running the query at the cursor: a common table expression with its inputs, or a model.
+"""Runs the query at the cursor: a common table expression with its inputs, or a model.
 
 Queries read the environment's tables and write nothing. They run on a separate thread and
 workspace, so that requests about words do not wait for Spark.
@@ -121,14 +121,12 @@ class QueryRunner:
         return _rows_as_markdown(what, environment, found, limit)
 
     def interrupt(self) -> None:
-        """Stop the running query."""
         if "_workspace" in self.__dict__:
             engine = self._workspace.started_engine
             if engine is not None:
                 engine.interrupt()
 
     def close(self) -> None:
-        """Stop Spark, and close the state store."""
         if "_workspace" in self.__dict__:
             self._workspace.close()
 

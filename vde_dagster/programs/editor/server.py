@@ -1,8 +1,7 @@
-"""The language server: `vde lsp`, over stdin and stdout, for any LSP client.
+"""The language server `vde lsp`, over stdin and stdout, for any LSP client.
 
-All analysis runs on one thread, in the order of requests, so that the client's messages never wait
-for analysis. An answer reflects the texts at the time of its computation; answers about older texts
-are not sent.
+All analysis runs on one thread, in the order of requests, so messages from the client never wait
+for analysis. Answers about outdated texts are not sent.
 """
 
 from __future__ import annotations
@@ -54,8 +53,6 @@ WATCHED = "**/*.{sql,py,csv,yaml,yml,toml}"
 
 
 class VdeServer(LanguageServer):
-    """The language server of one project."""
-
     def __init__(self, root: Path | None) -> None:
         super().__init__("vde", __version__)
         self.session = EditorSession(root or Path())
@@ -80,11 +77,10 @@ class VdeServer(LanguageServer):
         return None if name is None else self.session.relative_path(Path(name))
 
     def document_uri(self, path: str) -> str:
-        """Return the URI of a file, given its path relative to the project's folder."""
         return from_fs_path(str(self.session.root / path)) or ""
 
     def update_text(self, uri: str, *, saved: bool = False) -> None:
-        """Take over a document's current text, and schedule an analysis."""
+        """Store a document's current text, and schedule an analysis."""
         path = self.project_path(uri)
         if path is not None and (saved or not path.endswith(".py")):
             self.session.set_text(path, self.workspace.get_text_document(uri).source)
@@ -146,14 +142,13 @@ class VdeServer(LanguageServer):
 
     @property
     def watches_files(self) -> bool:
-        """Whether the client reports changed files."""
         workspace = self.client_capabilities.workspace
         watched = workspace.did_change_watched_files if workspace is not None else None
         return bool(watched is not None and watched.dynamic_registration)
 
     @property
     def renames_files(self) -> bool:
-        """Whether the client renames files as parts of edits."""
+        """Whether the client can rename files as part of an edit."""
         workspace = self.client_capabilities.workspace
         edit = workspace.workspace_edit if workspace is not None else None
         kinds = edit.resource_operations if edit is not None else None
@@ -196,7 +191,6 @@ class VdeServer(LanguageServer):
     # -- answers ---------------------------------------------------------------------------
 
     def client_location(self, reading: Reading, location: SourceLocation) -> lsp.Location:
-        """Convert a place in a file to an LSP location."""
         path = location.path.as_posix()
         lines = split_lines(reading.text(path))
         range_ = lines.range(*lines.token_span(location), self.workspace.position_codec)
@@ -251,7 +245,6 @@ class VdeServer(LanguageServer):
             self._queries.discard(query)
 
     async def stop(self) -> None:
-        """Cancel running and waiting queries."""
         # LSP's own cancellation does not reach commands: pygls cancels only the waiting coroutine.
         stopped, self._queries = self._queries, set()
         waiting = {query for query in stopped if not query.cancel()}
@@ -279,7 +272,6 @@ class VdeServer(LanguageServer):
         return [lsp.TextEdit(lines.range(0, len(text), codec), made)]
 
     def close(self) -> None:
-        """End all threads, and close the state store and Spark."""
         if self._polling is not None:
             self._polling.cancel()
         self._analysis_thread.submit(self.session.close)
@@ -289,7 +281,7 @@ class VdeServer(LanguageServer):
 
 
 def make_server(root: Path | None = None) -> VdeServer:
-    """Create a language server. Without `root`, it opens the client's folder."""
+    """Create a language server for `root`, or by default for the client's folder."""
     server = VdeServer(root)
 
     @server.feature(lsp.INITIALIZE)

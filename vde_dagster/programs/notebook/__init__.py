@@ -1,6 +1,6 @@
 """Notebooks: `%load_ext vde_dagster`, with reads pinned to versions of environments.
 
-`workspace` keeps the pins, `results` shows rows and plans, `magics` are `%vde`, `%%vde` and
-`%%model`, `extension` loads them into a notebook. A notebook may be a model: `model_file` reads
-it (`cells`), `step` runs it in a kernel, whose `step_workspace` requests rows.
+`extension` loads the magics `%vde`, `%%vde` and `%%model` (`magics`). `workspace` keeps the pins,
+and `results` shows rows and plans. A notebook may also be a model: `model_file` reads it (`cells`),
+`step` runs it in a kernel, and `step_workspace` requests rows in the kernel.
 """

@@ -1,4 +1,4 @@
-"""A notebook's file as values: its cells, their code as Python, and texts made from both.
+"""Cells of a notebook's file, their code as Python, and texts made from both.
 
 Format: https://nbformat.readthedocs.io/en/latest/format_description.html
 """
@@ -38,7 +38,6 @@ class Cell:
 
     @property
     def is_run(self) -> bool:
-        """Whether a step executes the cell."""
         return self.kind == "code" and _SKIPPED not in self.tags
 
 
@@ -57,7 +56,7 @@ class Notebook:
 
     @property
     def header(self) -> str | None:
-        """The `MODEL (…)` header in its first cell, or None for a notebook that is not a model.
+        """The `MODEL (…)` header in the first cell, or None if the notebook is not a model.
 
         Raises:
             ProjectError: The header is in a code cell.

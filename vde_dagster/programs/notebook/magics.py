@@ -120,13 +120,12 @@ def _write_model(
     """Write `models/schema/name.sql`, and return the file's path and the model's plan.
 
     Args:
-        kind: As in a header: `FULL`, `INCREMENTAL_BY_TIME_RANGE (time_column day)`.
-        environment: The environment of the plan.
+        kind: As in a header, such as `INCREMENTAL_BY_TIME_RANGE (time_column day)`.
         replace: Whether an existing file may be overwritten.
 
     Raises:
         UsageError: The file or the model exists.
-        ProjectError: The model or a model that reads it has mistakes. All files are restored then.
+        ProjectError: The model or a model that reads it has mistakes; all files are restored.
     """
     workspace.reload()
     model = ModelName.parse(name, workspace.settings.default_namespace)

@@ -1,8 +1,8 @@
-"""Notebooks as models: a header in the first cell, and a Python model whose body is the notebook.
+"""Notebooks as models: a header in the first cell, and a Python model that runs the notebook.
 
-The model's code is a generated module with the cells' code, the basis of its version:
-outputs, texts and formatting are not part of it, but the project's modules that cells import are.
-Its function lets a kernel run the original notebook.
+The model's code is a generated module with the code of the cells; its function lets a kernel run
+the original notebook. The model's version depends on this module and on the project's modules that
+cells import, but not on outputs, texts and formatting.
 """
 
 from __future__ import annotations
@@ -40,9 +40,7 @@ PAGE = Column("page", "STRING", "The notebook as it was run, as HTML")
 
 
 def read_model(folder: Folder, path: Path, text: str, context: FileContext) -> LoadedFile:
-    """Read a notebook as a Python model.
-
-    A notebook without a `MODEL (…)` header in its first cell defines no model.
+    """Read a notebook as a Python model; without a `MODEL (…)` header, it defines no model.
 
     Raises:
         ProjectError: The file, its header or the code of a cell has a mistake.
@@ -165,12 +163,9 @@ def _read_code(
 
 
 def module_text(notebook: Notebook, *, has_rows: bool) -> str:
-    """Write the Python module of a notebook.
+    """Write the Python module of a notebook: the cells' code, and the function that runs it.
 
-    The module has the code of the cells, and the function that runs the notebook.
-
-    Args:
-        has_rows: Whether the notebook yields rows.
+    `has_rows` means that the notebook yields rows.
     """
     body: list[ast.stmt] = [
         _NestedStatements().visit(statement) for _, code in notebook.code() for statement in code

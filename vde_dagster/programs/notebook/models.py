@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 
 def load_notebook(folder: Folder, path: Path, text: str, context: FileContext) -> LoadedFile:
-    """Read a notebook as a model file, by `model_file.read_model`."""
     from vde_dagster.programs.notebook.model_file import read_model
 
     return read_model(folder, path, text, context)

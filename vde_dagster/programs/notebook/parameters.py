@@ -1,4 +1,4 @@
-"""Variables of a notebook in its SQL: `:name` is replaced by a value, written as a literal."""
+"""Replaces `:name` in a notebook's SQL by the value of a variable, written as a literal."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Rows:
 
     Args:
         arrow: The rows; instants are in UTC.
-        environment: The version of the environment: `dev@7`.
+        environment: The version of the environment, such as `dev@7`.
         read_live: External tables that were read in their current state.
     """
 
@@ -47,16 +47,13 @@ class Rows:
     read_live: tuple[str, ...] = ()
 
     def to_arrow(self) -> pa.Table:
-        """Return the rows as an Arrow table."""
         return self.arrow
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return the rows as a pandas DataFrame."""
         found: pandas.DataFrame = self.arrow.to_pandas()
         return found
 
     def to_polars(self) -> polars.DataFrame:
-        """Return the rows as a Polars DataFrame."""
         import polars
 
         found = polars.from_arrow(self.arrow)
@@ -125,7 +122,6 @@ def plan_as_text(workspace: Workspace, plan: Plan) -> str:
 
 
 def plan_as_html(workspace: Workspace, plan: Plan) -> str:
-    """Return the report of a plan as HTML tables."""
     return report_html(_report(workspace, plan))
 
 

@@ -1,8 +1,8 @@
 """A notebook as a step: a kernel runs it, and requests rows from the model's context.
 
-The kernel has no project, no state and no Spark. Requests of its variable `workspace` go through a
-local connection, secured by a key, to the thread that fills the model's table: so a notebook reads
-its parents exactly as any Python model does, at the plan's versions.
+The kernel has no project, no state and no Spark. Its variable `workspace` sends requests over a
+local connection, secured by a key, to the thread that fills the model's table. So a notebook reads
+its parents as any Python model does, at the plan's versions.
 """
 
 from __future__ import annotations
@@ -80,7 +80,6 @@ def run_report(context: ModelContext, code: object) -> pa.Table:
 
 
 def page_html(notebook: NotebookNode) -> str:
-    """Return a notebook with its outputs as an HTML page."""
     from nbconvert import HTMLExporter
 
     page, _ = HTMLExporter().from_notebook_node(notebook)

@@ -25,9 +25,7 @@ def read_parent(
     order_by: Sequence[str] = (),
     limit: int | None = None,
 ) -> pa.Table:
-    """Read rows of one of the notebook's input models.
-
-    The arguments are the same as for `Queries.read`.
+    """Read rows of one of the notebook's input models, with the arguments of `Queries.read`.
 
     Raises:
         UsageError: The model or column does not exist, or the condition is invalid.
@@ -55,7 +53,7 @@ def read_parent(
 
 
 def query_parents(context: ModelContext, sql: str, limit: int | None = None) -> pa.Table:
-    """Run a query over the models that the notebook's model reads.
+    """Run a query over the models that a notebook reads.
 
     Raises:
         UsageError: The query is invalid, or names another table.
@@ -110,7 +108,6 @@ def _literal(value: Any) -> str:
 
 
 def encode_rows(rows: pa.Table) -> memoryview:
-    """Write rows in Arrow's stream format."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
@@ -120,7 +117,6 @@ def encode_rows(rows: pa.Table) -> memoryview:
 
 
 def decode_rows(content: bytes) -> pa.Table:
-    """Read rows in Arrow's stream format."""
     import pyarrow as pa
 
     return pa.ipc.open_stream(content).read_all()

@@ -1,4 +1,4 @@
-"""The variable `workspace` of a notebook that runs as a step, in the kernel's process."""
+"""The variable `workspace` in the kernel of a notebook that runs as a step."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _CAPTION = "this step"
 
 
 class StepWorkspace:
-    """The variable `workspace` of a notebook that runs as a model, in the kernel.
+    """The variable `workspace` in the kernel of a notebook that runs as a model.
 
     Args:
         said: Settings of the step as JSON, from an environment variable.
 
     Attributes:
         root: The project's folder.
-        modules: The folder of the project's modules, as of the plan's creation.
+        modules: Folder with the project's modules as they were when the plan was created.
     """
 
     def __init__(self, said: str) -> None:
@@ -55,7 +55,7 @@ class StepWorkspace:
         """Read rows of a model, at the plan's version; see `NotebookWorkspace.read`.
 
         Args:
-            environment: Any name means the environment of the step's plan.
+            environment: Without effect: rows come from the plan's environment.
 
         Raises:
             UsageError: The notebook does not declare this input, or requests a version.
@@ -70,7 +70,6 @@ class StepWorkspace:
         return self._request_rows("read", environment, given)
 
     def ask(self, environment: str, sql: str, limit: int | None = None) -> Rows:
-        """Run a query over the models that the notebook reads."""
         return self._request_rows("ask", environment, {"sql": sql, "limit": limit})
 
     def yields(self, rows: Any) -> None:
@@ -86,7 +85,6 @@ class StepWorkspace:
                 print(f"{name} = {value!r}")
 
     def pin(self, environment: str) -> NoReturn:
-        """Raise an error, because the plan determines the versions that a step reads."""
         raise UsageError(
             f"{environment} cannot be pinned in a step, which reads its plan's versions",
             hint="tag the cell `skip-execution`",

@@ -24,7 +24,7 @@ class NotebookWorkspace(Workspace):
         return self.__dict__.setdefault("_pins", {})  # type: ignore[no-any-return]
 
     def pin(self, environment: str) -> str:
-        """Pin an environment to a version, and return the version: `dev@9`.
+        """Pin an environment to a version, and return the version, such as `dev@9`.
 
         Args:
             environment: Optionally with a version or a time: `dev@9`, `dev@2026-11-01`.
@@ -74,10 +74,7 @@ class NotebookWorkspace(Workspace):
         return Rows(as_arrow(rows), "the model, once the notebook runs as a step")
 
     def plan(self, environment: str, options: PlanOptions | None = None, **said: Any) -> Plan:
-        """Plan the current files for an environment.
-
-        The arguments are the same as for `Workspace.plan`.
-        """
+        """Plan the current files for an environment, with the arguments of `Workspace.plan`."""
         self.reload()
         given = () if options is None else (options,)
         return super().plan(environment, *given, **said)
@@ -91,11 +88,7 @@ class NotebookWorkspace(Workspace):
 
 
 def require_workspace(value: object) -> NotebookWorkspace | StepWorkspace:
-    """Check that the notebook's variable `workspace` still has a workspace, and return it.
-
-    Raises:
-        UsageError: The variable has another type.
-    """
+    """Return the notebook's variable `workspace`, or raise UsageError if it has another type."""
     if not isinstance(value, NotebookWorkspace | StepWorkspace):
         raise UsageError(
             "the variable 'workspace' was overwritten and is not a notebook workspace any more",

@@ -1,7 +1,7 @@
 """Environments for any engine: an Iceberg REST catalog, and rows over HTTP; read-only.
 
-`catalog_tables` finds the tables of the catalog: models with tables, and views that only select
-columns of one table; `loading` makes responses, `read_rows` reads at a version's pins.
+`catalog_tables` finds the tables of the catalog, `loading` makes responses, and `read_rows` reads
+rows at a version's pins.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Http:
 
     @staticmethod
     def open(workspace: Workspace, asked: ServerOptions) -> Server:
-        """Return a server that listens once it is entered as a context.
+        """Return a server that begins to listen when it is used in `with`.
 
         Raises:
             UsageError: The extra `serve` is not installed.

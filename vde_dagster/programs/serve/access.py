@@ -1,5 +1,3 @@
-"""Authentication and access: the token of a request and its rights."""
-
 from __future__ import annotations
 
 import ipaddress
@@ -130,7 +128,6 @@ def _require_loopback_host(request: Request) -> None:
 
 
 def token_route() -> APIRouter:
-    """Return the token route of the protocol, which issues no tokens."""
     router = APIRouter()
 
     @router.post("/v1/oauth/tokens", include_in_schema=False)

@@ -1,10 +1,10 @@
-"""The application: routes, errors, access.
+"""The application of the server: routes, errors, access.
 
-Only a documentation site has scripts, which may request only the site's files. Any other script
+Only documentation sites have scripts, which may request only the site's files. Any other script
 would have the rights of this server's pages, and could read everything.
 
-The server reads a request to its end before it responds, even if it refuses the request. A client
-that is still sending when the connection ends would get a socket error instead of the response.
+The server reads each request to its end, even if it refuses the request. If it closed the
+connection while a client is sending, the client would get a socket error instead of the response.
 """
 
 from __future__ import annotations
@@ -109,7 +109,6 @@ class AccessLog:
         self._file = file or sys.stderr
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request, and log it after the response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -151,7 +150,6 @@ _STYLE = "body{font:16px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0
 
 
 def docs_route(app: FastAPI) -> APIRouter:
-    """Return the route `/docs`, a page that lists all routes."""
     router = APIRouter()
 
     @router.api_route("/docs", methods=["GET", "HEAD"], include_in_schema=False)
@@ -197,13 +195,12 @@ _MOST_SECONDS = 5
 
 
 class ReadWholeBody:
-    """Middleware that reads the rest of a request's body before the response begins."""
+    """Middleware that reads a request's body to its end before the response begins."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
             await self._app(scope, receive, send)
             return

@@ -30,7 +30,6 @@ _JSON = "application/json"
 
 
 def catalog_routes(versions: ServedVersions, loader: Loader) -> APIRouter:
-    """Return the routes of the Iceberg REST catalog."""
     router = APIRouter(tags=["Iceberg REST catalog"])
     _add_configuration(router, versions)
     _add_namespaces(router, versions)

@@ -27,7 +27,7 @@ class CatalogTable:
 
     Args:
         owner: The model with the physical table.
-        columns: (name, output of the owner) in order; None for all outputs under their own names.
+        columns: (name, output column of the owner) in order; None for all under their own names.
     """
 
     owner: ModelName
@@ -81,13 +81,12 @@ def _find_selection(
 
 
 class RepeatedColumnsCache:
-    """Finds and remembers snapshots with two equal output columns."""
+    """Finds and remembers snapshots with two output columns of the same version."""
 
     def __init__(self) -> None:
         self._known: dict[str, bool] = {}
 
     def find_in(self, workspace: Workspace, ids: Iterable[str]) -> set[str]:
-        """Return the ids of snapshots that have two output columns of the same version."""
         wanted = set(ids)
         for snapshot in workspace.store.snapshots.load(wanted - self._known.keys()).values():
             versions = {column.version for column in snapshot.columns}

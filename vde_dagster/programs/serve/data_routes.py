@@ -51,7 +51,6 @@ After = Annotated[
 
 
 def data_routes(versions: ServedVersions, loader: Loader) -> APIRouter:
-    """Return the routes of `/data`, which send rows."""
     router = APIRouter(tags=["Rows"])
     slots = WorkerSlots(ROWS_AT_ONCE, _WAIT_SECONDS)
 
@@ -164,7 +163,7 @@ class WorkerSlots:
     """Runs functions in a limited number of threads. Clients take turns.
 
     Args:
-        seconds: Maximum waiting time for a place.
+        seconds: Maximum waiting time for a thread.
     """
 
     # Requests wait in one queue for each client, and the queues take turns. So a client with many
@@ -180,7 +179,7 @@ class WorkerSlots:
         """Run a function in a thread, and return its result.
 
         Raises:
-            ServeError: No place became free in time.
+            ServeError: No thread became free in time.
         """
         await self._acquire(client)
         begun = time.monotonic()
@@ -252,10 +251,7 @@ MEDIA: dict[Format, str] = {
 
 
 def choose_format(asked: Format | None, accept: str) -> Format:
-    """Return the requested format.
-
-    By default, it is the first known format in `Accept`, or JSON.
-    """
+    """Return the requested format; by default, the first known format in `Accept`, or JSON."""
     if asked is not None:
         return asked
     for part in accept.lower().split(","):
@@ -267,11 +263,7 @@ def choose_format(asked: Format | None, accept: str) -> Format:
 
 
 def encode_page(page: Page, form: Format, version: Environment, model: str) -> bytes:
-    """Encode a page of rows as JSON, Arrow or CSV.
-
-    Raises:
-        UsageError: CSV cannot represent a column.
-    """
+    """Encode a page of rows. Raise UsageError if CSV cannot represent a column."""
     if form != "json":
         return encode_rows(page.rows, form, "leave the column out, or request JSON")
     answer: dict[str, Any] = {

@@ -1,8 +1,7 @@
 """Errors in the form of the Iceberg REST specification, and entity tags.
 
-Source: https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml, ErrorModel.
-
-Source: RFC 9110, 8.8.3 and 13.1.2.
+Sources: https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml,
+ErrorModel; RFC 9110, 8.8.3 and 13.1.2.
 """
 
 from __future__ import annotations
@@ -56,7 +55,6 @@ class ServeError(Exception):
         self.headers = dict(headers or {})
 
     def answer(self) -> JSONResponse:
-        """Return the error as a JSON response."""
         error = {"message": self.message, "type": self.kind, "code": self.status}
         return JSONResponse({"error": error}, self.status, self.headers)
 
@@ -67,8 +65,6 @@ def missing(kind: str, message: str) -> ServeError:
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Make an application send every error in the JSON form of the REST specification."""
-
     async def served(request: Request, error: Any) -> JSONResponse:
         return error.answer()  # type: ignore[no-any-return]
 
@@ -105,8 +101,6 @@ def add_error_handlers(app: FastAPI) -> None:
 
 @dataclass(frozen=True)
 class CachedResponse:
-    """The content of a response, kept for repeated requests."""
-
     content: bytes
 
     @cached_property
@@ -116,6 +110,5 @@ class CachedResponse:
 
 
 def matches_tag(tag: str, if_none_match: str) -> bool:
-    """Return whether the header `If-None-Match` contains an entity tag."""
     known = [one.strip() for one in if_none_match.split(",")]
     return known == ["*"] or tag.removeprefix("W/") in [one.removeprefix("W/") for one in known]

@@ -41,7 +41,7 @@ def _cache_key(loader: Loader, served: ServedVersion, *asked: object) -> tuple[o
 
 
 class Loader:
-    """Makes the responses to "load table" and "load view", and caches the latest ones.
+    """Creates and caches the responses to "load table" and "load view".
 
     Args:
         config: Storage settings that clients receive with every table.
@@ -233,10 +233,7 @@ def _gone_error(served: ServedVersion, name: ModelName) -> Exception:
 
 
 def ensure_written(files: MetadataFiles, location: str, content: bytes) -> None:
-    """Write a metadata file, unless it exists.
-
-    Args:
-        location: The file's location. Clients rely on a location's content never changing.
+    """Write a metadata file, unless it exists. Clients rely on its content never changing.
 
     Raises:
         ServeError: The file cannot be written, or the location has other content.

@@ -1,4 +1,4 @@
-"""Rows of a model in a version of an environment, read by PyIceberg at the version's pin."""
+"""Rows of a model, read by PyIceberg at the pin of an environment version."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RowRequest:
-    """A request for rows of a model: columns, filter, order, size of a page.
+    """A request for rows of a model: columns, filter, order, page size.
 
     Args:
         columns: Columns in order; empty for all.
@@ -64,8 +64,6 @@ class RowRequest:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Rows of one page, and the cursor of the next page."""
-
     rows: pa.Table
     next: Cursor | None
 

@@ -1,4 +1,4 @@
-"""One version of an environment for clients: its tables, views and external tables."""
+"""The tables, views and external tables that clients see in an environment version."""
 
 from __future__ import annotations
 
@@ -42,8 +42,6 @@ _VERSIONS = 32
 
 @dataclass
 class ServedVersion:
-    """The tables, views and external tables that the server shows for one environment version."""
-
     # A version never changes, so everything is read once.
     workspace: Workspace
     version: Environment
@@ -68,7 +66,6 @@ class ServedVersion:
 
     @cached_property
     def views(self) -> dict[ModelName, Snapshot]:
-        """The models that the catalog shows as views."""
         found = {
             name: one
             for name, one in self.without_tables.items()
@@ -115,12 +112,10 @@ class ServedVersion:
         return self.workspace.store.pins.at(self.version.name, self.version.version)
 
     def has(self, name: ModelName) -> bool:
-        """Return whether the catalog shows a table or a view under a name."""
         return name in self.tables or name in self.views or name in self.externals
 
     @cached_property
     def namespaces(self) -> tuple[str, ...]:
-        """The namespaces with tables or views, in order."""
         names = (*self.tables, *self.views, *self.externals)
         return tuple(sorted({name.namespace for name in names}))
 
@@ -248,7 +243,6 @@ class WarehouseName:
         )
 
     def at(self, version: int) -> WarehouseName:
-        """Return the same name with a version's number."""
         return replace(self, version_text=str(version), live=False)
 
     def __str__(self) -> str:

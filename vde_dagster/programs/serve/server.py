@@ -1,5 +1,3 @@
-"""The server process: a socket, and Uvicorn on it."""
-
 from __future__ import annotations
 
 import asyncio
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Server:
-    """Serves a project's environments over HTTP, once it is entered as a context."""
+    """Serves a project's environments over HTTP when used in `with`."""
 
     def __init__(self, workspace: Workspace, asked: ServerOptions) -> None:
         self._limits = Limits(connections=asked.connections, by_address=asked.by_address)
@@ -68,7 +66,6 @@ class Server:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop listening."""
         if self._socket is not None:
             self._socket.close()
         if self._log is not None:
@@ -76,7 +73,6 @@ class Server:
 
     @property
     def url(self) -> str:
-        """The URL of the server, with its port."""
         assert self._socket is not None
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self._socket.getsockname()[1]}"
@@ -125,17 +121,12 @@ class Limits:
 
 
 class _StrictConnection(h11.Connection):
-    """Refuses a request if servers could disagree about the end of the request's body."""
+    """Refuses a request if servers could disagree about where its body ends."""
 
     # h11 accepts `Transfer-Encoding` together with `Content-Length`, joins equal lengths and folded
     # lines, and reads lines that end with LF alone. A proxy in front of this server may read any of
     # these differently (RFC 9112, 6.3 and 11.2).
     def next_event(self) -> Any:
-        """Return the next event.
-
-        Raises:
-            h11.RemoteProtocolError: The head of the next request is ambiguous.
-        """
         if self.their_state is h11.IDLE and _is_ambiguous(self.trailing_data[0]):
             raise h11.RemoteProtocolError("the request's head is ambiguous")
         return super().next_event()
@@ -222,8 +213,7 @@ def make_protocol(limits: Limits) -> type[H11Protocol]:
         def _check_progress(self, before: int) -> None:
             """Abort the connection if the client has received too little since the last check.
 
-            Args:
-                before: Number of unsent bytes at the last check.
+            `before` is the number of unsent bytes at that check.
             """
             waiting = self.transport.get_write_buffer_size()
             if waiting > before - limits.taken_bytes:

@@ -1,7 +1,7 @@
 """Documentation sites built by `vde docs build ENV`, for clients that may read ENV.
 
-A browser prompts for a name, which may be anything, and a password, which is the token (Basic,
-RFC 7617). Only these routes accept Basic, so that no page of this server can read rows with it.
+Browsers log in with any name, and the token as password (Basic, RFC 7617). Only these routes accept
+Basic, so that no page of this server can read rows with it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ _POLICY = (
 
 
 def site_route(root: Path) -> APIRouter:
-    """Return the routes of the documentation sites in a project's folder."""
     router = APIRouter()
 
     @router.get("/site/{version}", include_in_schema=False)
@@ -69,7 +68,6 @@ def _find_site(root: Path, version: str) -> Path:
 
 
 def _is_file_in(file: Path, folder: Path) -> bool:
-    """Return whether a path is a file inside a folder, after resolving symbolic links."""
     try:
         return file.is_file() and file.resolve().is_relative_to(folder.resolve())
     except (OSError, ValueError, RuntimeError):  # A loop of links, or a NUL in the name.

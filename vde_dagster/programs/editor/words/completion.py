@@ -1,7 +1,7 @@
 """Completion: valid words at the cursor, derived from the words around it.
 
-A text that is being completed cannot be parsed, so only its words are used: brackets delimit the
-cursor's query, FROM and JOIN name its tables.
+An unfinished text cannot be parsed, so only its words are used: brackets delimit the cursor's
+query, and FROM and JOIN name its tables.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Common table expressions in a query's text: their positions, and queries for their rows."""
+"""Positions of common table expressions in a query's text, and queries for their rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Cte(NamedTuple):
     Args:
         start: Start of its name.
         end: Position after its closing bracket.
-        around: Starts of the brackets around it, from the outside.
+        around: Starts of the brackets around it, outer brackets first.
     """
 
     name: str
@@ -26,7 +26,6 @@ class Cte(NamedTuple):
 
 
 def ctes(query: str) -> list[Cte]:
-    """Find the common table expressions of a query's text, in their order."""
     tokens = Token.split(query)
     around: list[int] = []
     names: dict[int, Token] = {}

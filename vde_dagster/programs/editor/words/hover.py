@@ -21,7 +21,7 @@ _WORD = re.compile(r"[^\W\d]\w*")
 
 
 def hover(symbols: Symbols, path: str, offset: int) -> tuple[Span, str] | None:
-    """Return the word at an offset as a span, with facts about it in Markdown, or None."""
+    """Return the span of the word at an offset, with facts about the word in Markdown, or None."""
     for mention in symbols.mentions_at(path, offset):
         facts = "\n\n".join(_symbol_facts(symbols.reading, mention.symbol))
         if facts:

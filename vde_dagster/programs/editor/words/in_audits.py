@@ -1,4 +1,4 @@
-"""Words of audits, inline and standalone, as queries over the models that use them."""
+"""The words of audits, analyzed as queries over the models that use the audits."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class AuditQuery(NamedTuple):
     """An audit's query, with `@this_model` replaced by one model that uses the audit.
 
     Args:
-        model: A model with the audit's query; `@this_model` in the query is the audited model.
+        model: A model made of the audit's query.
         reads: The models that the query may name.
-        start: Start of the query in the file.
-        end: End of the query in the file.
+        start: Offset of the query in the file.
+        end: Offset of the query's end.
     """
 
     model: Model
@@ -45,8 +45,6 @@ class _AuditInFile(NamedTuple):
 
 
 class AuditFiles:
-    """The audits in a project's files, as queries over models."""
-
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
 
@@ -78,7 +76,6 @@ class AuditFiles:
         return found
 
     def audits_reading(self, model: Model) -> list[AuditQuery]:
-        """Return the audits that read a model, once for each model that uses the audit."""
         every = (one for found in self._definitions for one in self._queries(found))
         return [one for one in every if model.name in one.reads]
 

@@ -1,7 +1,7 @@
-"""Words of files that refer to models: exposures, syncs, descriptions, metrics, policies.
+"""Words that refer to models in exposures, syncs, descriptions, metrics and policies.
 
-A column in an expression of a metric has a known place. A word without a known place, such as a
-word of another dialect, is a mention that only its author can change.
+A column in a metric's expression has a known place. A word without a known place, such as a word of
+another dialect, is a mention that only its author can change.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ _QUOTED = re.compile(r"(['\"])((?:\w+\.){0,2}(\w+))\1")
 
 
 class ReaderFiles:
-    """Files that refer to models: exposures, syncs, descriptions, metrics and policies."""
-
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self._known: dict[str, list[Mention]] = {}
@@ -52,13 +50,11 @@ class ReaderFiles:
         return {path: form for form, paths in forms.items() for path in paths}
 
     def mentions(self, path: str) -> list[Mention]:
-        """Return the words of a file that refer to models and columns."""
         if path not in self._known:
             self._known[path] = list(self._read(path))
         return self._known[path]
 
     def find_mentions(self, symbol: Symbol) -> Iterator[Mention]:
-        """Yield the words in all these files that refer to a model or a column."""
         word = symbol.name if symbol.kind == "column" else symbol.model.name
         for path in self.paths:
             if word in self._reading.text(path).lower():

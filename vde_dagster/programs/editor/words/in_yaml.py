@@ -22,12 +22,11 @@ Scopes = Callable[[ModelName], Mapping[str, int]]
 
 
 def is_yaml(path: str) -> bool:
-    """Return whether a path ends with `.yaml` or `.yml`."""
     return path.endswith((".yaml", ".yml"))
 
 
 def yaml_documents(text: str) -> list[yaml.Node]:
-    """Parse a YAML text into its documents. With a syntax error, the list is empty."""
+    """Parse a YAML text into its documents; return no documents after a syntax error."""
     try:
         found = yaml.compose_all(text, Loader=yaml.SafeLoader)
         return [tree for tree in found if tree is not None]
@@ -36,19 +35,16 @@ def yaml_documents(text: str) -> list[yaml.Node]:
 
 
 def key_nodes(node: yaml.Node | None) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
-    """Return the keys of a mapping with their values."""
     if not isinstance(node, yaml.MappingNode):
         return []
     return [(key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)]
 
 
 def value_nodes(node: yaml.Node | None) -> dict[str, yaml.Node]:
-    """Return the values of a mapping by their keys."""
     return {key.value: value for key, value in key_nodes(node)}
 
 
 def item_nodes(node: yaml.Node | None) -> list[yaml.Node]:
-    """Return the values of a list."""
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 
@@ -61,7 +57,6 @@ class YamlWords:
     text: str
 
     def word(self, node: yaml.Node, symbol: Symbol, *, defines: bool = False) -> Mention:
-        """Return a mention of a symbol at the place of a YAML value."""
         # A value with escapes can only be changed by hand.
         start, is_written = self.start(node)
         span = Span(self.path, start, start + len(node.value))
@@ -70,7 +65,6 @@ class YamlWords:
     def columns(
         self, nodes: Iterable[yaml.Node], owner: Symbol, *, defines: bool = False
     ) -> Iterator[Mention]:
-        """Yield the mentions of columns, one for each YAML node with a column's name."""
         for node in nodes:
             if isinstance(node, yaml.ScalarNode):
                 yield self.word(node, owner._replace(name=node.value.lower()), defines=defines)
@@ -97,11 +91,9 @@ class YamlWords:
         return start, self.text[start:end] == node.value
 
     def model(self, node: yaml.Node | None) -> ModelName | None:
-        """Return the model that a YAML value names, or None for any other value."""
         return self.model_named(node.value) if isinstance(node, yaml.ScalarNode) else None
 
     def model_named(self, text: str) -> ModelName | None:
-        """Parse a model's name, or return None if it is invalid."""
         try:
             return self.reading.project.names.read(text)
         except UsageError:
@@ -173,7 +165,7 @@ class YamlPlace(NamedTuple):
 
     Args:
         keys: The keys on the path to the cursor, without positions in lists.
-        is_value: Whether the cursor is in a value of the last key, and not in a key below it.
+        is_value: Whether the cursor is in the last key's value, not in a key below the last key.
     """
 
     keys: tuple[str, ...]
@@ -188,7 +180,7 @@ _WORD = re.compile(r"[\w.`]*$")
 
 
 def read_cursor(text: str, offset: int) -> YamlPlace:
-    r"""Return the keys that lead to a cursor, from the indentation of the lines before it.
+    r"""Find the keys that lead to a cursor, by the indentation of the lines before it.
 
     >>> text = "t:\n  inputs:\n    a.b:\n      rows: [{id: 1, na"
     >>> read_cursor(text, len(text))

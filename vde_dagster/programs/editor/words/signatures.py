@@ -1,4 +1,4 @@
-"""Signatures of calls that are being typed: the parameters of the function or macro."""
+"""Signatures of unfinished calls: the parameters of the function or macro."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Symbols: the objects that the words of a model's file refer to, and all words for one object.
+"""Symbols: the objects that words of files refer to, and all words for one object.
 
 Scopes come from SQLGlot; columns of tables come from the snapshots. A word that a macro wrote has
 no place in the file, and an ambiguous name has no symbol, because a wrong result would be worse.
@@ -42,7 +42,7 @@ class FileSymbols:
     """The words of a model's text with the objects that they refer to.
 
     Args:
-        links: For each output column that comes from a star, the column that the star passes on.
+        links: For each output column from a star, the source column.
         whole: Whether every word of the query has a place and a symbol.
     """
 
@@ -58,7 +58,7 @@ class Symbols:
     """An index of the words in a project's files, built file by file when first used.
 
     Args:
-        remembered: Results of earlier readings, by the model's version and text.
+        remembered: Earlier results, by the model's version and text.
     """
 
     def __init__(self, reading: Reading, remembered: Remembered | None = None) -> None:
@@ -96,10 +96,7 @@ class Symbols:
         return list(dict.fromkeys(found))
 
     def root(self, symbol: Symbol) -> Symbol:
-        """Follow a column through `SELECT *` to the column that it copies.
-
-        Other symbols stay as they are.
-        """
+        """Follow a column through `SELECT *` to its source column; keep any other symbol."""
         seen: set[Symbol] = set()
         while symbol not in seen:
             seen.add(symbol)
@@ -110,10 +107,7 @@ class Symbols:
         return symbol
 
     def find_definitions(self, symbol: Symbol) -> list[Mention]:
-        """Return the mentions that define a symbol.
-
-        A column from `*` is defined in its source table.
-        """
+        """Return the mentions that define a symbol; for a column from `*`, in its source table."""
         # A column from `*` is defined where it is named.
         seen: set[Symbol] = set()
         while symbol not in seen:
@@ -129,7 +123,7 @@ class Symbols:
         return []
 
     def mentions(self, symbol: Symbol) -> list[Mention]:
-        """Return all mentions of a symbol in the project, including copies through `SELECT *`."""
+        """Return all mentions of a symbol in the project, including columns from `SELECT *`."""
         found: list[Mention] = []
         symbol = self.root(symbol)
         waiting, seen = [symbol], {symbol}
@@ -182,7 +176,6 @@ class Symbols:
         return found
 
     def in_yaml(self, path: str) -> list[Mention]:
-        """Return the mentions in a file of unit tests or external models."""
         if path not in self._in_yaml:
             self._in_yaml[path] = mentions(self.reading, path, self._ctes)
         return self._in_yaml[path]
@@ -197,7 +190,6 @@ class Symbols:
         }
 
     def in_model(self, model: Model) -> FileSymbols:
-        """Return the symbols in a model's header and query."""
         path = model.location.path.as_posix()
         if is_yaml(path):
             own = [one for one in self.in_yaml(path) if one.symbol.model == model.name]
@@ -218,10 +210,7 @@ class Symbols:
 
 
 def header_tokens(source: SourceText, model: Model) -> list[Token]:
-    """Return the tokens of a SQL model's header with its brackets.
-
-    Without a header, the list is empty.
-    """
+    """Return the tokens of a SQL model's header, with its brackets; empty without a header."""
     found: list[Token] = []
     depth = 0
     first = model.location.line or 1
