@@ -203,9 +203,7 @@ def test_own_settings_win_key_by_key_and_a_clash_is_said(write_project: WritePro
     read = _settings(write_project, {"config.yaml": YAML, "pyproject.toml": own})
     assert (read.dialect, read.cron, read.variables["least"]) == ("trino", "@hourly", 9)
     assert read.variables["region"] == "eu"
-    assert "pyproject.toml has another value, which is used: dialect, variables.least" in (
-        read.config_warnings
-    )
+    assert "pyproject.toml overrides: dialect, variables.least" in (read.config_warnings)
 
 
 def test_what_is_not_used_is_named_in_one_warning(write_project: WriteProject) -> None:

@@ -51,7 +51,7 @@ _NESTED: dict[str, type[Any]] = {
 _PLUGINS: Seam[type[PluginSettings]] = Seam("settings")
 _HINTS = {
     "environment_suffix_target": "write schema (sales__dev.orders) or table (sales.orders__dev); "
-    "catalog is not possible: a publication is one transaction of one Iceberg catalog"
+    "catalog is not supported, because a publication is one transaction of one Iceberg catalog"
 }
 """Hints on invalid values, for settings whose type does not explain them."""
 

@@ -52,7 +52,7 @@ class IncrementalByTimeRange(Kind):
     batch_concurrency: int | None = Kind.later(None)
     name: Literal["INCREMENTAL_BY_TIME_RANGE"] = "INCREMENTAL_BY_TIME_RANGE"
 
-    summary = "interval by interval; filling one overwrites exactly its rows"
+    summary = "interval by interval; a fill overwrites exactly the rows of its interval"
     by_intervals = True
     changes_in_place = True
     properties = (

@@ -35,8 +35,8 @@ class View(Kind):
     name: Literal["VIEW"] = "VIEW"
 
     summary = (
-        "no table: readers inline the query, the environment's view holds it; it has no interval, "
-        "so time variables are refused"
+        "no table: readers inline the query, and each environment has a view; time variables are "
+        "refused, because there is no interval"
     )
     allows_python = False
     owns_table = False
@@ -50,7 +50,7 @@ class Embedded(Kind):
     name: Literal["EMBEDDED"] = "EMBEDDED"
 
     summary = (
-        "neither table nor view: readers inline it; its time variables are those of its reader"
+        "neither table nor view: readers inline the query; time variables are those of the reader"
     )
     allows_python = False
     owns_table = False

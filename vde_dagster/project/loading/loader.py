@@ -54,7 +54,7 @@ def read_with_test_variables(
     except ProjectError as error:
         given = "variables" if test.variables else f"the stage '{TESTING}'"
         raise ProjectError(
-            f"the test '{test.name}' sets {given}, and {test.model} is then invalid: "
+            f"the test '{test.name}' sets {given}, which makes {test.model} invalid: "
             f"{error.message}",
             hint=error.hint,
             location=test.location,
@@ -62,7 +62,7 @@ def read_with_test_variables(
     if tested is None:
         raise ProjectError(
             f"with the variables of the test '{test.name}', model {test.model} does not exist",
-            hint=f"in the test, set no variable that is part of the model's name: see {path}",
+            hint=f"remove variables that are part of the model's name from the test: see {path}",
             location=test.location,
         )
     return replace(test, tested=replace(tested, session=model.session))
@@ -181,7 +181,7 @@ def _private_reads(loaded: Mapping[ModelName, LoadedModel]) -> Iterator[ProjectE
                 continue
             group = private[parent]
             if group is None or item.group != group:
-                whose = f"to the group '{group}'" if group else "and without a group"
+                whose = f"to the group '{group}'" if group else "and has no group"
                 yield ProjectError(
                     f"{name} reads {parent}, which is private {whose}",
                     hint="read a model that is not private, or change the access of this one",

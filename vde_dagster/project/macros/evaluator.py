@@ -57,8 +57,8 @@ def loading_stage_error(expander: MacroContext, who: str) -> ProjectError:
     """Create the error for code, named `who`, that compares the stage with `loading`."""
     return expander.error(
         f"{who} compares {STAGE} with '{_LOADING}': {_ONCE}",
-        "remove the comparison if the code may run then; move queries of the warehouse and "
-        "notifications to a Python model or a statement",
+        "remove the comparison if the code may run while the project is read; move warehouse "
+        "queries and notifications to a Python model or a statement",
     )
 
 

@@ -50,7 +50,7 @@ def merge_config(root: Path, own: Mapping[str, Any]) -> MergedSettings:
             f"{len(converter.unused_keys)} keys do nothing here: {', '.join(converter.unused_keys)}"
         )
     if clashes:
-        warnings.append(f"{PYPROJECT} has another value, which is used: {', '.join(clashes)}")
+        warnings.append(f"{PYPROJECT} overrides: {', '.join(clashes)}")
     places = {name: place for name, place in converter.places.items() if name not in ours}
     table = merge_tables(converter.table, own)
     return MergedSettings(written.path, table, places, tuple(warnings), written.seen)
