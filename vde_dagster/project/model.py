@@ -28,7 +28,7 @@ class Audit:
         reads: Tables in the query other than the model, sorted.
         dialect: SQLGlot dialect that the query, or its translated arguments, were written in.
         dialect_trust: Functions and operators of the dialect that are assumed to be equal on Spark.
-        translated: A built-in audit's arguments in Spark SQL that were in another dialect.
+        translated: A built-in audit's arguments that were translated, as Spark SQL.
     """
 
     name: str

@@ -45,9 +45,9 @@ class SparkSettings:
     Args:
         config: Spark configuration; `${NAME}` in a value is read from the environment when used.
         packages: Maven coordinates for `spark.jars.packages`.
-        batch_bytes: Maximum size of the files of parents that one batch of a backfill reads, if the
-            model has no `batch_size`; by default a quarter of the JVM's memory if tasks run in
-            the JVM, else 64 GiB.
+        batch_bytes: Maximum size of the files that one batch of a backfill reads from parents, for
+            models without `batch_size`. Default: a quarter of the JVM's memory if tasks run in the
+            JVM, else 64 GiB.
         warm: Whether commands and runs share a background Spark, if the master is `local[…]` and
             PySpark's client is installed.
         warm_minutes: Minutes without work after which the background Spark stops.

@@ -1,6 +1,6 @@
-"""Formats for writing times as text, such as `%Y-%m-%d`.
+"""Formats for writing times as text, such as `%Y-%m-%d`, in strftime's form.
 
-They are stored in strftime's form; headers may also use the format of the model's dialect.
+Headers may also use the form of the model's dialect.
 
 Directives: https://docs.python.org/3/library/datetime.html
 """

@@ -54,7 +54,7 @@ class WaitingFiles:
         return [one.mistake for one in self._waiting.values() if one.mistake is not None]
 
     def with_column_sources(self, file: LoadedFile) -> LoadedFile:
-        """Add to a file's `uses` the files with models whose columns the file's macros read."""
+        """Extend a file's `uses` by the files that determine the columns its macros read."""
         uses = {use for name in self._known.asked for use in self._known.files.get(name, ())}
         self._known.asked.clear()
         uses.discard(str(file.path))

@@ -19,7 +19,7 @@ from vde_dagster.project.reading.statements import Block, read_blocks
 
 
 def load_audit_file(path: Path, text: str, context: FileContext) -> LoadedFile:
-    """Read the standalone audits in a file, each as a model of its own kind."""
+    """Read the standalone audits in a file, each as a model of kind StandaloneAudit."""
     dialect = context.settings.dialect
     source, blocks = read_blocks(path, text, dialect)
     read = [(block, read_audit(block, source, dialect)) for block in blocks]
