@@ -32,7 +32,7 @@ class SourceLocation:
 
     @property
     def order(self) -> tuple[str, int, int]:
-        """The place as a key to sort by."""
+        """Sort key of the place."""
         return self.path.as_posix(), self.line or 0, self.column or 0
 
     def __str__(self) -> str:
@@ -78,14 +78,13 @@ class Hint(str):
     fixes: tuple[Fix, ...]
 
     def __new__(cls, text: str, *fixes: Fix) -> Hint:
-        """Make a hint from its text and fixes."""
         made = super().__new__(cls, text)
         made.fixes = fixes
         return made
 
 
 def hint_fixes(hint: str | None) -> tuple[Fix, ...]:
-    """Return the fixes of a hint."""
+    """Return a hint's fixes; a plain text has none."""
     return hint.fixes if isinstance(hint, Hint) else ()
 
 
@@ -142,11 +141,9 @@ class VdeError(Exception):
         return self.text(". Hint: ")
 
     def text(self, before_hint: str) -> str:
-        """Return the place, the message and the hint.
+        """Return the place, the message and the hint, with `before_hint` before the hint.
 
-        `before_hint` separates the message from the hint.
-
-        If the message ends a sentence, the period at the start of `before_hint` is omitted.
+        The period at the start of `before_hint` is omitted if the message ends a sentence.
         """
         where = f"{self.location}: " if self.location else ""
         if self.message.endswith((".", "!", "?", "…", ":")):
@@ -256,7 +253,7 @@ class DamagedFileError(ExecutionError):
     Args:
         what: A phrase for the file: "the manifest list of db.orders".
         damage: A phrase for the damage: "is missing", "is cut short".
-        above: The file that refers to it, which may be the damaged one if the two disagree.
+        above: The file that refers to the damaged one. If the two disagree, either may be damaged.
     """
 
     def __init__(self, what: str, file: str, damage: str, above: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The engine: the interface of the upper layers to Spark."""
+"""The engine: the upper layers' interface to Spark."""
 
 from __future__ import annotations
 
@@ -69,9 +69,7 @@ Rows = tuple[tuple[Any, ...], ...]
 
 
 class SparkEngine:
-    """Runs models, audits and queries on Spark.
-
-    Every method may be called from any thread.
+    """Runs models, audits and queries on Spark; thread-safe.
 
     Args:
         settings: The project's settings, or only those for Spark.
@@ -106,10 +104,7 @@ class SparkEngine:
         return self._sessions.shared
 
     def start_in_background(self) -> None:
-        """Start Spark in a thread, for a plan that writes tables.
-
-        Errors are raised when the session is used.
-        """
+        """Start Spark in a thread. Errors are raised when the session is used."""
 
         # Threads that import it at the same time can get a part of it.
         import pyspark.sql  # noqa: F401
@@ -130,8 +125,8 @@ class SparkEngine:
         """Return the name and Spark SQL type of each column of a query, without running it.
 
         Args:
-            before: Statements that run before the query, in a private session.
-            after: Statements that run in that session after the analysis.
+            before: Statements that run before the query, in the same private session.
+            after: Statements that run after the analysis.
         """
         if not before and not after:
             return self.prepare(sql).columns
@@ -277,10 +272,6 @@ class SparkEngine:
             yield AuditResult(0, (), seconds) if count == 0 else self.audit(task)
 
     def _count(self, tasks: Sequence[AuditTask]) -> tuple[Sequence[int | None], float]:
-        """Return the number of failing rows of each audit, and the seconds per audit.
-
-        An unknown number stays None.
-        """
         unknown: list[int | None] = [None] * len(tasks)
         if len(tasks) < 2 or self._audits_alone:
             return unknown, 0.0
@@ -337,9 +328,7 @@ class SparkEngine:
         return self._with_retry(lambda: _collect(self._read(sql, limit)))
 
     def query_arrow(self, sql: str, limit: int | None = None) -> pa.Table:
-        """Run a query, and return its rows as an Arrow table in UTC.
-
-        Statements that write are refused.
+        """Run a query, and return its rows as an Arrow table in UTC. Writing is refused.
 
         Raises:
             UsageError: Spark cannot parse or analyze the query.
@@ -375,7 +364,6 @@ class SparkEngine:
         return frame
 
     def run_statement(self, statement: str) -> None:
-        """Run a statement in a private session."""
         with self._sessions.private(reuse=False) as session:
             _run_statements(session, (statement,))
 
@@ -387,9 +375,7 @@ class SparkEngine:
         execution_time: datetime,
         before: Sequence[str] = (),
     ) -> tuple[Columns, Rows]:
-        """Run a Python model on the rows of given queries, and return its declared columns.
-
-        Nothing is written.
+        """Run a Python model on given queries' rows, and return its columns. Nothing is written.
 
         Args:
             sources: A Spark SQL query for the rows of each parent.
@@ -412,11 +398,7 @@ class SparkEngine:
         self._jobs.begin(plan_id)
 
     def cancel(self, plan_id: str, wait_seconds: float = 30.0) -> bool:
-        """Stop everything that runs for a plan, and refuse new work until `begin` is called.
-
-        Returns:
-            Whether all work of the plan ended within the time.
-        """
+        """Stop and refuse a plan's work until `begin`; return whether all work ended in time."""
         return self._jobs.cancel(self._sessions.started, plan_id, wait_seconds)
 
     def interrupt(self) -> None:
@@ -430,7 +412,6 @@ class SparkEngine:
 
     def close(self) -> None:
         """Release the engine's sessions. Spark stops when no engine uses the JVM."""
-        # The JVM's Spark stops when no engine uses it.
         self._sessions.close()
 
     @contextmanager
@@ -503,7 +484,7 @@ def _failing_counts(session: SparkSession, queries: Sequence[str]) -> list[int]:
 def _failing_rows(
     session: SparkSession, query: str
 ) -> tuple[int, tuple[dict[str, str | None], ...]]:
-    """Count the rows of a query, and return up to twenty rows with all values as texts."""
+    """Count the rows of a query, and return up to twenty rows as texts."""
     frame = query_frame(session, failures.as_subquery(query))
     columns = frame.columns
     aliases = [f"c{position}" for position in range(len(columns))]

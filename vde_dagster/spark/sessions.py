@@ -63,10 +63,7 @@ class Sessions:
 
     @property
     def shared(self) -> SparkSession:
-        """The session for work that does not change the session.
-
-        If the session's JVM has ended, a new session replaces it.
-        """
+        """The session for work that does not change it. A session whose JVM ended is replaced."""
         with self._lock:
             known = self._shared
             if known is not None and not self._join and self._is_gone(known):
@@ -86,10 +83,7 @@ class Sessions:
             return self._shared
 
     def prepare_writes(self) -> None:
-        """Make Spark write local files without a child process for each file.
-
-        This is possible only if this process started the JVM.
-        """
+        """Make Spark write local files without child processes, if its JVM was started here."""
         shared = self.shared
         with self._preparing:
             if self._prepared is shared:
@@ -108,7 +102,6 @@ class Sessions:
 
     @property
     def has_lost_engine(self) -> bool:
-        """Whether the joined warm engine has ended."""
         return self._engine is not None and self._engine.poll() is not None
 
     @property
@@ -126,8 +119,7 @@ class Sessions:
     def private(self, *, reuse: bool) -> Iterator[SparkSession]:
         """Yield a session that no other thread uses meanwhile.
 
-        Args:
-            reuse: Whether the borrower leaves the session unchanged, so that it can be lent again.
+        `reuse` means that the block leaves the session unchanged, so that it can be lent again.
         """
         shared = self.shared
         with self._lock:
@@ -148,10 +140,7 @@ class Sessions:
                 self._close_catalog(session)
 
     def usage(self, session: SparkSession, tag: str) -> Usage:
-        """Return the usage of the jobs with a tag.
-
-        On a server other than a warm engine, the usage is unknown.
-        """
+        """Return the usage of a tag's jobs; unknown on servers other than a warm engine."""
         if not is_remote(session):
             return read_usage(session.sparkContext, tag)
         return UNKNOWN if self._engine is None else self._engine.usage(tag)
@@ -177,8 +166,7 @@ class Sessions:
     def _join_engine(self, joining: ExitStack) -> None:
         """Join the warm engine if the settings allow it, and start a missing one.
 
-        Args:
-            joining: Keeps the engine running until this stack is closed.
+        The stack `joining` keeps the engine running.
         """
         had, self._joined, self._engine = self._engine, self._settings, None
         warm = self._settings.warm

@@ -41,10 +41,7 @@ def archive_path(known: StartCommand) -> Path:
 
 
 def archive_options(known: StartCommand) -> tuple[str, ...]:
-    """Return the JVM options that use the class archive of a command, if the archive exists.
-
-    The result is empty if the user's options choose an archive.
-    """
+    """Return the JVM options that use an existing archive, unless the user's options choose one."""
     if chooses_archive(known):
         return ()
     archive = archive_path(known)
@@ -52,12 +49,12 @@ def archive_options(known: StartCommand) -> tuple[str, ...]:
 
 
 def chooses_archive(known: StartCommand) -> bool:
-    """Return whether a command's options choose an archive or switch archives off."""
+    """Return whether a command's options choose or disable an archive."""
     return any(option.startswith(_SHARING) for option in known.options)
 
 
 def has_large_heap(known: StartCommand) -> bool:
-    """Return whether the heap of a command is too large for 32-bit references."""
+    """Return whether a command's heap is too large for 32-bit references."""
     found = [re.fullmatch(r"-xmx(\d+)([kmgt]?)", option.lower()) for option in known.options]
     sizes = [int(size[1]) << _UNITS[size[2]] for size in found if size]
     return bool(sizes) and sizes[-1] >= _LARGE_HEAP

@@ -46,7 +46,7 @@ class ClassList:
 
     @classmethod
     def begin(cls, known: StartCommand) -> ClassList | None:
-        """Create the file for a new JVM. Return None if the JVM's classes will not be archived."""
+        """Create the list of a new JVM, or return None if its classes will not be archived."""
         archive = class_data.archive_path(known)
         if (
             archive.exists()
@@ -63,7 +63,6 @@ class ClassList:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The JVM's options for writing this list."""
         return (f"-XX:DumpLoadedClassList={self.path}",)
 
     def archive_in_background(self) -> None:
@@ -92,7 +91,6 @@ class ClassList:
         process.returncode = 0  # Python would warn about a process that still runs.
 
     def remove(self) -> None:
-        """Remove the file."""
         with suppress(OSError):
             self.path.unlink()
 
@@ -100,8 +98,8 @@ class ClassList:
 def make_archive_of_list(known: StartCommand, classes: Path) -> bool:
     """Make a command's class archive from a list of classes, and return whether it was made.
 
-    Another process may already be making the archive. If Java cannot make the archive, later
-    commands with the same jars and options do not try again.
+    Nothing is done if another process is making the archive. If Java fails, later commands with the
+    same jars and options do not try again.
     """
     import fcntl
 
@@ -150,7 +148,7 @@ def _dump(known: StartCommand, classes: Path, part: Path) -> int:
 
 
 def _failure(archive: Path) -> Path:
-    """Return the path of a file that exists if the archive could not be made."""
+    """Return the path of a file that records that the archive could not be made."""
     return archive.with_suffix(".failed")
 
 
@@ -163,7 +161,6 @@ def _remove_old_lists(folder: Path) -> None:
 
 
 def main() -> None:
-    """Make the archive that the request on standard input describes."""
     os.nice(_LOWEST_PRIORITY)
     request: dict[str, Any] = json.load(sys.stdin)
     known = StartCommand.from_json(request["known"])

@@ -23,11 +23,7 @@ def require_pyspark() -> None:
 
 
 def check_java() -> int:
-    """Return the major version of the Java that Spark will start.
-
-    Raises:
-        NoSparkError: Java is missing or too old.
-    """
+    """Return the major version of the Java that Spark will start, or raise NoSparkError."""
     java = find_java()
     if java is None:
         home = os.environ.get("JAVA_HOME")
@@ -63,7 +59,7 @@ def major_version(text: str) -> int | None:
 
 
 def _version_from_release(java: Path) -> int | None:
-    """Read Java's version from the JDK's `release` file, which is faster than starting Java."""
+    """Read Java's version from the JDK's file `release`, faster than starting Java."""
     # This is a hundred times faster than starting Java.
     release = java.resolve().parent.parent / "release"
     if not release.is_file():

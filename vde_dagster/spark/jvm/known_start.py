@@ -1,8 +1,7 @@
 """The command that starts a JVM with Spark, stored for later starts.
 
-PySpark starts a JVM by scripts: a first JVM builds the command of a second one, and Ivy in the
-second resolves the packages. This takes seconds, with the same result each time. So the resulting
-command is stored, and later starts run it directly.
+PySpark starts a JVM by scripts: a first JVM builds the command of a second one, where Ivy resolves
+the packages. This takes seconds, with the same result each time, so the command is stored.
 """
 
 from __future__ import annotations
@@ -53,10 +52,7 @@ class StartCommand:
 
     @classmethod
     def find(cls, place: Path) -> StartCommand | None:
-        """Read the command that is stored at a path.
-
-        Return None if the command is missing, or if one of its files is gone.
-        """
+        """Read a stored command; return None if the command or one of its files is missing."""
         # By hand: a typed decoder takes as long to import as this saves.
         with suppress(OSError, ValueError, LookupError, TypeError):  # Missing or damaged.
             found = cls.from_json(json.loads(place.read_text(encoding="utf-8")))
@@ -66,13 +62,12 @@ class StartCommand:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> StartCommand:
-        """Create a command from its fields as JSON."""
         options, class_path = (tuple(data[key]) for key in ("options", "class_path"))
         return cls(data["java"], options, class_path, data["spark_home"])
 
     @classmethod
     def store(cls, place: Path, jvm: Any) -> None:
-        """Read the command of a JVM that Spark's scripts started, and store it at a path."""
+        """Store the command of a JVM that Spark's scripts started."""
         from pyspark.find_spark_home import _find_spark_home
 
         java, runtime = find_java(), jvm.java.lang.management.ManagementFactory.getRuntimeMXBean()
@@ -148,11 +143,7 @@ class Gateway:
 def start_path(visible: Mapping[str, str]) -> Path | None:
     """Return the path of the stored command for a configuration.
 
-    Args:
-        visible: The part of the configuration for command lines, see `command_line_config`.
-
-    Returns:
-        None if only Spark's scripts can start a JVM with this configuration.
+    Return None if only Spark's scripts can start a JVM with this configuration.
     """
     java, spec = find_java(), find_spec("pyspark")
     if java is None or spec is None or spec.origin is None:

@@ -1,9 +1,7 @@
-"""Local files without a child process for each file.
+"""Local files without a child process and a checksum file for each.
 
-Without its native library Hadoop runs `chmod` for every file and folder that it creates, which
-takes three milliseconds or more, and writes a checksum file for each. A small model creates twenty
-files, most of them metadata; files that PyIceberg writes have no such checksums, and Parquet's
-pages have their own.
+Without its native library, Hadoop runs `chmod` for every new file and folder, which takes three
+milliseconds or more. The checksums are not needed: Parquet's pages have their own.
 """
 
 from __future__ import annotations

@@ -43,9 +43,7 @@ def create_physical_table(
     lakehouse: Lakehouse,
     branch: str | None = None,
 ) -> None:
-    """Create a table with a snapshot's columns, partitions and properties.
-
-    If the table exists, it is not created again.
+    """Create a table with a snapshot's columns, partitions and properties, if it is missing.
 
     Args:
         columns: Physical name and Spark SQL type of each column, in order.
@@ -182,10 +180,7 @@ def evolve_layout(
 ) -> None:
     """Give an existing table the partitions, order and properties of a snapshot.
 
-    Repeated calls are harmless.
-
-    Args:
-        previous: The snapshot that gave the table its current properties.
+    `previous` is the snapshot that gave the table its current properties. Calls may be repeated.
     """
     physical, target = _physical_names(table, snapshot), handle.quoted
     types = handle.types()

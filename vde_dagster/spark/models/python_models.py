@@ -136,10 +136,7 @@ class ModelContext:
         return tuple(rows[0]) if rows else None
 
     def execute(self, expressions: Any, *_: Any, **__: Any) -> None:
-        """Run statements in the model's own session.
-
-        Tables that the statements write have no versions.
-        """
+        """Run statements in the model's own session. Tables that they write have no versions."""
         for one in expressions if isinstance(expressions, list | tuple) else [expressions]:
             self.spark.sql(self._spark_sql(one))
 
@@ -205,7 +202,6 @@ def model_context(
     page: Path | None = None,
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> ModelContext:
-    """Create the context for one call of a Python model."""
     logger = logging.getLogger(f"vde.model.{snapshot.name}")
     python = snapshot.model.python
     assert python is not None
@@ -342,10 +338,7 @@ def _to_spark(
 
 
 def _to_arrow(part: Any) -> Any:
-    """Convert a result of Polars, DuckDB or another library to Arrow.
-
-    A result of pandas or Spark is returned unchanged.
-    """
+    """Convert a result of Polars, DuckDB or others to Arrow; keep one of pandas or Spark."""
     import pandas as pd
     import pyarrow as pa
     from pyspark.sql import DataFrame

@@ -23,8 +23,7 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 def run_ready(arguments: Sequence[str]) -> int | None:
     """Run a command in a copy of the ready process, and return its exit code.
 
-    Returns:
-        None if the ready process is missing, or differs from this process.
+    Return None if the ready process is missing, or differs from this process.
     """
     if sys.platform != "linux" or not arguments or arguments[0] in _EXCLUDED_COMMANDS:
         return None
@@ -52,7 +51,7 @@ def run_in_copy(
         streams: Descriptor, encoding and error handler of standard input, output and errors.
 
     Returns:
-        The connection and the id of the copy's process. The copy sends its exit code through the
+        The connection and the copy's process id. The copy sends its exit code through the
         connection, and ends when the connection is closed. None if the ready process is missing,
         differs from this one or lacks the module.
     """

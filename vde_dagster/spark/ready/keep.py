@@ -28,11 +28,10 @@ COMMON_MODULES = (
 
 
 def start_ready_process(settings: Settings, modules: Callable[[], Sequence[str]]) -> None:
-    """Start the project's ready process if the process is missing and the warm engine runs.
+    """Start the project's ready process if it is missing and the warm engine runs.
 
     Args:
-        modules: Function that returns the modules to import. In `module:function`, the function is
-            called once.
+        modules: Returns the modules to import. In `module:function`, the function is called once.
     """
     if sys.platform != "linux":
         return

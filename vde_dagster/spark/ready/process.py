@@ -1,8 +1,8 @@
 """The ready process: `python -m vde_dagster.spark.ready.process FOLDER`.
 
-It reads the names of the modules to import, as JSON, from standard input; a name with a colon is a
-function to call. The process has one thread, keeps no connection and no project's file open, and
-ends with the engine.
+It reads the modules to import, as JSON, from standard input; a name with a colon is a function to
+call. The process has one thread, keeps no connection and no project's file open, and ends with the
+engine.
 """
 
 from __future__ import annotations

@@ -25,10 +25,7 @@ def engine_folder(root: Path) -> Path:
 
 
 def process_identity() -> list[Any]:
-    """Return the properties that the ready process and its client must have in common.
-
-    They are Python's path, version and flags, and the variables that modules read.
-    """
+    """Return Python's path, version, flags and variables, which the client must have too."""
     read = sorted(item for item in os.environ.items() if item[0].startswith(_IMPORT_VARIABLES))
     return [sys.executable, sys.version, list(sys.flags), [list(item) for item in read]]
 

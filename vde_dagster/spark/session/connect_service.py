@@ -13,7 +13,7 @@ _SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService$"
 class ConnectService:
     """The Spark Connect server in this process's JVM, and the statements of its users.
 
-    Every method raises Py4JError or OSError once the JVM has ended.
+    Methods raise Py4JError or OSError once the JVM has ended.
     """
 
     def __init__(self) -> None:

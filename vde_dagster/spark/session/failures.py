@@ -91,17 +91,14 @@ def execution_error(error: Exception, what: str, query: str | None = None) -> Vd
 
 
 def is_missing_table(error: VdeError, table: str) -> bool:
-    """Return whether a query failed because a table is missing.
-
-    `table` is the quoted name, `schema.name`.
-    """
+    """Return whether a query failed because a table (quoted `schema.name`) is missing."""
     return f"[{_NO_TABLE}]" in error.message and table in error.message
 
 
 def query_place(text: str, query: str, words: str = "") -> QueryPlace | None:
     """Find the place in a query that Spark's error message points to.
 
-    If the message is about a cast around the query, the place is the column of the cast.
+    For a cast around the query, the place is the column of the cast.
 
     Args:
         query: The query, which Spark may have received as a subquery.
@@ -176,7 +173,7 @@ def project_frame(error: BaseException) -> SourceLocation | None:
 
 
 def whole_stack(error: BaseException) -> str:
-    """Return Python's traceback and Java's stacks of an exception as text."""
+    """Return an exception's Python traceback and Java stacks as text."""
     parts = ["".join(traceback.format_exception(error))]
     seen: set[int] = set()
     current: BaseException | None = error

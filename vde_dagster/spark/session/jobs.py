@@ -23,7 +23,7 @@ _PLAN_TAG = "vde-plan-{}"
 
 
 class PlanJobs:
-    """Tags all Spark jobs with the id of their plan, so that the jobs of a plan can be canceled."""
+    """Tags all Spark jobs with the id of their plan, in order to cancel them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,9 +35,7 @@ class PlanJobs:
     def running(
         self, session: SparkSession, plan_id: str, what: str, query: str | None = None
     ) -> Iterator[str]:
-        """Tag the Spark jobs that the calling thread starts, and convert the errors of these jobs.
-
-        Yields the unique tag of this work.
+        """Tag the Spark jobs of the calling thread, convert their errors, and yield the tag.
 
         Args:
             what: Model and interval, for Spark's UI and for messages.
@@ -103,10 +101,7 @@ class PlanJobs:
         return plan_id in self._cancelled_error
 
     def cancel(self, session: SparkSession | None, plan_id: str, wait_seconds: float) -> bool:
-        """Refuse new work of a plan, and cancel its Spark jobs.
-
-        Return whether all jobs ended within the given time.
-        """
+        """Refuse a plan's new work, cancel its jobs, and return whether they ended in time."""
         with self._lock:
             self._cancelled_error.add(plan_id)
         until = time.monotonic() + wait_seconds

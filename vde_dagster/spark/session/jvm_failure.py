@@ -73,7 +73,7 @@ def has_own_jvm() -> bool:
 def has_ended(error: BaseException | None = None) -> bool:
     """Return whether the remembered JVM has ended.
 
-    If `error` reports a broken connection to the JVM, this waits for the JVM's end.
+    If `error` is a broken connection to the JVM, wait for the JVM's end first.
     """
     if not _current_jvm:
         return False
@@ -112,10 +112,7 @@ def forget_ended() -> None:
 
 
 def ended_error(error: BaseException) -> StoreError | None:
-    """Return the error that explains why the JVM ended.
-
-    Return None if the exception has another cause.
-    """
+    """Return the error that explains why the JVM ended, or None for other exceptions."""
     if has_ended(error):
         return _end_error(_current_jvm[0])
     return copy(_last_end[0]) if _last_end and _is_broken_connection(error) else None

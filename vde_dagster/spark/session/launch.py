@@ -83,10 +83,7 @@ def _launch_gateway(
 
 
 def _run_stored_command(known: StartCommand, log_file: Path, archives: bool) -> Any:
-    """Start a JVM by a stored command, and return PySpark's gateway.
-
-    Return None if the command fails.
-    """
+    """Start a JVM by a stored command, and return PySpark's gateway, or None if that fails."""
     sharing = archive_options(known)
     listed = ClassList.begin(known) if archives else None
     with log_file.open("wb") as log:
@@ -125,11 +122,7 @@ def _run_scripts(visible: dict[str, str], place: Path | None, log_file: Path) ->
 
 @contextmanager
 def package_lock(config: Mapping[str, str]) -> Iterator[None]:
-    """Hold a lock, so that only one process at a time downloads Spark's packages.
-
-    Args:
-        config: Spark's configuration, which may name Ivy's folder.
-    """
+    """Hold a lock, so that only one process at a time downloads Spark's packages."""
     ivy = config.get("spark.jars.ivy")
     folder = Path(ivy) if ivy else Path.home() / ".ivy2.5.2"  # Spark's default.
     with ExitStack() as stack:

@@ -24,7 +24,7 @@ _MOST_SECONDS = 900.0
 def prepare_starts(settings: SessionSettings) -> tuple[Path, bool]:
     """Create the archive of Spark's classes that makes later starts fast, unless it exists.
 
-    A temporary engine creates the archive, and this process becomes the engine's client.
+    A temporary engine creates the archive, with this process as its client.
 
     Returns:
         The path of the archive, and whether this call created it.

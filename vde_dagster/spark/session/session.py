@@ -52,11 +52,9 @@ def start_session(
 ) -> SparkSession:
     """Create a session for a project. The first call starts the process's only JVM.
 
-    The JVM's output goes to `settings.log_file`. Later sessions share the JVM, each with its own
-    catalog, configuration and views.
-
-    Args:
-        join: Function that returns a session. The new session is created in the same JVM.
+    The JVM's output goes to `settings.log_file`. Sessions share the JVM, each with its own catalog,
+    configuration and views. If `join` is given, the new session uses the JVM of the session that
+    `join` returns.
     """
     with _lock:
         session = _call_in_thread(lambda: _start(settings, join))
@@ -65,7 +63,7 @@ def start_session(
 
 
 def require_spark(settings: SessionSettings) -> None:
-    """Raise NoSparkError if Spark cannot be started or reached. Nothing is started."""
+    """Raise NoSparkError if Spark cannot be started or reached, without starting it."""
     require_pyspark()
     if is_connect_url(settings.master):
         require_client(settings.master)
@@ -212,11 +210,7 @@ _SECRET_PART = re.compile(rf"((?:{_SECRET})[^=&;]*=)[^&;]*", re.IGNORECASE)
 
 
 def check_catalog(theirs: Mapping[str, str], settings: SessionSettings) -> None:
-    """Raise UsageError if a session configures the project's catalog differently.
-
-    Args:
-        theirs: The session's configuration.
-    """
+    """Raise UsageError if a session's configuration (`theirs`) sets the catalog differently."""
     prefix = f"spark.sql.catalog.{settings.catalog}"
     ours = session_config(settings)
     keys = sorted(key for key in {*ours, *theirs} if key == prefix or key.startswith(prefix + "."))

@@ -66,10 +66,7 @@ class WarmSettings:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> WarmSettings | None:
-        """Read the settings of a project's warm engine.
-
-        Return None on a cluster, and on a system without `flock`.
-        """
+        """Read the settings of the warm engine, or None on a cluster or without `flock`."""
         spark = settings.spark
         if not is_local(spark.master) or os.name != "posix":
             return None
@@ -200,7 +197,7 @@ def describe_memory(config: dict[str, str]) -> str:
 
 
 def command_line_config(config: dict[str, str]) -> dict[str, str]:
-    """Return the part of a JVM's configuration that has no secrets, for a command line."""
+    """Return the configuration without secrets, for a command line."""
     # Every user of the machine can read command lines. Storage keys, passwords and tokens are
     # therefore passed after the JVM has started.
     return {

@@ -1,11 +1,10 @@
 """Resources that Spark's tasks used for the jobs of a tag, from Spark's status stores.
 
-The stores exist even without the UI. They follow Spark's events, which arrive a moment after the
-work, and drop old events. If that makes the figures of a tag incomplete, they are not reported.
+The stores exist even without the UI. They receive Spark's events late, and drop old events. If that
+makes the figures of a tag incomplete, they are not reported.
 
 Bytes read are the complete sizes of the files that Iceberg's scans planned. Spark's own figure
-("input bytes") misses ranges that Parquet's reader requests together: for a table of 62 MB it had
-46 kB.
+("input bytes") misses ranges that Parquet's reader requests together: 46 kB for a table of 62 MB.
 """
 
 from __future__ import annotations
@@ -46,12 +45,12 @@ _CHANGES = ".changes"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Resources that the tasks of some Spark jobs used. An unknown figure stays None.
+    """Resources that the tasks of some Spark jobs used. An unknown figure is None.
 
     Args:
         task_seconds: The total run time of the tasks.
-        bytes_read: The size of the files that the scans of the jobs planned. Iceberg's scans of
-            changed rows do not report a size and are not included.
+        bytes_read: The size of the files that the scans planned, without Iceberg's scans of changed
+            rows, which do not report a size.
     """
 
     task_seconds: float | None = None
@@ -62,10 +61,7 @@ UNKNOWN = Usage()
 
 
 def read_usage(context: SparkContext, tag: str) -> Usage:
-    """Return the usage of the ended jobs with a tag.
-
-    The usage is unknown if Spark's answer is unexpected.
-    """
+    """Return the usage of a tag's ended jobs; unknown if Spark's answer is unexpected."""
     from py4j.protocol import Py4JError
 
     try:
@@ -77,10 +73,7 @@ def read_usage(context: SparkContext, tag: str) -> Usage:
 
 
 def serve_usage(context: SparkContext, token: str) -> int:
-    """Serve `read_usage` to Connect clients on a loopback port, and return the port.
-
-    Clients must send the token.
-    """
+    """Serve `read_usage` on a loopback port, to clients with the token, and return the port."""
 
     # Connect clients cannot read the status stores themselves.
     class Answer(StreamRequestHandler):
@@ -142,7 +135,7 @@ class _StatusStores:
         return Usage(task_seconds, self._bytes_read(map(int, queries)))
 
     def _may_lack_stages(self, job: int) -> bool:
-        """Return whether a part of a job may be missing, because the store has no older job."""
+        """Return whether a part of a job may be missing, because no older job is stored."""
         # This is possible if the store has no older job.
         return job > 0 and int(self._jobs.jobsList(None).last().jobId()) == job
 

@@ -71,7 +71,6 @@ class WarmEngine:
 
     @property
     def master(self) -> str:
-        """The URL of the server for PySpark, with the token."""
         return f"sc://127.0.0.1:{self.port}/;token={self.token}"
 
     @property
@@ -124,7 +123,7 @@ class WarmEngine:
 
 
 def find_engine(folder: Path) -> WarmEngine | None:
-    """Return the running engine of a folder if it accepts clients, otherwise None."""
+    """Return a folder's running engine if it accepts clients."""
     return _read_engine(folder / _RECORD)
 
 
@@ -143,9 +142,7 @@ def join_engine(
     start: bool,
     given_up: threading.Event | None = None,
 ) -> WarmEngine | None:
-    """Return the running engine with a project's configuration, or start it if `start` is set.
-
-    Return None if such an engine does not run and `start` is not set.
+    """Return the running engine with a project's configuration, or None without one.
 
     Args:
         start: Whether to start a missing engine. An engine with another configuration then accepts
@@ -172,7 +169,7 @@ def join_engine(
 
 
 def find_engines(folder: Path) -> list[WarmEngine]:
-    """Return all running engines of a folder, also engines that accept no new clients."""
+    """Return all running engines of a folder, even if they accept no new clients."""
     return [found for record in folder.glob("engine.*.json") if (found := _read_engine(record))]
 
 
@@ -224,7 +221,6 @@ def log_path(folder: Path, pid: int) -> Path:
 
 
 def exit_code_path(folder: Path, pid: int) -> Path:
-    """Return the path of the file that contains the exit code of an ended JVM."""
     return folder / f"ended.{pid}"
 
 
@@ -302,7 +298,6 @@ def environment_without_client() -> dict[str, str]:
 
 @contextmanager
 def _start_lock(folder: Path) -> Iterator[None]:
-    """Hold a lock, so that only one process at a time starts or stops an engine."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (folder / "starting").open("wb") as file:
         _lock(file, wait=True)
@@ -336,7 +331,6 @@ class EngineProcess:
 
     @property
     def accepts_users(self) -> bool:
-        """Whether the engine is still the current engine of its folder."""
         return self._engine.accepts_users(self._folder)
 
     def usage(self, tag: str) -> Usage:
@@ -377,11 +371,7 @@ def _lock(file: IO[bytes], *, wait: bool = False, share: bool = False) -> None:
 
 
 def _is_locked(file: IO[bytes], *, by_sharers: bool = False) -> bool:
-    """Return whether another process has locked a file.
-
-    Args:
-        by_sharers: Whether shared locks count, too.
-    """
+    """Return whether another process has locked a file; `by_sharers` counts shared locks too."""
     try:
         _lock(file, share=not by_sharers)
     except BlockingIOError:

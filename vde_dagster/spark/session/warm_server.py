@@ -1,8 +1,8 @@
 """The process of a warm engine: `python -m vde_dagster.spark.session.warm_server FOLDER`.
 
-It reads its configuration as JSON from standard input (other users see command lines), starts a JVM
-with a Spark Connect server, and ends the JVM when it is idle or when it gets SIGTERM. The JVM ends
-with this process in any case: a Py4J gateway ends when its standard input closes.
+It reads its configuration as JSON from standard input, because other users see command lines. It
+starts a JVM with a Spark Connect server, and ends the JVM when idle or on SIGTERM. If this process
+dies, its JVM ends too, because a Py4J gateway ends when its standard input closes.
 """
 
 from __future__ import annotations
@@ -99,7 +99,6 @@ def _watch(
     folder: Path,
     idle_seconds: float,
 ) -> None:
-    """Wait until the JVM ends, or should end."""
     from py4j.protocol import Py4JError
 
     while process.poll() is None and not stop.wait(_POLL_SECONDS):

@@ -35,7 +35,7 @@ _END_SECONDS = 5.0
 
 
 def exercise_environment() -> dict[str, str]:
-    """Return the environment for the warm-up's own project, without `VDE_…` variables."""
+    """Return the warm-up project's environment, without `VDE_…` variables."""
     # A warm-up has its own project.
     before = environment_without_client()
     return {key: value for key, value in before.items() if not key.startswith("VDE_")}
@@ -46,7 +46,7 @@ class WarmUp(threading.Thread):
 
     Args:
         folder: Place for the project that the warm-up builds.
-        known: Command that started the JVM, or None if Spark's scripts started the JVM.
+        known: Command that started the JVM, or None if Spark's scripts did.
     """
 
     def __init__(

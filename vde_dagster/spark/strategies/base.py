@@ -54,11 +54,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A commit that wrote all rows of a table, although the fill computed only some rows.
-
-    Args:
-        rows: Number of rows that the fill computed, if known.
-    """
+    """A commit that wrote all rows of a table, although the fill computed only some (`rows`)."""
 
     rows: int | None
     digester: Digester | None
@@ -204,7 +200,7 @@ class Write:
     def staged(
         self, put_together: Callable[[str], None], doing: str, *, attempts: int = _ATTEMPTS
     ) -> None:
-        """Write to a scratch branch, then move the task's branch forward to the scratch branch.
+        """Write to a scratch branch, then move the task's branch forward to it.
 
         The write is repeated if another writer committed meanwhile.
 
@@ -280,11 +276,7 @@ class Strategy(ABC):
         return False
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
-        """Return the default partitions and properties of a table.
-
-        Args:
-            types: Spark SQL types by output column.
-        """
+        """Return a table's default partitions and properties, from the types of its columns."""
         return Layout()
 
     def rows(self, session: SparkSession, task: FillTask, project_root: Path | None) -> DataFrame:
@@ -387,11 +379,7 @@ def find_strategy(snapshot: Snapshot) -> Strategy:
 def latest_first(types: Mapping[str, str], columns: Sequence[str], first: str = "") -> str:
     """Write the terms of an ORDER BY that always puts the same row first.
 
-    The latest row by `first` and by the columns with times comes first, then the row with the
-    greatest values.
-
-    Args:
-        types: Spark SQL type by column.
+    The order is `first`, then columns with times (latest first), then the greatest values.
     """
 
     def rank(name: str) -> tuple[bool, bool]:

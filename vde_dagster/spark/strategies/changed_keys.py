@@ -34,8 +34,7 @@ class Bounds:
     """The least and the greatest value of a key column, as Spark SQL.
 
     Args:
-        least, greatest: None if the column has only NULL.
-        has_null: Whether the column has NULL.
+        least, greatest: None if all values are NULL.
     """
 
     least: str | None
@@ -56,9 +55,9 @@ class KeysView:
 
     Args:
         bounds: Bounds of the columns, in place of `values` if there are many keys.
-        values: The values as Spark SQL by column, None for NULL. Columns of types outside
-            `_LISTED_TYPES` are missing. Empty if there are many keys.
-        is_empty: Whether the view has no keys, if their number is known.
+        values: Spark SQL of each column's values, None for NULL. Only columns with a type in
+            `_LISTED_TYPES` are included. Empty if there are many keys.
+        is_empty: Whether the view certainly has no keys.
     """
 
     name: str
@@ -69,14 +68,11 @@ class KeysView:
 
     @property
     def is_listed(self) -> bool:
-        """Whether the key is one column with listed values, so that `may_be_in` is exact."""
+        """Whether the key is one column with listed values. Then `may_be_in` is exact."""
         return len(self.columns) == len(self.values) == 1
 
     def may_be_in(self, side: str) -> str:
-        """Write a condition on single columns that is true for each row with one of the keys.
-
-        Iceberg skips files without a row that meets the condition.
-        """
+        """Write a condition that all rows with one of the keys fulfill, for skipping files."""
         parts = [known.contain(f"{side}.{quote(name)}") for name, known in self.bounds.items()]
         for name, values in self.values.items():
             column, listed = f"{side}.{quote(name)}", sorted(one for one in values if one)
@@ -181,7 +177,7 @@ def _list_values(write: Write, keys: ComputedRows) -> dict[str, frozenset[str | 
 
 
 def _is_exact(name: str, type_: str) -> str:
-    """Write the condition that a value of a listed type is the same after a query as text."""
+    """Write the condition that a value does not change when it is converted to text and back."""
     if type_ == "string":
         return f"coalesce(is_valid_utf8({quote(name)}), true)"
     return f"TRY_CAST(CAST({quote(name)} AS STRING) AS {type_}) <=> {quote(name)}"
@@ -192,7 +188,7 @@ def _literal(text: str | None, type_: str) -> str | None:
 
 
 def _summarize(write: Write, keys: DataFrame) -> tuple[dict[str, Bounds], int | None]:
-    """Return the bounds of key columns, and the size of the keys in bytes if it is known."""
+    """Return the bounds of key columns, and the size of the keys in bytes, if known."""
     listed = _listed_columns(write, keys)
     facts = [write_size({name: write.types[name] for name in keys.columns})]
     for name in listed:

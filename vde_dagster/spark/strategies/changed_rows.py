@@ -1,8 +1,8 @@
 """Fills that add and delete single rows, or merge aggregates with the changes of inputs.
 
-Each method makes one commit that readers see; the table's rows are then the same as after a fill of
-all rows. The changes are computed before anything is committed, because computing them may fail:
-their queries evaluate expressions for rows that the model's query may filter out first.
+Readers see one commit, after which the rows are the same as after a fill of all rows. Changes are
+computed before the commit, and may fail: their queries evaluate expressions also for rows that the
+model's query filters out first.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class _OldRows:
 
     Args:
         relation: SQL of a relation with these rows.
-        deletion: Their number and files, if they are known.
+        deletion: Number and files of the rows, if they were measured.
     """
 
     relation: str
@@ -192,11 +192,7 @@ class _OldRows:
 
 @contextmanager
 def _old_rows(write: Write, condition: str, names: Sequence[str]) -> Iterator[_OldRows]:
-    """Find the table's rows that meet a condition.
-
-    Args:
-        names: Columns of the table that are read.
-    """
+    """Find the rows that meet a condition, with the columns `names`."""
     listed, target = ", ".join(map(quote, names)), write.target(write.task.branch)
     if not measures_deletions(write):
         yield _OldRows(f"(SELECT {listed} FROM {target} AS target WHERE {condition}) AS old", None)
@@ -215,7 +211,7 @@ def _replace(
     """Replace the rows that meet a condition by rows that were derived from the table.
 
     Args:
-        why_failed: Message that the rows' query raises if changes contradict the table's rows.
+        why_failed: Message that the query of `rows` raises if changes contradict the table's rows.
 
     Raises:
         NotWrittenError: Changes contradict the table's rows, or Spark cannot compute the rows.

@@ -28,12 +28,7 @@ _COLUMN_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class ComputedRows:
-    """Rows that were computed once, so that each read returns the same rows.
-
-    Args:
-        frame: The rows, without the query that computed them.
-        count: The number of rows, or None for many rows.
-    """
+    """Rows that were computed once. Each read returns the same rows; `count` is None for many."""
 
     frame: DataFrame
     count: int | None
@@ -73,11 +68,7 @@ def _collect_few(frame: DataFrame) -> ComputedRows | None:
 
 
 def write_size(types: Mapping[str, str]) -> str:
-    """Write the aggregate that estimates the size of rows in bytes; NULL if it is unknown.
-
-    Args:
-        types: Spark SQL type by column.
-    """
+    """Write the aggregate that estimates the size of rows in bytes; NULL if it is unknown."""
     size = f"count(1) * {_ROW_BYTES + _COLUMN_BYTES * len(types)}"
     for name, type_ in types.items():
         kind = type_.partition("(")[0]

@@ -67,11 +67,10 @@ class CustomTable(Strategy):
     own_session = True
 
     def digests_table(self, write: Write) -> bool:
-        """Return True, because the function may write unchanged rows."""
         return True
 
     def write(self, write: Write) -> None:
-        """Call the model's function on a scratch branch, and move the task's branch to its commit.
+        """Run the model's function on a scratch branch, and move the task's branch to its commit.
 
         The function must make exactly one commit, on the scratch branch.
         """

@@ -78,7 +78,6 @@ class Partitions(Strategy):
     """Replaces each partition that has new rows, all in one commit."""
 
     def digests_table(self, write: Write) -> bool:
-        """Return True, because the new rows of a partition may equal the old rows."""
         return True
 
     def write(self, write: Write) -> None:
@@ -99,7 +98,6 @@ class Unmanaged(Partitions):
     """Appends the rows, or replaces partitions if the model sets `insert_overwrite`."""
 
     def digests_table(self, write: Write) -> bool:
-        """Return whether the fill replaces partitions. A fill that appends always changes rows."""
         # A fill that appends always changes rows.
         kind = IncrementalUnmanaged.from_model(write.task.snapshot.model)
         return kind.insert_overwrite

@@ -27,12 +27,7 @@ _MOST_DELETED = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """The rows to delete, and the size of the files that contain them.
-
-    Args:
-        rows: Number of rows to delete.
-        touched_rows, touched_bytes: Rows and bytes of the files that contain the rows to delete.
-    """
+    """Rows to delete, with the rows and bytes of all files that contain them."""
 
     rows: int
     touched_rows: int
@@ -61,7 +56,7 @@ def replace_rows(
 
     Args:
         head: The branch's head that the rows were derived from, or None to allow any head.
-        deletion: The rows that meet the condition, if they were measured at `head`.
+        deletion: The rows to delete, if they were measured at `head`.
 
     Raises:
         ConflictError: The branch has another head now.
@@ -109,21 +104,21 @@ def _rewrite(write: Write, condition: str, rows: DataFrame) -> bool:
 
 
 def measures_deletions(write: Write) -> bool:
-    """Return whether `replace_rows` measures the rows to delete to choose a mode."""
+    """Return whether `replace_rows` measures the rows to delete, in order to choose a mode."""
     return _is_mode_free(write) and not _is_small(write, write.task.branch)
 
 
 def select_with_files(
     write: Write, branch: str | None, condition: str, names: Sequence[str] = ()
 ) -> str:
-    """Write the query of the rows that meet a condition: columns, and the file as `vde_file`."""
+    """Write a query of the rows that meet a condition, with each row's file as `vde_file`."""
     listed = "".join(f"{quote(name)}, " for name in names)
     rows = f"(SELECT *, _file AS vde_file FROM {write.target(branch)}) AS target"
     return f"SELECT {listed}vde_file FROM {rows} WHERE {condition}"
 
 
 def measure_deletion(write: Write, branch: str | None, files: str) -> Deletion:
-    """Measure a deletion by a query that returns `vde_file` for each row to delete."""
+    """Measure a deletion; the query `files` has a row with `vde_file` for each row to delete."""
     totals = _totals(write, branch)
     (found,) = write.session.sql(
         f"SELECT count(1), sum(n) FROM (SELECT count(1) AS n FROM ({files}) GROUP BY vde_file)"

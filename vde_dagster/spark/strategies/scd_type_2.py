@@ -76,9 +76,7 @@ UNKNOWN_START = datetime(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Writes the SQL of a fill that compares new rows with stored versions.
-
-    The SQL is for a session in UTC.
+    """Writes the SQL of a fill that compares new rows with stored versions, in UTC.
 
     Args:
         types: Spark SQL type by physical column.
@@ -109,7 +107,6 @@ class Versions:
 
     @property
     def data(self) -> list[str]:
-        """The physical columns that the query fills."""
         added = {self._physical(column.name) for column in self.kind.added_columns}
         return [name for name in self.types if name not in added]
 
@@ -127,7 +124,6 @@ class Versions:
         return f"SELECT {', '.join(columns)} FROM ({source}) r"
 
     def merge(self, target: str, source: str) -> str:
-        """Write the MERGE that ends and begins versions."""
         same = [f"t.{quote(name)} <=> s.{quote('vde_old_' + name)}" for name in self.key]
         same.append(f"t.{quote(self.valid_from)} = s.vde_began")
         updates = [f"t.{quote(name)} = s.{quote('vde_new_' + name)}" for name in self.data]
@@ -170,10 +166,7 @@ class Versions:
         )
 
     def _difference(self) -> str:
-        """Write the SQL for a key's difference from its latest version.
-
-        The value is 'new', 'changed', 'gone' or NULL.
-        """
+        """Write a key's difference from its latest version: 'new', 'changed', 'gone' or NULL."""
         ended = f"l.{quote(self.valid_to)} IS NOT NULL"
         gone = "'gone'" if self.kind.invalidate_hard_deletes else "NULL"
         return (
@@ -183,7 +176,7 @@ class Versions:
         )
 
     def _next_start(self) -> str:
-        """Write the start of a key's next version, which is not before the latest version's end."""
+        """Write the start of a key's next version, at or after the latest version's end."""
         earlier = f"l.{quote(self.valid_to)}, l.{quote(self.valid_from)}"
         # GREATEST ignores NULLs.
         # A version never starts before the latest version's end.

@@ -20,7 +20,7 @@ class WholeTable(Strategy):
         return None
 
     def digests_table(self, write: Write) -> bool:
-        """Return whether the fill writes only some rows, because these may equal the old rows."""
+        """Return whether the fill writes only some rows. They may equal the old rows."""
         # These rows may equal the rows before.
         return write.task.changed is not None
 

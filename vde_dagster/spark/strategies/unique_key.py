@@ -33,7 +33,6 @@ class UniqueKey(Strategy):
     own_session = True
 
     def digests_table(self, write: Write) -> bool:
-        """Return True, because a merged row may equal the row that it replaces."""
         return True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
@@ -47,7 +46,7 @@ class UniqueKey(Strategy):
         )
 
     def write(self, write: Write) -> None:
-        """Merge the rows, and retry if the commit conflicted with another commit.
+        """Merge the rows, and retry if another commit conflicted.
 
         Raises:
             ExecutionError: Several new rows match one table row, with dbt's strategy `merge`.

@@ -83,10 +83,9 @@ _TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`|[A-Za-z_]\w*|.", re.DOTAL
 
 
 def rename_columns(expression: str, physical: Mapping[str, str]) -> str:
-    """Replace column names in a short SQL expression such as `days(ts)` or `bucket(16, id)`.
+    """Replace output columns in a short SQL expression such as `days(ts)`.
 
-    Args:
-        physical: Physical names by output column name in lower case.
+    `physical` has the physical names by column name in lower case.
     """
     tokens = _TOKEN.findall(expression)
     out: list[str] = []

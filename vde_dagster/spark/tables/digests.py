@@ -59,7 +59,7 @@ class Digester:
     _observation: Any = field(default=None, init=False)
 
     def watch(self, frame: DataFrame) -> DataFrame:
-        """Return a frame of the same rows, which computes digests when Spark evaluates it."""
+        """Return a frame of the same rows that computes digests while Spark evaluates it."""
         from pyspark.errors import AnalysisException
         from pyspark.sql import Observation, functions
 
@@ -80,7 +80,7 @@ class Digester:
     def result(self, rows: int | None) -> Output | None:
         """Return the digests of the written rows.
 
-        Return None if the number of rows differs from `rows`, or if the digests are unknown.
+        Return None if the digests are unknown, or the number of rows is not `rows`.
         """
         if self._observation is None:
             return None
@@ -90,7 +90,7 @@ class Digester:
     def read(self, frame: DataFrame, rows: int | None) -> Output | None:
         """Read rows again, and return their digests.
 
-        Return None if the number of rows differs from `rows`, or if a type cannot be hashed.
+        Return None if a type cannot be hashed, or the number of rows is not `rows`.
         """
         from pyspark.sql import functions
 
@@ -139,10 +139,7 @@ def _column_types(frame: DataFrame) -> dict[str, DataType]:
 
 
 def _row_hashes(types: Mapping[str, DataType | str]) -> tuple[str, str] | None:
-    """Write two hashes of a row with different seeds, as Spark SQL.
-
-    Return None if a type cannot be hashed.
-    """
+    """Write two hashes of a row with different seeds; None if a type cannot be hashed."""
     parts = [_hash_arguments(quote(name), type_, 0) for name, type_ in types.items()]
     if None in parts:
         return None
@@ -151,10 +148,9 @@ def _row_hashes(types: Mapping[str, DataType | str]) -> tuple[str, str] | None:
 
 
 def _hash_arguments(value: str, type_: DataType | str, depth: int) -> str | None:
-    """Write the hash function's arguments for a value, or None if its type cannot be hashed.
+    """Write the hash function's arguments for a value; None if its type cannot be hashed.
 
-    Args:
-        type_: The data type, or its name if no type is nested in it.
+    `type_` may be the type's name if no type is nested in it.
     """
     from pyspark.sql.types import ArrayType, MapType, StructType
 
@@ -181,7 +177,7 @@ def _hash_arguments(value: str, type_: DataType | str, depth: int) -> str | None
 
 
 def _observed_values(observation: Any) -> list[int | None] | None:
-    """Return the observed values by position, or None if they are not available."""
+    """Return the observed values by position, if available."""
     if not hasattr(observation, "_jo"):  # Spark Connect sends them with the action's response.
         values = observation.get
         return [values[f"c{number}"] for number in range(len(values))] or None

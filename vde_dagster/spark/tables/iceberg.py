@@ -1,7 +1,7 @@
 """Iceberg tables for strategies: reading metadata, branches, cherry-picked commits.
 
-The lakehouse reads metadata, and creates and moves branches. Iceberg's Java API is only used to
-copy a single commit's files to another branch.
+Iceberg's Java API is only used to copy a commit's files to another branch; the lakehouse does the
+rest.
 """
 
 from __future__ import annotations
@@ -53,10 +53,7 @@ class Commit:
 
 
 class IcebergTable:
-    """A table with its metadata as of the last `refresh`.
-
-    Each change through this object is a separate atomic commit.
-    """
+    """A table with its metadata as of the last `refresh`. Each change is one atomic commit."""
 
     def __init__(
         self, session: SparkSession, catalog: str, ref: TableRef, lakehouse: Lakehouse
@@ -179,10 +176,7 @@ class IcebergTable:
         return commit.snapshot_id
 
     def was_filled(self, branch: str | None) -> bool:
-        """Return whether a branch has rows, or has a commit of a fill that wrote no rows.
-
-        By default, the branch is `main`.
-        """
+        """Return whether a branch (or `main`) has rows, or a commit of a fill without rows."""
         line = history(self._metadata, self.head(branch))
         summaries = (snapshot.get("summary", {}) for snapshot in line)
         return any(
@@ -205,7 +199,6 @@ class IcebergTable:
         return None
 
     def summary(self, snapshot_id: int) -> dict[str, str]:
-        """Return the summary of a snapshot, such as `total-records`."""
         return dict(next(history(self._metadata, snapshot_id)).get("summary", {}))
 
     def _change(self, change: Change) -> None:
