@@ -83,8 +83,7 @@ class Applier:
         concurrency: Maximum number of models, and batches of models, in parallel.
         wait_seconds: How long to wait for an environment that another process is changing.
         approved: Whether `who` has approved exactly this plan, for the log.
-        proved: Whether gates have checked the plan. They do not check a plan that was applied
-            before.
+        proved: Whether gates have checked the plan. They skip a plan that was applied before.
     """
 
     plan: Plan
@@ -188,7 +187,6 @@ class Applier:
             self.handles.store.outbox.add("test", [test.to_json() for test in ended])
 
     def run_before_all(self, statements: Iterable[str]) -> None:
-        """Run the `before_all` statements of the project on Spark."""
         # A retried apply runs them again.
         store, settings = self.handles.store, self.handles.settings
         for statement in statements:
@@ -207,11 +205,7 @@ class Applier:
         return record is not None and record.status == "applied"
 
     def _check_base(self) -> int:
-        """Return the number of the environment's current version.
-
-        Raises:
-            ConflictError: The environment has changed since the plan, and not only by runs.
-        """
+        """Return the environment's version. Raise ConflictError if anything but runs changed it."""
         name = self.plan.environment
         base = self.handles.store.versions.current_base(name, self.plan.base_version)
         if base is None:
@@ -314,12 +308,6 @@ class _Run:
         graph: Mapping[ModelName, Set[ModelName]],
         work: Callable[[PlannedModel], None],
     ) -> None:
-        """Process models in a graph's order.
-
-        Raises:
-            ExecutionError: The work on a model failed, or was canceled.
-        """
-
         def failed(name: ModelName, error: Exception, skipped: list[ModelName]) -> None:
             self._applier.emit(ModelFailed(name, error, tuple(skipped)))
             if isinstance(error, StoreError):

@@ -51,7 +51,7 @@ class BatchRun:
     _waiting: deque[Interval] = field(init=False)
 
     def run(self) -> list[Interval]:
-        """Run the batches. Return batches that were not started because of a failure or a stop."""
+        """Run the batches. Returns batches that were not started after a failure or a stop."""
         self._waiting = deque(self.batches)
         with ThreadPoolExecutor(self.most, thread_name_prefix="vde-batch") as pool:
             helpers = [pool.submit(self._run_in_spare_slots) for _ in range(self.most - 1)]
@@ -104,10 +104,7 @@ class Weight:
 
 
 def default_batch_bytes(settings: SparkSettings) -> int:
-    """Return how many bytes of parent tables a batch may read.
-
-    The limit comes from the settings, or else from Spark's memory.
-    """
+    """Return the maximum bytes of parents per batch, from the settings or Spark's memory."""
     if settings.batch_bytes is not None:
         return settings.batch_bytes
     if not is_local(settings.master):
@@ -124,9 +121,8 @@ def cut_by_bytes(
 ) -> tuple[list[Interval], float] | None:
     """Cut missing ranges into batches of whole units that read a limited number of bytes each.
 
-    Returns:
-        Batches in order of time, and the bytes that all of them read. None if there is only one
-        unit, or if the kind or the model determines the batches.
+    Returns ordered batches and their total bytes, or None if the model sets its own batches or only
+    one unit is missing.
     """
     # Bytes of a parent whose interval is unknown are assumed to lie between the table's first
     # instant and the last missing one.
@@ -251,11 +247,7 @@ def _parse_memory(text: str) -> int | None:
 def newest_fills(
     handles: Handles, table_id: str, wanted: IntervalSet
 ) -> Iterator[tuple[FillRecord, IntervalSet, float]]:
-    """Yield the fills that wrote the newest rows of some ranges.
-
-    Each fill comes with the part of the ranges that no later fill has written, and with the share
-    of this part in the fill's whole range.
-    """
+    """Yield (fill, ranges whose newest rows it wrote, their fraction of the fill's interval)."""
     left = wanted
     for fill in handles.store.fills.log(table_id):
         part = left & IntervalSet((fill.interval,))

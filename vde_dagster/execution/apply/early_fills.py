@@ -1,8 +1,8 @@
 """Ranges that were filled too early, because a clock was ahead; they do not count as filled.
 
-A clock was ahead if a fill was recorded, or a range ends, in the future. Ranges that ended after
-the table's previous fill are then filled again when they are due. This works only if a process runs
-before the recorded time is reached; later, early fills cannot be distinguished from fills in time.
+A fill recorded in the future, or with a range that ends in the future, proves that a clock was
+ahead. Ranges that ended after the table's previous fill are then filled again when they are due.
+Once the recorded time has passed, early fills cannot be detected anymore.
 """
 
 from __future__ import annotations
@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 def remove_early_ranges(
     handles: Handles, state: WarehouseState, *, save: bool
 ) -> tuple[WarehouseState, tuple[str, ...]]:
-    """Remove from a state the ranges that were filled too early, because a clock was ahead.
-
-    Returns:
-        The state without these ranges, and warnings for the user.
-    """
+    """Return a state without ranges that were filled too early, and warnings for the user."""
     fills, now = handles.store.fills, handles.store.database.clock.now()
     found = fills.early({key: table.intervals for key, table in state.tables.items()}, now)
     early: dict[str, IntervalSet] = {}
@@ -100,7 +96,7 @@ def _warn_of_clock(
 
 
 def require_created_in_past(plan: Plan, now: datetime) -> None:
-    """Raise an error if a plan's time of creation is in the future, because a clock was ahead."""
+    """Raise UsageError if a plan was created in the future, because a clock was ahead."""
     # Such a plan would fill too much.
     if plan.created_at > now + STEP:
         raise UsageError(

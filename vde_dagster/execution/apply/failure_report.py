@@ -89,10 +89,7 @@ def model_failure(
 def failure_location(
     error: BaseException, plan: Plan, snapshot: Snapshot, audit: Audit | None = None
 ) -> SourceLocation:
-    """Return the line of a model's file that caused an error.
-
-    The line is in an audit, in a function or in the query.
-    """
+    """Return the line of a model's audit, function or query that caused an error."""
     model = snapshot.model
     if audit is not None:
         return audit_place(model, audit)
@@ -124,11 +121,7 @@ def query_errors_of_model(snapshot: Snapshot) -> Iterator[None]:
 
 
 def write_stacks(folder: Path, plan_id: str, failed: Mapping[ModelName, Exception]) -> Path | None:
-    """Write the stack traces of failed models to a log file.
-
-    Returns:
-        The file, or None if it cannot be written.
-    """
+    """Write the stack traces of failed models to a log file. Returns None if that fails."""
     target = folder / f"{plan_id}.log"
     text = "\n".join(f"{name}\n\n{whole_stack(error)}" for name, error in failed.items())
     try:
@@ -143,7 +136,6 @@ def write_stacks(folder: Path, plan_id: str, failed: Mapping[ModelName, Exceptio
 
 
 def _inlined_models(plan: Plan, snapshot: Snapshot) -> Iterator[Model]:
-    """Yield the models that are inlined into a model's query, directly or through other models."""
     seen = {snapshot.name}
     left = list(snapshot.parents)
     while left:
@@ -159,13 +151,10 @@ def _inlined_models(plan: Plan, snapshot: Snapshot) -> Iterator[Model]:
 
 
 def find_place(place: QueryPlace, models: Iterable[Model]) -> SourceLocation | None:
-    """Find the line in a model's file that a part of a rendered query comes from.
+    """Find the line in a model's file that a part of a rendered query comes from, or None.
 
     Args:
         models: The model with the query, then the models that are inlined into it.
-
-    Returns:
-        The place, or None if no file has the text.
     """
     offset = place.offset if place.offset is not None else _column_offset(place)
     if offset is None:

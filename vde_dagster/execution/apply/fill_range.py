@@ -1,8 +1,8 @@
 """Filling and auditing of ranges of one table, and recovery of ranges of a dead process.
 
 Consecutive ranges are committed to the attempt's branch, audited there and recorded. Concurrent
-ranges are each written to a scratch branch, audited there, then one by one moved to the attempt's
-branch (without reading rows) and recorded. So the attempt's branch always has at most one
+ranges are each written to a scratch branch and audited there, then moved to the attempt's branch
+one by one (without reading rows) and recorded. So the attempt's branch never has more than one
 unrecorded commit, even after a process dies, and a failing range does not affect other ranges.
 """
 
@@ -38,10 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Auditor:
-    """Runs the audits of one plan's models, and stores their results.
-
-    Its methods may be called from several threads.
-    """
+    """Runs the audits of one plan's models, and stores their results. Threads may share it."""
 
     tasks: PlanTasks
     emit: Callable[[Event], None]
@@ -49,7 +46,6 @@ class Auditor:
 
     @property
     def handles(self) -> Handles:
-        """Handles of the plan's project."""
         return self.tasks.handles
 
     def audit(
@@ -95,9 +91,7 @@ class Auditor:
 
 @dataclass
 class RangeFiller:
-    """Fills ranges of one model's table.
-
-    The methods must be called in the order of their definition.
+    """Fills ranges of one model's table. Call its methods in the order of their definition.
 
     Args:
         filler: Definition of the model that computes the rows.
@@ -116,11 +110,7 @@ class RangeFiller:
     _is_recording: bool = False
 
     def skip(self, missing: IntervalSet) -> bool:
-        """Record ranges as filled without computing them, if the input tables have not changed.
-
-        Returns:
-            Whether the ranges were recorded.
-        """
+        """Record ranges as filled if no input table changed. Returns whether they were recorded."""
         found = self._skipping.find_skip(self.filler, self.table)
         if found is None:
             return False
@@ -135,11 +125,10 @@ class RangeFiller:
     def recover(self, left: LeftoverCommits, missing: IntervalSet, *, again: bool) -> IntervalSet:
         """Audit and record ranges that a dead process committed to the branch but did not record.
 
+        Returns the recorded ranges (UTC).
+
         Args:
             again: Whether the plan fills ranges again that were filled before the plan.
-
-        Returns:
-            Ranges recorded as filled (UTC).
         """
         # A process that died between Iceberg's commit and the state's commit leaves such ranges.
         # Rows that are not needed, or fail a blocking audit, are removed from the branch.
@@ -195,7 +184,7 @@ class RangeFiller:
             self._create_table(self._task(interval, self.target.branch))
 
     def fill(self, interval: Interval, *, anew: bool = False) -> None:
-        """Compute and audit a range, and commit it to the attempt's branch.
+        """Compute and audit a range on the attempt's branch.
 
         Args:
             anew: Whether the fill replaces all rows of the table.

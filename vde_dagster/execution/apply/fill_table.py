@@ -43,9 +43,7 @@ class _BatchSize:
 
 @dataclass(frozen=True, slots=True)
 class TableFiller(Auditor):
-    """Fills and audits the tables of one plan's models.
-
-    `fill` may be called from several threads.
+    """Fills and audits the tables of one plan's models. Several threads may call `fill`.
 
     Args:
         leases: Leases of published tables.

@@ -1,8 +1,7 @@
 """Creation of physical tables at their first fill, and changes in place for a new definition.
 
-Each creation or change is one commit of Iceberg metadata, without an engine, in one transaction
-with the state.
-Columns and fields are added and never removed: readers and fills name their columns and fields.
+Each creation or change is one commit of Iceberg metadata without an engine, in one transaction
+with the state. Columns are only added, never removed, because readers and fills name them.
 """
 
 from __future__ import annotations
@@ -32,11 +31,7 @@ if TYPE_CHECKING:
 
 
 def create_table(tasks: PlanTasks, filler: Snapshot, task: FillTask, lease: Lease) -> FillTask:
-    """Create a physical table with the column types of a fill's query.
-
-    Returns:
-        The fill's task, with the created table.
-    """
+    """Create a table with the column types of a fill's query. Returns the task with the table."""
     table, handles = task.table, tasks.handles
     columns, prepared = analysed_types(handles, filler, task)
     if table.preview is not None:
@@ -53,7 +48,7 @@ def create_table(tasks: PlanTasks, filler: Snapshot, task: FillTask, lease: Leas
 def analysed_types(
     handles: Handles, filler: Snapshot, task: FillTask
 ) -> tuple[list[tuple[str, str]], AnalysedQuery | None]:
-    """Determine the column types of a fill's query with Spark.
+    """Analyze a fill's query with Spark.
 
     Returns:
         (physical column, Spark SQL type) of each output column, and the analyzed query.

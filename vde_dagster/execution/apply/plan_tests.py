@@ -45,7 +45,6 @@ class PlanTests:
 
     @classmethod
     def load(cls, handles: Handles, plan: Plan) -> PlanTests | None:
-        """Read the unit tests from the project's files, or return None if there are no tests."""
         # Errors elsewhere in the files do not block a stored plan. A run needs no tests, because
         # its definitions were tested when they were planned.
         if plan.kind is not PlanKind.PLAN:
@@ -69,10 +68,7 @@ class PlanTests:
         ]
 
     def needs_spark(self, plan: Plan) -> bool:
-        """Return whether Spark must run for a plan's unit tests.
-
-        Spark is not needed if all tests have passed before with the same inputs.
-        """
+        """Return whether a unit test of the plan has not yet passed with the same inputs."""
         snapshots = plan.target
         try:
             found = (
@@ -150,7 +146,6 @@ class PassedTests(FileMemo[str]):
 
     @classmethod
     def load(cls, settings: Settings) -> PassedTests:
-        """Open the file of a project's passed unit tests."""
         return cls(settings.work_dir / "cache" / "unit_tests", str)
 
     def has(self, test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> bool:

@@ -127,7 +127,6 @@ def _define_deployment(
 
 
 def dropped_views(current: Environment | None, kept: Collection[TableRef]) -> tuple[TableRef, ...]:
-    """Return the names of an environment's current views, except the views to keep."""
     # The result includes external and embedded models. The publication drops only views that exist.
     if current is None:
         return ()

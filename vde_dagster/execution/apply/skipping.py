@@ -1,8 +1,8 @@
 """Skips of models without new input, in an apply and as a forecast in a plan.
 
-For each model whose table is replaced as a whole, a run checks whether its input tables still hold
-the rows of the last computation, by Iceberg's commits and the digests recorded by fills. So a model
-whose rows did not change also stops the work downstream in the same run.
+A model whose table is replaced as a whole is skipped if its input tables still have the rows of its
+last computation. Iceberg's commits and the digests stored with fills decide that. A model whose
+rows did not change therefore also saves the work of its descendants in the same run.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ States = Mapping[str, InputState]
 
 @dataclass(frozen=True, slots=True)
 class FillInputs:
-    """The state of a fill's input tables, read before the fill begins.
+    """State of a fill's input tables, read before the fill begins.
 
     Args:
         commits: The commits to read, by parent. Other parents are read as a whole.
         anew: Whether the rows of these commits replace all rows of the table.
-        pinned: The snapshot to read of each table that must be read at a fixed snapshot.
+        pinned: Fixed Iceberg snapshots to read, by input table.
         changed: The rows to change, if the fill only applies changes to the table.
-        refresh: The way to compute the rows. None unless the model may refresh from changes.
+        refresh: How the rows are computed, for a model that may refresh from changes.
     """
 
     reads: tuple[TableRead, ...]
@@ -82,10 +82,7 @@ class FillInputs:
 
 @dataclass(frozen=True, slots=True)
 class SkipDecisions:
-    """Decides which models to skip, because their input tables have not changed.
-
-    Its methods may be called from several threads.
-    """
+    """Decides which models to skip, because their inputs have not changed. Threads may share it."""
 
     tasks: PlanTasks
 
@@ -96,11 +93,7 @@ class SkipDecisions:
     def find_skip(
         self, filler: Snapshot, table: PhysicalTable
     ) -> tuple[FillRecord, FillFacts] | None:
-        """Check whether a model can be skipped, because no input table has changed.
-
-        Returns:
-            The last fill and the facts to record for the skip, or None if an input has changed.
-        """
+        """Return the last fill and the facts of a skip, or None if an input table has changed."""
         last = self._handles.store.fills.latest([table.id]).get(table.id)
         if last is None or last.facts.inputs is None:
             return None
@@ -115,10 +108,7 @@ class SkipDecisions:
         return last, FillFacts(kept, last.facts.output, skipped, lacks)
 
     def look(self, filler: Snapshot, table: PhysicalTable, *, anew: bool = False) -> FillInputs:
-        """Read the state of a fill's input tables before the fill.
-
-        The state includes the commits to read, and the rows changed since the last fill.
-        """
+        """Read the input tables' states, commits to read, and rows changed since the last fill."""
         reads = self.tasks.tables_read(filler)
         states = input_states(self._handles.lakehouse, reads)
         asked = meaning_of(filler.model.kind).inputs(filler.model)
@@ -189,10 +179,7 @@ class SkipDecisions:
         return range_since(line, last_inputs[key].read_id if key in last_inputs else None)
 
     def last_inputs(self, table: PhysicalTable) -> States:
-        """Return the input tables' states at a table's last fill.
-
-        Returns an empty mapping if something else has written the table since.
-        """
+        """Return the inputs' states at a table's last fill; none if another program wrote since."""
         return self._last_fill(table)[0]
 
     def _last_fill(self, table: PhysicalTable) -> tuple[States, int | None]:
@@ -269,11 +256,7 @@ def add_models_of_skipped_tables(
 def input_states(
     lakehouse: Lakehouse, reads: Sequence[TableRead], known: States | None = None
 ) -> States:
-    """Read the states of input tables from Iceberg metadata.
-
-    Args:
-        known: Earlier states of the tables. A state is reused if its metadata file is the same.
-    """
+    """Read input tables' states from Iceberg metadata. Reuses `known` states of unchanged files."""
     locations = lakehouse.metadata_locations(read.ref for read in reads)
     states: dict[str, InputState] = {}
     for read in reads:

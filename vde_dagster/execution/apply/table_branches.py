@@ -43,7 +43,7 @@ Commits = dict[int, CommittedFill | None]
 
 @dataclass(frozen=True, slots=True)
 class LeftoverCommits:
-    """The commits that earlier attempts at a plan left on branches of a table.
+    """Commits that earlier attempts at a plan left on branches of a table.
 
     Args:
         recorded: Ranges that need not be filled again (UTC).
@@ -58,7 +58,7 @@ class LeftoverCommits:
 
 @dataclass(slots=True)
 class Target:
-    """The table and the branch that one attempt writes while it holds the table's lease.
+    """A table and the branch that one attempt writes while it has the table's lease.
 
     Args:
         table: The table at the beginning of the attempt.
@@ -74,14 +74,12 @@ class Target:
 
     @property
     def branch(self) -> str:
-        """Name of the branch of this attempt."""
         return str(self.own)
 
     def take_over(self, unit: IntervalUnit, *, restate: bool, outdated: bool) -> LeftoverCommits:
         """Move valid commits of earlier attempts to this attempt's branch, and remove the rest.
 
         Args:
-            unit: Interval unit of the model.
             restate: Whether the plan fills ranges again that were filled before.
             outdated: Whether the plan's ranges were computed from rows that no longer exist.
         """
@@ -170,15 +168,10 @@ class Target:
         return _commits_after_main(self._change(change, "fill.take_over"), base, self.branch)
 
     def drop(self, name: str) -> None:
-        """Remove a branch of the table if it exists."""
         self._change(lambda now: remove_branches(now, [name]), "fill.drop_scratch")
 
     def reset(self, snapshot_id: int | None) -> None:
-        """Move the attempt's branch back to an Iceberg snapshot, or remove it.
-
-        Args:
-            snapshot_id: The snapshot; None removes the branch.
-        """
+        """Move the attempt's branch back to an Iceberg snapshot; None removes the branch."""
 
         def change(now: dict[str, Any]) -> Updates:
             if snapshot_id is None or head_of(now, self.branch) is None:
@@ -192,8 +185,8 @@ class Target:
     ) -> None:
         """Record a filled and audited range.
 
-        If the rows wait for the publication, the range is recorded as pending. Otherwise `main` is
-        moved to the commit in the same transaction.
+        The range stays pending if its rows wait for a publication. Otherwise, the same transaction
+        moves `main` to the commit.
 
         Args:
             result: The commit on the attempt's branch with the range.
@@ -222,8 +215,7 @@ class Target:
     def _advance_main(self, filled: FillRecord, last: bool) -> None:
         """Move `main` to a commit of the branch and record the commit's range in one transaction.
 
-        Raises:
-            TableShownError: An environment has published the table meanwhile.
+        Raises TableShownError if an environment has published the table meanwhile.
         """
         commit, into = filled.iceberg_snapshot_id, self.table.branch
 
@@ -236,10 +228,7 @@ class Target:
         self._change(change, "fill.advance", filled)
 
     def note(self, kind: Progress, interval: Interval, **more: Any) -> None:
-        """Record the progress of a range's fill: begun, computed or broken.
-
-        Observers of the apply read this record.
-        """
+        """Record for observers that the fill of a range began, was computed or broke."""
         attempt = FillRecord(self.table.id, interval, self.own.plan_id, branch=self.branch)
         self.lakehouse.store.fills.note(kind, attempt, **more)
 
@@ -272,7 +261,7 @@ TABLE_WAIT_SECONDS = 6 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class TableLeases:
-    """The leases of a plan's physical tables, which one apply holds."""
+    """The leases of a plan's physical tables, taken by one apply."""
 
     store: StateStore
     owner: str
@@ -283,7 +272,6 @@ class TableLeases:
     def take(
         cls, store: StateStore, owner: str, table_ids: Iterable[str], until: ExitStack
     ) -> TableLeases:
-        """Take the leases of published tables until `until` is closed."""
         # The leases are taken in the order of their names, so that two applies cannot deadlock.
         held = {
             table_id: until.enter_context(
@@ -295,7 +283,6 @@ class TableLeases:
 
     @contextmanager
     def guard(self, table: PhysicalTable) -> Iterator[Lease]:
-        """Hold the lease of one table while the block runs."""
         if table.id in self.held:
             yield self.held[table.id]
             return

@@ -20,13 +20,9 @@ def run_virtual_update(
     owner: str,
     emit: Callable[[VirtualUpdateRan], None] = lambda ran: None,
 ) -> tuple[VirtualUpdateRan, ...]:
-    """Run the statements of models that wait for an environment's publication.
+    """Run the models' statements that wait for a publication, each at least once.
 
-    Each statement runs at least once.
-
-    Returns:
-        Statements that failed, and statements that another process must run, because it holds the
-        environment's lease.
+    Returns statements that failed, or that the owner of the environment's lease must run.
     """
     # A failing statement does not prevent other statements from running. The next apply retries it.
     # The engine is started, and the environment locked, only if a statement waits.

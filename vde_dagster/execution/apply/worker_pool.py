@@ -17,12 +17,7 @@ POLL_SECONDS = 0.2
 
 @dataclass
 class GraphResult(Generic[K]):
-    """Failed and skipped nodes of a graph.
-
-    Args:
-        failed: Exception of each failed node.
-        skipped: Nodes that were never started, with the failed node that they wait for.
-    """
+    """Exceptions of failed nodes, and the failed node that each skipped node waits for."""
 
     failed: dict[K, Exception] = field(default_factory=dict)
     skipped: dict[K, K] = field(default_factory=dict)
@@ -88,10 +83,7 @@ def _remove_dependents(node: K, waiting: dict[K, set[K]]) -> list[K]:
 
 
 class Slots:
-    """Limits how many threads of an apply work at once.
-
-    A model waits for a free slot. A helper thread takes only a spare slot.
-    """
+    """Limits threads of an apply. Models wait for free slots; helpers take only spare slots."""
 
     def __init__(self, count: int) -> None:
         self.count = max(1, count)
@@ -106,8 +98,7 @@ class Slots:
         """Wait for a worker slot, and hold it while the block runs.
 
         Args:
-            alone: Whether to wait until nothing else runs, and to prevent other tasks from
-                starting.
+            alone: Whether to run alone: wait until nothing else runs, and let nothing else start.
 
         Returns:
             A function that returns whether nothing else has run during the block so far.
@@ -131,7 +122,7 @@ class Slots:
             self.give_back(needed)
 
     def take_spare(self, wanted: Callable[[], bool]) -> bool:
-        """Wait for a spare slot while `wanted` returns true. Return whether a slot was taken."""
+        """Wait for a spare slot while `wanted` returns true. Returns whether a slot was taken."""
         with self._changed:
             self._changed.wait_for(lambda: not wanted() or self._free > self._waiting)
             taken = wanted()
@@ -140,7 +131,6 @@ class Slots:
             return taken
 
     def give_back(self, slots: int = 1) -> None:
-        """Free worker slots, and wake waiting threads."""
         with self._changed:
             self._free += slots
             self._changed.notify_all()

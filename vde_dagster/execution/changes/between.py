@@ -212,7 +212,7 @@ def version_steps(
 
 
 def resync_changes(whole: ModelChanges, why: str) -> ModelChanges:
-    """Return changes without rows that require the reader to load the whole view again."""
+    """Return empty changes that require the reader to load the whole view again."""
     columns = tuple(
         ViewColumn(name, type_, "") for name, type_ in whole.columns[len(whole.change_columns) :]
     )

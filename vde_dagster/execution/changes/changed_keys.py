@@ -44,7 +44,7 @@ _FLOATS = ("float", "double")
 
 
 class ComputesAllError(Exception):
-    """A fill must compute all rows of its table, because any row may have changed.
+    """Raised if a fill must compute all rows of its table, because any row may have changed.
 
     Args:
         lost: Whether the only reason is that the state read by the last fill was deleted.
@@ -57,7 +57,7 @@ class ComputesAllError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LastRead:
-    """The state of an input table at the last fill that read the table.
+    """State of an input table at the last fill that read it.
 
     Args:
         other: The table that the earlier fill read, if the input model has a new table now.
@@ -78,13 +78,11 @@ def find_changed_rows(
     seen: States,
     now: States,
 ) -> Changes:
-    """Build the query for the rows of a table that are affected by changed inputs.
-
-    Changes count from the table's last fill.
+    """Build the query for the rows to recompute after input changes since the table's last fill.
 
     Args:
         reads: Inputs of the definition.
-        seen: Inputs of the last fill by table; empty if something else wrote the table since.
+        seen: Inputs of the last fill by table; empty if another program wrote the table since.
         now: Current inputs.
 
     Raises:
@@ -160,9 +158,9 @@ def _find_refresh(
 def read_last_inputs(
     tasks: PlanTasks, reads: Sequence[TableRead], seen: States
 ) -> dict[str, LastRead]:
-    """Return the state of each input table that the last fill read.
+    """Return the state of each input table at the last fill.
 
-    For an input model that has a new table since then, this is the state of its earlier table.
+    If an input model has a new table since then, this is the state of its earlier table.
 
     Raises:
         ComputesAllError: A table was not read before, or its predecessor is unknown.
@@ -187,7 +185,7 @@ def read_last_inputs(
 
 
 def table_name(tasks: PlanTasks, read: TableRead) -> str:
-    """Return the model of a table, or the table's own name, for messages."""
+    """Return the name of a table's model, or else the table's own name, for messages."""
     return str(_table_model(tasks, read) or read.ref)
 
 
@@ -197,10 +195,7 @@ def _table_model(tasks: PlanTasks, read: TableRead) -> ModelName | None:
 
 
 def spell_table(catalog: str, read: TableRead) -> str:
-    """Return a table's full name in lower case, such as `lakehouse.raw.orders`.
-
-    Schemas for the analysis of queries have this name as their key.
-    """
+    """Return a table's full name in lower case, such as `lakehouse.raw.orders`."""
     return f"{catalog}.{read.ref}".lower()
 
 
@@ -223,12 +218,7 @@ class _Input:
         return [ViewColumn(name, self.types[name], "", name) for name in self._read]
 
     def check_columns(self, *, changed: bool) -> None:
-        """Check that earlier rows can be read with the table's current columns.
-
-        Raises:
-            ComputesAllError: A program has changed columns since the last commit, or since the last
-                fill.
-        """
+        """Raise ComputesAllError if the table's current columns cannot read its earlier rows."""
         ids, since, now = self._schema_ids, self._last.state.read_id, self._now.read_id
         metadata, is_other = self._metadata, self._last.other is not None
         same = reads_same_columns(metadata, ids.get(now), self._read, or_new=False)

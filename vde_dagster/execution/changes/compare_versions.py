@@ -83,11 +83,10 @@ class ModelChanges:
 
     @property
     def change_columns(self) -> tuple[tuple[str, str], ...]:
-        """The first columns of the result, which describe a row's change (`_change_type`)."""
+        """First columns of the result, which describe a row's change (`_change_type`)."""
         return self.columns[: len(CHANGE_COLUMNS)]
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON data."""
         return {
             "environment": self.environment,
             "model": str(self.model),
@@ -116,8 +115,7 @@ def changes_without_rows(
 ) -> ModelChanges:
     """Return a `ModelChanges` for two versions with the same rows.
 
-    Raises:
-        UsageError: A column of the model has a name that `CHANGE_COLUMNS` reserves.
+    Raises UsageError if a column of the model has a name that `CHANGE_COLUMNS` reserves.
     """
     # Callers replace its fields.
     own = tuple((column.name, column.type) for column in columns)
@@ -295,8 +293,6 @@ def _common_key(shown: Side, pairs: Sequence[ColumnPair]) -> tuple[str, ...]:
 
 
 class TableAtPin(NamedTuple):
-    """An Iceberg table with its metadata, and the snapshot that an environment's version shows."""
-
     table: PhysicalTable
     pin: Pin
     metadata: dict[str, Any]
@@ -326,9 +322,7 @@ def read_side(
     name: ModelName,
     reader: PinnedVersion | None = None,
 ) -> Side | None:
-    """Build the query that reads a model in a version.
-
-    Returns None if the version does not have the model.
+    """Build the query that reads a model in a version. Returns None if the version lacks the model.
 
     Args:
         reader: The version's data, if already read.

@@ -1,6 +1,6 @@
 """Updates of production's views of changes after its publications.
 
-The module `views`, which parses SQL, is imported only if a project has or requests such views.
+The module `views` parses SQL, so it is imported only for projects that have or request such views.
 """
 
 from __future__ import annotations
@@ -20,15 +20,9 @@ _LOG = logging.getLogger(__name__)
 
 
 def follow(handles: Handles, environment: str, who: str, *, first: bool = False) -> None:
-    """Update the views that show production's recent changes, after a publication.
+    """Update the views of production's recent changes. Other environments have no such views.
 
-    Does nothing for other environments.
-
-    Args:
-        first: Whether a failed update raises an error. By default it is logged, and retried later.
-
-    Raises:
-        VdeError: The update failed, and `first` is set.
+    A failed update is logged and retried later, or raises its VdeError if `first` is set.
     """
     if environment != PRODUCTION:
         return

@@ -1,4 +1,4 @@
-"""Reading of changes: their rows, and `changes(…)` in a query."""
+"""Reading of changed rows, and expansion of `changes(…)` in queries."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ Rows = TypeVar("Rows")
 
 @dataclass(frozen=True, slots=True)
 class FoundChanges(Generic[Rows]):
-    """The changes that were read, as tuples or as an Arrow table.
+    """The changed rows that were read, as tuples or as an Arrow table.
 
     Args:
         changes: Versions and method of the comparison.
         rows: The changes, in the order of the key if there is one.
         more: Whether there are more rows than the limit.
-        cursor: The cursor of the read, or None.
+        cursor: The consumer's cursor, if one was used.
     """
 
     changes: ModelChanges
@@ -92,7 +92,7 @@ class Changes:
     def read_arrow(
         self, environment: str, model: str, *, limit: int | None = None, **asked: Unpack[Asked]
     ) -> FoundChanges[pa.Table]:
-        """Read the changed rows of a published model as an Arrow table. See `read` for errors."""
+        """Read the changed rows of a published model as an Arrow table. Raises like `read`."""
         changes, engine = self.between(environment, model, **asked), self.handles.engine
         # Also without changes: only the engine knows the Arrow types.
         table = engine().query_arrow(
@@ -112,10 +112,7 @@ class Changes:
         cursor: str | None = None,
         each: bool = False,
     ) -> ModelChanges:
-        """Build the query for a model's changed rows, without running it.
-
-        Any Spark session with the catalog can run the query.
-        """
+        """Build a query for a model's changed rows, for any Spark session with the catalog."""
         where = environment_name(environment)
         name = ModelName.parse(model, self.handles.settings.default_namespace)
         if (since is None) == (cursor is None):
@@ -132,8 +129,7 @@ class Changes:
         return ask(self.handles, where, name, since or 0, until)
 
     def acknowledge(self, found: FoundChanges[Any], *, who: str | None = None) -> None:
-        """Move the consumer's cursor to the last version that was read. Call this after storing the
-        rows.
+        """Move the consumer's cursor behind changes that the consumer has stored.
 
         Raises:
             UsageError: The changes were read without a cursor, or only in part.
@@ -157,7 +153,7 @@ class Changes:
         *,
         who: str | None = None,
     ) -> None:
-        """Move a consumer's cursor from one version to another. Repeating it has no effect."""
+        """Move a consumer's cursor from version `since` to `until`. Repeating it has no effect."""
         _check_cursor(cursor)
         store = self.handles.store
         store.project.require_own()
@@ -173,7 +169,7 @@ class Changes:
         store.change_cursors.move(environment, model, cursor, since, until, who or current_user())
 
     def forget(self, environment: str, model: ModelName, cursor: str) -> bool:
-        """Delete a cursor, and return whether it existed."""
+        """Delete a consumer's cursor, and return whether it existed."""
         _check_cursor(cursor)
         self.handles.store.project.require_own()
         return self.handles.store.change_cursors.forget(environment, model, cursor)
@@ -208,10 +204,10 @@ def expand_changes(
     """Replace calls such as `changes('marts.daily', 40)` in a query by names of tables.
 
     Args:
-        version: The queried version of an environment; by default, changes are read up to it.
+        version: The queried version; by default, changes are read up to it.
 
     Returns:
-        The new query, and the queries of the tables.
+        The new query, and the query of each table.
     """
     if _FUNCTION not in sql.lower():
         return sql, {}

@@ -50,10 +50,7 @@ _PARTS: dict[type[Changes], Literal["keys", "rows", "groups"]] = {
 
 
 def project_costs(handles: Handles, plan: Plan) -> Callable[[], RefreshCosts]:
-    """Return a function that estimates the costs of refreshes from the fills of the plan's tables.
-
-    The fills are read at its first call. Models with small inputs need no costs.
-    """
+    """Return a function that estimates refresh costs. Its first call reads the plan's fills."""
 
     @cache
     def read() -> RefreshCosts:
@@ -75,11 +72,7 @@ _MOST_TABLES = 50
 
 @dataclass(frozen=True, slots=True)
 class RefreshChoice:
-    """Decides whether a fill computes all rows or only the rows that changed inputs affect.
-
-    Args:
-        now: Current inputs by table.
-    """
+    """Decides whether a fill computes all rows or only the rows that changed inputs affect."""
 
     tasks: PlanTasks
     filler: Snapshot
@@ -110,10 +103,9 @@ class RefreshChoice:
         return Refresh(code, tables=names, key=key, sizes=sizes, changes=part, estimate=estimate)
 
     def compute_small_inputs(self) -> Refresh | None:
-        """Choose to compute all rows if a fill reads so few bytes that changes cannot save time.
+        """Choose to compute all rows if the inputs are so small that changes cannot save time.
 
-        Returns None if the inputs are larger, or if the model does not choose. The query is not
-        analyzed.
+        Returns None, without analyzing the query, if inputs are larger or the model has no choice.
         """
         if not meaning_of(self.filler.model.kind).chooses(self.filler.model):
             return None
@@ -122,7 +114,6 @@ class RefreshChoice:
         return Refresh(RefreshCode.SMALL, sizes=sizes) if is_small else None
 
     def whole(self, why: str) -> Refresh:
-        """Return the decision to compute all rows, with the reason."""
         return Refresh(RefreshCode.IMPOSSIBLE, why, sizes=self._read_sizes({}))
 
     def _has_moved(self, read: TableRead, earlier: Mapping[str, LastRead]) -> bool:

@@ -1,4 +1,4 @@
-"""The queries that find the rows of a model to refresh from changes, as text for people."""
+"""SQL that finds the rows to refresh after an input table changes, for display to users."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableRefresh:
-    """The way to refresh a model after a change in one input table.
+    """How a model is refreshed after one input table has changed.
 
     Args:
         table: The table, as `namespace.name`.
@@ -44,7 +44,6 @@ class TableRefresh:
     why_all: str = ""
 
     def to_json(self) -> dict[str, object]:
-        """Return the form of JSON output."""
         return {
             "table": self.table,
             "method": self.method or None,

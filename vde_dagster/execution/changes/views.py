@@ -1,8 +1,8 @@
 """Views in production's catalog with the recent changes of its models.
 
-They are updated after a publication in a separate transaction, all or none. Their content is
-pinned, so a view that is not updated yet has fewer changes, but never wrong ones. Publications
-update them, and so does the cleanup before it deletes versions that they read.
+One transaction after a publication updates all of them or none, and so does the cleanup before it
+deletes versions that they read. Their content is pinned, so an outdated view lacks recent changes
+but never shows wrong ones.
 """
 
 from __future__ import annotations
@@ -46,12 +46,7 @@ _POINTS, _FORM = "vde.changes_since", 1
 
 @dataclass(frozen=True, slots=True)
 class ChangeViews:
-    """The result of an update of the views that show changes.
-
-    Args:
-        changed: Views that were written or removed.
-        without: Models that have no such view, with reasons.
-    """
+    """Views of changes that an update wrote or removed, and models without one, with reasons."""
 
     changed: tuple[TableRef, ...] = ()
     without: tuple[tuple[ModelName, str], ...] = ()
@@ -174,10 +169,7 @@ def find_kept_versions(handles: Handles) -> list[int]:
 
 @dataclass
 class ChangeViewReader:
-    """Reads models in the kept versions of production, and loads each version once.
-
-    The versions in `kept` must be in ascending order.
-    """
+    """Reads models in production's kept versions (ascending), and loads each version once."""
 
     # Each version is read once.
     handles: Handles
@@ -203,7 +195,7 @@ class ChangeViewReader:
         return last if last >= point.first else None
 
     def contents(self, name: ModelName, points: Sequence[ChangePoint]) -> list[VersionSide]:
-        """Return a model in its latest readable versions, oldest first."""
+        """Return a model in its newest consecutive readable versions, oldest first."""
         found: list[VersionSide] = []
         for point in reversed(points):
             one = self._read(name, point)

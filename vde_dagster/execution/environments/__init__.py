@@ -2,5 +2,5 @@
 
 A version is read through its pins: the Iceberg snapshots of its tables at its publication.
 `environments` is the workspace's facet, including freezing, which publishes a version under another
-name. `rollback` prepares an earlier version, `restore_data` decides which tables move back.
+name. `rollback` prepares an earlier version; `restore_data` decides which tables move back.
 """

@@ -40,11 +40,7 @@ class AuditedRange:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """The results of the audits of an environment, parents before children.
-
-    Args:
-        unbuilt: Models that have no rows yet.
-    """
+    """Results of the audits of an environment, parents before children, and models without rows."""
 
     run: AuditRun
     results: tuple[AuditedRange, ...]
@@ -52,7 +48,6 @@ class AuditReport:
 
     @property
     def failed(self) -> tuple[AuditedRange, ...]:
-        """Results with failing rows."""
         return tuple(result for result in self.results if result.result.failed_rows)
 
     @property
@@ -67,12 +62,7 @@ def audit_environment(
     patterns: Sequence[str],
     labels: Collection[str] | None,
 ) -> AuditReport:
-    """Run the audits of an environment's published tables, and store the results.
-
-    Args:
-        patterns: Patterns of models; empty for all.
-        labels: Labels of the audits to run; None for all.
-    """
+    """Audit an environment's published tables and store the results; empty `patterns` means all."""
     store, shown = handles.store, named_environment(handles, environment)
     store.project.require_own()
     run = AuditRun(f"audit-{shown.name}-{uuid.uuid4().hex[:10]}", shown.name, shown.version)

@@ -30,8 +30,7 @@ class Difference:
 
     Args:
         category: Effect of the change on data, or None.
-        new: The model's snapshot in the first environment or version, or None. `old` is the
-            snapshot in the second.
+        new: The model's snapshot in the first environment or version; `old` in the second.
     """
 
     name: ModelName
@@ -42,7 +41,7 @@ class Difference:
 
     @property
     def columns(self) -> dict[str, list[str]]:
-        """Names of the columns that are added, removed, or changed in meaning or type."""
+        """Names of columns that are added, removed, or changed in meaning or type."""
         before = {c.name: (c.version, c.type) for c in self.old.columns} if self.old else {}
         after = {c.name: (c.version, c.type) for c in self.new.columns} if self.new else {}
         return {
@@ -55,7 +54,6 @@ class Difference:
 def compare_environments(
     handles: Handles, new: Environment, old: Environment
 ) -> tuple[Difference, ...]:
-    """Return the models with different definitions in two environments or versions."""
     now, then = ({n: e.snapshot_id for n, e in one.entries.items()} for one in (new, old))
     ids = {name: (now.get(name, ""), then.get(name, "")) for name in sorted({**now, **then})}
     ids = {name: pair for name, pair in ids.items() if pair[0] != pair[1]}
@@ -70,11 +68,10 @@ def compare_environments(
 
 @dataclass(frozen=True, slots=True)
 class DataDifference:
-    """A model whose table has different Iceberg snapshots in two versions. Unknown numbers are
-    None.
+    """A model whose table has different Iceberg snapshots in two versions.
 
     Args:
-        before: Number of rows in the old version.
+        before: Number of rows in the old version; None if unknown, like all numbers here.
         after: Number of rows in the new version.
         added: Number of rows written by commits in between, in one table.
         removed: Number of rows deleted or rewritten by commits in between.
@@ -88,7 +85,6 @@ class DataDifference:
     removed: int | None
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON data."""
         return {
             "model": str(self.name),
             "same_table": self.same_table,
@@ -155,7 +151,6 @@ class DataChange:
     intervals: IntervalSet
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON data."""
         return {
             "models": [str(name) for name in self.models],
             "new": self.is_new and not self.is_back,
@@ -172,7 +167,7 @@ class VersionChange:
     """A version of an environment, with its changes from the previous version.
 
     Args:
-        told: Text about attachments of the applied plan, such as signatures.
+        told: Descriptions of attachments of the applied plan, such as signatures.
     """
 
     version: EnvironmentVersion

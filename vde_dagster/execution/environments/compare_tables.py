@@ -25,8 +25,6 @@ SAMPLES = ("differing", "only_source", "only_target")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Sample of the differing or unmatched rows of two tables."""
-
     columns: tuple[str, ...]
     rows: Rows
 
@@ -59,7 +57,7 @@ class Comparison:
 def views_to_compare(
     handles: Handles, environments: str, model: str
 ) -> tuple[str, str, tuple[str, ...]]:
-    """Return the names of a model's views in two environments, and the model's grain in the first.
+    """Return a model's views in two environments, and its grain in the first.
 
     Raises:
         UsageError: The environment or model does not exist, or the model has no view.
@@ -84,14 +82,11 @@ def views_to_compare(
 def compare_model(
     handles: Handles, model: ModelName, environments: str, limit: int = 10
 ) -> Comparison | None:
-    """Compare the rows of a model in two environments by its grain or unique key.
+    """Compare the rows of a model in two environments. None if it has no grain or unique key.
 
     Args:
         environments: Both names, as `dev:prod`.
         limit: Maximum number of sample rows of each kind.
-
-    Returns:
-        The comparison, or None if the model has no key.
 
     Raises:
         UsageError: An environment or the model does not exist, or the model has no view.
@@ -203,7 +198,7 @@ Types = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class SchemaDiff:
-    """Differences between the columns of a source and a target, with their types."""
+    """Columns that a target adds, removes or types differently, compared with a source."""
 
     added: Types
     removed: Types
@@ -265,10 +260,7 @@ class TableDiff:
         self.not_compared = tuple(name for name in others if name not in self.columns)
 
     def counts(self) -> str:
-        """Build the query that counts joined, differing and unmatched rows.
-
-        The query also counts the differing values of each column.
-        """
+        """Build the query that counts joined, differing and unmatched rows, also by column."""
         differs = [f"NOT (s.c{i} <=> t.c{i})" for i in range(len(self.columns))]
         both = "s.there AND t.there"
         whole = f"{both} AND ({' OR '.join(differs)})" if differs else "false"
@@ -292,10 +284,7 @@ class TableDiff:
         )
 
     def differing(self, columns: Sequence[str]) -> str:
-        """Build the query for rows with differing values.
-
-        The result has the keys, then both values of each column.
-        """
+        """Build the query for rows with differing values: keys, then both values of each column."""
         places = [self.columns.index(name) for name in columns]
         keys = [f"s.k{i} AS {quote(name)}" for i, name in enumerate(self.keys)]
         values = [

@@ -60,12 +60,10 @@ class FreezeResult:
 
 @dataclass(frozen=True, slots=True)
 class Environments:
-    """Operations on published environments: list versions, roll back, freeze, audit, drop."""
-
     handles: Handles
 
     def named(self, text: str) -> Environment:
-        """Find an environment, at its current version (`dev`) or a given version (`prod@41`).
+        """Find an environment's current version (`dev`) or a given version (`prod@41`).
 
         Raises:
             UsageError: The environment or version does not exist.
@@ -87,8 +85,7 @@ class Environments:
     def history(self, environment: str, limit: int | None = None) -> list[VersionChange]:
         """Return the versions of an environment with their changes, newest first.
 
-        Raises:
-            UsageError: The environment does not exist.
+        Raises UsageError if the environment does not exist.
         """
         name, store = environment_name(environment), self.handles.store
         changes = changes_until(store, self.handles.lakehouse, name, None, limit)
@@ -98,10 +95,7 @@ class Environments:
         return [replace(one, told=told.get(one.version.plan_id or "", "")) for one in changes]
 
     def views(self, environment: str) -> ViewNames:
-        """Return the names of an environment's views.
-
-        For a new environment, the settings decide the names.
-        """
+        """Return an environment's view names. The settings define them for a new environment."""
         current, settings = self.handles.store.environments.get(environment), self.handles.settings
         suffix, mode = settings.environment_suffix_target, settings.virtual_environment_mode
         return current.views if current else ViewNames(environment, suffix, mode)
@@ -126,7 +120,7 @@ class Environments:
         """Publish an earlier version of an environment again, with its data, in one transaction.
 
         Args:
-            version: The version; by default the latest version that differs from the current.
+            version: By default, the latest version that differs from the current one.
             who: Name for the environment's history; the system user by default.
 
         Raises:

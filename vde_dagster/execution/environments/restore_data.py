@@ -1,10 +1,9 @@
 """Data of a rollback: tables moved back to a version's pins, and columns restored.
 
-Production owns its tables: all of them move back together, and the ranges that were filled at that
-version count as filled again. Any other environment owns the tables that no other environment
-contains. Inputs of these tables may be live tables that do not move. So if a table of such an
-environment moves back, ranges count as filled again only if they have not been recomputed or
-invalidated since; all other ranges may be computed from rows that no longer exist.
+Production owns its tables. All of them move back together, and the ranges filled at that version
+count as filled again. Any other environment owns only tables that no other environment contains.
+Inputs of these tables may be live tables, which do not move. So a range of these tables counts as
+filled again only if it was neither recomputed nor invalidated since that version.
 """
 
 from __future__ import annotations
@@ -42,15 +41,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RestoredData:
-    """The effects of a rollback on the tables of the old version. The keys are the tables' ids.
+    """Effects of a rollback on the tables of the old version, by table id.
 
     Args:
         returns: Tables whose rows or filled ranges go back to the old version.
         changed: Ranges (UTC) whose rows change for readers.
         rows: Number of rows in moved tables now and afterwards, if known.
         models: Models that the tables serve.
-        held: Snapshots to pin of tables that belong to other environments. Such tables do not move.
-        others: For each other environment, the current snapshots of moved tables that it keeps.
+        held: Snapshots to pin, of tables of other environments. Such tables do not move.
+        others: Current snapshots of moved tables to pin, by other environment that shows the table.
     """
 
     returns: Mapping[str, Return] = field(default_factory=dict)
@@ -72,10 +71,7 @@ class RestoredData:
         return {name for table_id in moving for name in self.models[table_id]}
 
     def model_rows(self) -> dict[ModelName, tuple[int | None, int | None]]:
-        """Return the number of rows before and after the rollback, by changed model.
-
-        Unknown numbers are None.
-        """
+        """Return each changed model's row counts before and after the rollback, None if unknown."""
         return {
             name: self.rows[table_id]
             for table_id, one in self.returns.items()
@@ -84,10 +80,7 @@ class RestoredData:
         }
 
     def as_change(self) -> RestatedRanges | None:
-        """Return the ranges that the rollback changes, for finding outdated tables.
-
-        Returns None if the rollback moves no table.
-        """
+        """Return the ranges that the rollback changes, or None if it moves no table."""
         if not any(one.moves for one in self.returns.values()):
             return None
         names: dict[ModelName, IntervalSet] = {}
@@ -320,7 +313,6 @@ class RevertedModel:
         return tuple(out) or ("keeps its table, which nothing filled since",)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         return {
             "columns_again": list(self.again),
             "columns_gone": list(self.gone),

@@ -43,12 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RestoredView:
-    """A view that a rollback creates, replaces or drops.
-
-    Args:
-        before: Version that the view shows now, as in a plan; None if it is created.
-        after: Version that the view shows afterwards; None if it is dropped.
-    """
+    """A view that a rollback creates (without `before`), replaces, or drops (without `after`)."""
 
     name: ModelName
     before: str | None
@@ -56,7 +51,6 @@ class RestoredView:
 
     @property
     def change(self) -> Literal["created", "replaced", "dropped"]:
-        """`created`, `replaced` or `dropped`."""
         if self.before is None:
             return "created"
         return "dropped" if self.after is None else "replaced"
@@ -98,10 +92,7 @@ class RollbackResult:
 
 
 def find_partly_filled(publication: Publication) -> Iterator[tuple[str, Part]]:
-    """Yield the partly filled intervals of tables that a rollback moves back.
-
-    Each item has the form (table id, interval).
-    """
+    """Yield (table id, interval) of the partly filled intervals of tables that move back."""
     filled = {one.table_id: one.filled for one in publication.returns}
     for entry in publication.environment.entries.values():
         snapshot = publication.snapshots.get(entry.snapshot_id)
