@@ -47,10 +47,10 @@ class ModelStarted:
 
 @dataclass(frozen=True, slots=True)
 class IntervalFilled:
-    """A range of a table was recorded as filled, or waits on a branch.
+    """A range of a table was recorded as filled, or is filled on a branch until the publication.
 
     Args:
-        refresh: The way its rows were computed, for a model that may refresh from changes.
+        refresh: How its rows were computed, for a model that may refresh from changes.
     """
 
     snapshot: Snapshot
@@ -78,7 +78,6 @@ class AuditFinished:
 
     @property
     def place(self) -> SourceLocation:
-        """Place of the audit's call in the model's file."""
         return audit_place(self.snapshot.model, self.audit)
 
 
@@ -99,9 +98,7 @@ class MemoryLacked:
 
     @property
     def text(self) -> str:
-        """Message such as `marts.daily: out of memory; retrying alone, at most 4 intervals at a
-        time`.
-        """
+        """Text such as `marts.daily: out of memory; retrying alone`."""
         at = f" ({self.batch.text})" if self.batch is not None else ""
         units = "interval" if self.most == 1 else "intervals"
         less = f", at most {self.most} {units} at a time" if self.most else ""
@@ -110,8 +107,6 @@ class MemoryLacked:
 
 @dataclass(frozen=True, slots=True)
 class ModelFinished:
-    """All missing intervals of a model are filled."""
-
     snapshot: Snapshot
     table: PhysicalTable | None
     seconds: float
@@ -119,8 +114,6 @@ class ModelFinished:
 
 @dataclass(frozen=True, slots=True)
 class ModelFailed:
-    """A model's work failed."""
-
     name: ModelName
     error: Exception
     skipped: tuple[ModelName, ...]
@@ -146,7 +139,6 @@ class VirtualUpdateRan:
 
     @property
     def sentence(self) -> str:
-        """Text `model: error`."""
         return f"{self.model}: {self.error}"
 
 

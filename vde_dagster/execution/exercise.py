@@ -1,7 +1,7 @@
 """Warm-up of a new engine: a small generated project is built and changed.
 
-A JVM loads, checks and interprets code on its first runs, which takes most of the time of the first
-models. So an idle engine builds models of the usual forms in the same way as a user's models:
+The JVM loads, checks and interprets code when it first runs, which takes most of the time of the
+first models. So an idle engine builds typical models the same way as a user's models:
 `python -m vde_dagster.execution.exercise`, with the request as JSON on standard input (other users
 can see command lines).
 """
@@ -28,10 +28,7 @@ _QUERY = "SELECT name, sum(price), max(place) FROM out.shown_0 GROUP BY name ORD
 
 
 def exercise(folder: Path, master: str, rounds: int) -> None:
-    """Build, change and query a small project on a Spark server several times.
-
-    The project's folder is deleted afterwards.
-    """
+    """Build, change and query a small project on a Spark server several times, then delete it."""
     try:
         for number in range(rounds):
             root = folder / f"round_{number}"
@@ -42,7 +39,6 @@ def exercise(folder: Path, master: str, rounds: int) -> None:
 
 
 def write_exercise(root: Path) -> None:
-    """Write the files of the small project to a new folder."""
     (root / "models").mkdir(mode=0o700, parents=True)
     (root / "pyproject.toml").write_text("[tool.vde]\nname = 'exercise'\n")
     for name, text in _exercise_models():

@@ -81,10 +81,9 @@ class Handles:
         return cls(root.resolve(), engine, engine is not None, join, clock, effects)
 
     def over_folder(self, root: Path) -> Self:
-        """Return this project with the settings and files of another folder, such as a commit's.
+        """Return this project with another folder's settings and files, such as a commit's.
 
-        Raises:
-            VdeError: The folder's settings cannot be read.
+        Raises VdeError if the folder's settings cannot be read.
         """
         # The returned project shares the state and the catalog, which only this project closes.
         from vde_dagster.project.loading.loader import read_settings
@@ -95,17 +94,13 @@ class Handles:
         return other
 
     def work_for(self, origin: str) -> None:
-        """Set the origin of later changes of the state, such as a Dagster run.
-
-        The log stores the origin with each change.
-        """
+        """Set the origin, such as a Dagster run, that the log stores with later state changes."""
         self._origin = origin
         if "store" in self.__dict__:
             self.store.database.origin = origin
 
     @cached_property
     def settings(self) -> Settings:
-        """The project's settings."""
         from vde_dagster.project.loading.loader import read_settings
 
         return read_settings(self.root)
@@ -143,12 +138,9 @@ class Handles:
         return ParsedQueries()
 
     def path(self, path: str | Path) -> Path:
-        """Return the path of a file in the project's folder.
+        """Return the path of a file in the project's folder. The file need not exist.
 
-        The file need not exist.
-
-        Raises:
-            UsageError: The path, or a symbolic link in it, leads out of the folder.
+        Raises UsageError if the path, or a symbolic link in it, leads out of the folder.
         """
         return project_file_path(self.root, path)
 
@@ -163,19 +155,14 @@ class Handles:
         return files_in(self.settings, folder, *endings)
 
     def text(self, path: str) -> str:
-        r"""Return the text of a file of the project, with `\n` as line ending.
+        r"""Return the text of a project file, given relative to the root, with `\n` as line ending.
 
-        Args:
-            path: The file, relative to the root.
-
-        Raises:
-            ProjectError: The file is too large, or not UTF-8.
+        Raises ProjectError if the file is too large, or not UTF-8.
         """
         return decode_text(Path(path), (self.root / path).read_bytes())
 
     @property
     def has_state(self) -> bool:
-        """Whether a state store exists."""
         file = self._state_file
         return file is None or file.exists()
 
@@ -187,11 +174,7 @@ class Handles:
 
     @cached_property
     def store(self) -> StateStore:
-        """The state store.
-
-        Raises:
-            UsageError: The state store would be created in a folder that is not a project.
-        """
+        """The state store; UsageError if it would be created in a folder that is not a project."""
         from vde_dagster.state.store import StateStore
 
         if self._base is not None:
@@ -265,11 +248,7 @@ class Handles:
             self.engine().start_in_background()
 
     def require_engine(self) -> None:
-        """Check that an engine can be started here, without starting it.
-
-        Raises:
-            NoSparkError: Java or the Spark master is not available.
-        """
+        """Raise NoSparkError if Java or the Spark master is unavailable. Starts nothing."""
         if not self._lent and self._join is None:  # It may be starting in the background.
             from vde_dagster.spark.session.session import require_spark
             from vde_dagster.spark.session.settings import SessionSettings
@@ -278,7 +257,6 @@ class Handles:
 
     @property
     def started_engine(self) -> SparkEngine | None:
-        """The engine, if it was started."""
         return self._engine
 
     @contextmanager
@@ -291,10 +269,7 @@ class Handles:
             del self._stops[work_id]
 
     def cancel(self, work_id: str) -> None:
-        """Stop a running apply or audit of this process, and its Spark jobs.
-
-        Any thread may call this.
-        """
+        """Stop a running apply or audit of this process, and its Spark jobs, from any thread."""
         stop = self._stops.get(work_id)
         if stop is not None:
             stop.set()

@@ -51,8 +51,6 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """Cleans, checks, exports and moves the data and state of a project."""
-
     handles: Handles
 
     def janitor(self, *, dry_run: bool = False, compact: bool = True) -> JanitorReport:
@@ -116,7 +114,6 @@ class Maintenance:
         """Send a function the outbox's records after a consumer's position. See `export`.
 
         Args:
-            consumer: Name of the consumer's position.
             again: Command that continues after a failure.
 
         Raises:

@@ -25,7 +25,6 @@ class FileMemo(Generic[T]):
 
     @cached_property
     def stored(self) -> dict[str, T]:
-        """Entries that the file had when it was first read."""
         try:
             data = self._path.read_bytes()
             if data.startswith(self._head):
@@ -36,11 +35,7 @@ class FileMemo(Generic[T]):
         return {}
 
     def save(self, *, keep: bool = False) -> None:
-        """Write the entries to the file, if they have changed.
-
-        Args:
-            keep: Whether to keep entries that were not used in this process.
-        """
+        """Write changed entries to the file. `keep` retains entries unused in this process."""
         if self.changed:
             entries = {**self.stored, **self.used} if keep else self.used
             with replacing(self._path) as file:
@@ -56,7 +51,6 @@ class SnapshotMemo(FileMemo[bytes], SnapshotCache):
         super().__init__(path, bytes, b"vde-memo-5\n")
 
     def get(self, key: str, model: Model) -> BuiltSnapshot | None:
-        """Return a model's cached snapshot and problems, or None."""
         data = self.stored.get(key)
         if data is None:
             return None
@@ -69,6 +63,5 @@ class SnapshotMemo(FileMemo[bytes], SnapshotCache):
         return built
 
     def put(self, key: str, built: BuiltSnapshot) -> None:
-        """Cache a model's snapshot and problems. Call `save` to write the file."""
         self.used[key] = pack(built)
         self.changed = True

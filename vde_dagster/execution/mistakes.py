@@ -1,4 +1,4 @@
-"""The mistakes of a project, collected over all files that can be read."""
+"""All errors of a project's files, collected over all files that can be read."""
 
 from __future__ import annotations
 

@@ -114,11 +114,7 @@ def not_pinned_error(name: ModelName, version: Environment) -> UsageError:
 def with_pinned_tables(
     handles: Handles, resolver: Resolver, only: Collection[ModelName] | None = None
 ) -> Resolver:
-    """Return a resolver that reads each pinned table at its pinned Iceberg snapshot.
-
-    Args:
-        only: Models to resolve, or None for all.
-    """
+    """Return a resolver that reads each pinned table at its pinned Iceberg snapshot."""
     # If `only` has a model without a table, all models are resolved, because its query may read any
     # of them.
     entries = list(resolver.entries.values())

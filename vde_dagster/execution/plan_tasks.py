@@ -1,4 +1,4 @@
-"""Tasks of an engine for a plan: the queries that fill and audit its tables."""
+"""Engine tasks of a plan: queries that fill and audit its tables."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ class PlanTasks:
     """Builds the tasks that fill and audit the tables of one plan.
 
     Args:
-        target: Resolves names of the plan's environment after publication, on `main`.
+        target: Resolves names in the plan's environment as published, with tables on `main`.
         written: Branches that the plan's own models read instead of `main`.
-        digest_sets: For each table id, the sets of columns that get a digest in a fill.
-        lacks: Missing parent intervals of tables that are replaced as a whole, by table id.
+        digest_sets: Sets of columns that get a digest in a fill, by table id.
+        lacks: Missing parent intervals, by id of tables that are replaced as a whole.
         costs: Returns the costs of refreshing, fitted to the project's fills.
     """
 
@@ -71,7 +71,6 @@ class PlanTasks:
 
     @property
     def catalog(self) -> str:
-        """Name of the catalog in Spark."""
         return self.handles.settings.catalog
 
     def fill(
@@ -131,10 +130,7 @@ class PlanTasks:
         )
 
     def plain_query(self, filler: Snapshot) -> str | None:
-        """Return a model's query with the names of physical tables, for analysis.
-
-        Returns None for a model without a query.
-        """
+        """Return a model's query over physical tables, for analysis; None if it has no query."""
         if filler.model.query is None:
             return None
         return render_plain_query(filler.model, self._resolver(), self.catalog)
@@ -148,7 +144,7 @@ class PlanTasks:
         return FillFacts(lacks=self.lacks.get(table.id, {}))
 
     def input_key(self, name: ModelName) -> str:
-        """Return the key of a parent in the stored inputs of a fill: the table's id, or a name."""
+        """Return a parent's key in the stored inputs of a fill: its table's id or its name."""
         entry = self.target.entries.get(name)
         return entry.table_id if entry is not None and entry.table_id else str(name)
 
@@ -191,7 +187,7 @@ class PlanTasks:
 
 @dataclass(frozen=True, slots=True)
 class AuditTasks:
-    """Builds the tasks that run audits on Spark.
+    """Builds tasks that run audits on Spark.
 
     Args:
         run_id: The plan's id, or the id of a run of audits.
@@ -211,11 +207,7 @@ class AuditTasks:
         branch: str | None = None,
         chosen: Callable[[Audit], bool] = lambda audit: True,
     ) -> Iterator[tuple[Audit, AuditTask]]:
-        """Yield the tasks that audit a range of a model's table, or the query of a view.
-
-        Args:
-            branch: The branch to read, or None for the table's own branch.
-        """
+        """Yield tasks that audit a range of a model's table or branch, or the query of a view."""
         # An audit that names the model itself reads the same branch.
         resolver, catalog = self.resolver, self.catalog
         if table is not None and branch is not None:
@@ -272,10 +264,7 @@ def _time_column_type(snapshot: Snapshot, table: PhysicalTable) -> str | None:
 
 
 def digest_sets(plan: Plan, resolver: Resolver, catalog: str) -> dict[str, tuple[Columns, ...]]:
-    """Find the sets of columns that get a digest when a fill writes a table.
-
-    The result maps table ids to these sets.
-    """
+    """Return the sets of columns that get a digest when a fill writes a table, by table id."""
     # The set of all columns (None) is always included, for future readers. Tables without a
     # skippable reader have no sets.
     target = plan.target

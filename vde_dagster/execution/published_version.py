@@ -50,7 +50,6 @@ def require_environment(store: StateStore, environment: str) -> str:
 
 
 def environment_not_found(store: StateStore, environment: str) -> UsageError:
-    """Build the error for an environment that does not exist."""
     close = closest(environment, store.environments.names())
     hint = f"did you mean '{close}'?" if close else f"to create it, run: vde apply {environment}"
     return UsageError(f"environment '{environment}' does not exist", hint=hint)
@@ -59,12 +58,11 @@ def environment_not_found(store: StateStore, environment: str) -> UsageError:
 def published_version(store: StateStore, text: str, at: str | None = None) -> Environment | None:
     """Find the version of an environment that a text such as `prod@41` names.
 
+    Returns None if the text is only an environment's name.
+
     Args:
         text: Name of an environment, optionally with `@` and a version's number or a time (UTC).
         at: A time (UTC), instead of the text after `@`.
-
-    Returns:
-        The version, or None if the text is only an environment's name.
 
     Raises:
         UsageError: The environment or version does not exist, two versions are given, or the time
@@ -94,7 +92,7 @@ def published_version(store: StateStore, text: str, at: str | None = None) -> En
 
 
 def named_environment(handles: Handles, text: str) -> Environment:
-    """Find an environment, at its current version (`dev`) or a given version (`prod@41`).
+    """Find an environment's current version (`dev`) or a given version (`prod@41`).
 
     Raises:
         UsageError: The environment or version does not exist.
@@ -119,7 +117,6 @@ def stored_snapshots(handles: Handles, environment: Environment) -> dict[ModelNa
 
 
 def version_number(text: str) -> int | None:
-    """Parse a version number such as `41`. Returns None for other texts."""
     # Numbers that are too large become the maximum.
     if not (text.isascii() and text.isdigit()):
         return None
@@ -155,21 +152,13 @@ def _version_not_found(store: StateStore, name: str, what: str) -> UsageError:
 def published_entry(
     handles: Handles, environment: str, name: ModelName
 ) -> tuple[Environment, Entry]:
-    """Return an environment's current version, and the model's entry in it.
-
-    Raises:
-        UsageError: The environment does not exist, or does not contain the model.
-    """
+    """Return an environment's current version and a model's entry in it, or raise UsageError."""
     known = named_environment(handles, environment)
     return known, require_entry(known, name)
 
 
 def require_entry(version: Environment, name: ModelName) -> Entry:
-    """Return a model's entry in a version of an environment.
-
-    Raises:
-        UsageError: The version does not contain the model.
-    """
+    """Return a model's entry in a version, or raise UsageError if the version lacks the model."""
     entry = version.entries.get(name)
     if entry is None:
         raise UsageError(
@@ -196,16 +185,11 @@ class TableName:
     branch: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         return {**asdict(self), "model": str(self.model)}
 
 
 def name_table(handles: Handles, environment: str, model: str) -> TableName:
-    """Look up the names of a model's view and table in an environment.
-
-    Raises:
-        UsageError: The environment does not exist, or does not contain the model.
-    """
+    """Look up a model's view and table names in an environment, or raise UsageError."""
     name = ModelName.parse(model, handles.settings.default_namespace)
     known, entry = published_entry(handles, environment, name)
     catalog = handles.settings.catalog

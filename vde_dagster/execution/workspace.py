@@ -114,14 +114,12 @@ class Workspace(Handles):
 
     @cached_property
     def plans(self) -> Plans:
-        """Operations on plans: create, test, estimate and reject them."""
         from vde_dagster.execution.plans.make_plans import Plans
 
         return Plans(self)
 
     @cached_property
     def environments(self) -> Environments:
-        """Operations on published environments: list versions, roll back, freeze, audit, drop."""
         from vde_dagster.execution.environments.environments import Environments
 
         return Environments(self)
@@ -135,21 +133,18 @@ class Workspace(Handles):
 
     @cached_property
     def queries(self) -> Queries:
-        """Queries of environments on Spark, and reads of models without Spark."""
         from vde_dagster.execution.query.query import Queries
 
         return Queries(self)
 
     @cached_property
     def models(self) -> Models:
-        """Rendering and running of the queries of the project's models."""
         from vde_dagster.execution.plans.render_model import Models
 
         return Models(self)
 
     @cached_property
     def maintenance(self) -> Maintenance:
-        """Methods for maintenance: run the janitor, check files, and copy the state."""
         from vde_dagster.execution.maintenance import Maintenance
 
         return Maintenance(self)

@@ -50,17 +50,13 @@ class Finding:
 
     @property
     def problem(self) -> Problem:
-        """The violation as a warning or error of a plan."""
         message, location, fixes = self.violation
         hint = f"correct it, or write ignored_rules ({self.rule}) in its header"
         return Problem(f"{message} (rule {self.rule})", hint, location, self.certain, fixes)
 
 
 class Linter:
-    """Checks models with the linter rules in the settings, or with given rules.
-
-    Violations of given rules are warnings.
-    """
+    """Checks models with the rules in the settings, or with given rules, which only warn."""
 
     def __init__(self, project: Project, only: Collection[str] = ()) -> None:
         self._settings, self._models = project.settings, project.models
@@ -69,7 +65,7 @@ class Linter:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no rule is enabled, so that nothing is checked."""
+        """Whether no rule is enabled."""
         linter = self._settings.linter
         return not (self._only or (linter.enabled and (linter.rules or linter.warn_rules)))
 
@@ -270,11 +266,7 @@ def reader_findings(
     snapshots: Mapping[ModelName, Snapshot],
     among: Collection[ModelName] | None = None,
 ) -> list[Finding]:
-    """Return a finding for each column that an exposure reads and its model does not have.
-
-    Args:
-        among: The models to check; None for all.
-    """
+    """Return a finding for each column that an exposure reads and its model does not have."""
     found = []
     for reader, model, problem in find_unknown_columns(readers, snapshots):
         if among is None or model in among:
@@ -286,11 +278,7 @@ def reader_findings(
 def lint_problems(
     linter: Linter, snapshots: Mapping[ModelName, Snapshot], warnings: list[Problem]
 ) -> Iterator[ProjectError]:
-    """Yield the linter's errors.
-
-    Args:
-        warnings: Receives the linter's warnings.
-    """
+    """Yield the linter's errors, and append its warnings to `warnings`."""
     for finding in linter.findings(snapshots):
         if finding.certain:
             yield finding.problem.error()

@@ -156,7 +156,6 @@ class ModelView(Model):
 
     @cached_property
     def query(self) -> exp.Expr | None:
-        """The model's query as SQLGlot's tree."""
         from vde_dagster.sql.reading import parse_plain
 
         query = self.snapshot.model.query
@@ -164,7 +163,7 @@ class ModelView(Model):
 
     @cached_property
     def tree(self) -> exp.Expr | None:
-        """The model's query as SQLGlot's tree with the original functions."""
+        """The query as SQLGlot's tree, with functions as they are written."""
         from vde_dagster.sql.reading import read_query
 
         query = self.snapshot.model.query
@@ -177,10 +176,7 @@ class ModelView(Model):
         return tuple(n for n, p in parents if p.model.kind.is_external and not p.model.source)
 
     def violation(self, message: str, *words: str) -> Violation:
-        """Build a violation at the first of some words in the model's header.
-
-        Without words, the place is the beginning of the model.
-        """
+        """Build a violation at the first of `words` in the model's header, or at its beginning."""
         model = self.snapshot.model
         where = place_in_header(model, *words) if words else model.location
         return Violation(f"{model.name} {message}", where)
@@ -191,7 +187,6 @@ class ModelView(Model):
 
     @cached_property
     def columns_to_types(self) -> dict[str, exp.DataType]:
-        """The types of the model's columns."""
         from sqlglot import exp
 
         return {
@@ -222,7 +217,6 @@ class ContextView(Context):
 
     @property
     def models(self) -> dict[str, ModelView]:
-        """All models by name."""
         self.uses += 1
         return {
             str(name): ModelView(snapshot, self._settings)
@@ -231,12 +225,10 @@ class ContextView(Context):
 
     @property
     def models_with_tests(self) -> set[str]:
-        """The names of models that have unit tests."""
         self.uses += 1
         return {str(name) for name in self._tested}
 
     def get_model(self, name: str, raise_if_missing: bool = False) -> ModelView | None:
-        """Return a model by its name, or None."""
         self.uses += 1
         text = str(name).replace('"', "").replace("`", "").lower()
         for key, snapshot in self._snapshots.items():
@@ -290,7 +282,6 @@ def outermost_columns(tree: exp.Expr | None) -> list[exp.Expr]:
 
 
 def first_select_columns(tree: exp.Expr | None) -> list[exp.Expr]:
-    """Return the output columns of a query's first SELECT."""
     from sqlglot import exp
 
     while isinstance(tree, exp.SetOperation | exp.Subquery):

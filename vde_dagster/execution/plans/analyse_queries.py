@@ -58,7 +58,6 @@ class Analysis:
     mistakes: tuple[ProjectError, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         return {
             "analysed": [str(name) for name in self.analysed],
             "left_out": {str(name): why for name, why in self.left_out.items()},

@@ -73,7 +73,7 @@ class PlanBuilder:
     handles: Handles
 
     def make_part(self, models: Mapping[ModelName, Model], environment: str) -> Plan:
-        """Build a plan of some models and their ancestors, without storing it."""
+        """Build a plan of some models and their ancestors."""
         options = PlanOptions(skip_backfill=True, remove_models=True)
         return self.plan_files(environment, options, models, save=False, part=True)
 
@@ -294,10 +294,9 @@ def select_models(
     models: Mapping[ModelName, Model],
     patterns: Sequence[str],
 ) -> dict[ModelName, Model]:
-    """Take the selected models from the files, and all other models as they are published.
+    """Take selected models from the files, and all others as published.
 
-    Raises:
-        UsageError: A pattern selects nothing.
+    Raises UsageError if a pattern selects nothing.
     """
     # A model that is not selected keeps its published definition in the environment, or, for a new
     # environment, its definition in production. A model that is not published there is left out,

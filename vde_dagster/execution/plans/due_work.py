@@ -54,7 +54,6 @@ class Missing:
         return bool(self.units or self.backlogs)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         found = self.backlogs.items()
         return {
             "models": {
@@ -108,7 +107,6 @@ def pending_work(handles: Handles, plan: Plan, *, ignore_cron: bool = False) -> 
 
 
 def environment_tables(handles: Handles, environment: str) -> dict[ModelName, PhysicalTable]:
-    """Return the physical tables of an environment, by model."""
     current = handles.store.environments.get(environment)
     if current is None:
         return {}
@@ -129,11 +127,7 @@ def with_outdated(handles: Handles, plan: Plan) -> Plan:
 
 
 def find_changeable_environment(handles: Handles, snapshot_id: str) -> Environment:
-    """Return an environment that contains a snapshot and is not frozen, preferably production.
-
-    Raises:
-        UsageError: No such environment exists.
-    """
+    """Return an unfrozen environment with a snapshot, production first, or raise UsageError."""
     names = handles.store.shown.environments_with_snapshot(snapshot_id)
     for name in sorted(names, key=production_first):
         # An environment dropped meanwhile is empty.
@@ -147,11 +141,7 @@ def find_changeable_environment(handles: Handles, snapshot_id: str) -> Environme
 
 
 def with_auto_restatement(handles: Handles, plan: Plan, *, save: bool) -> Plan:
-    """Add due automatic restatements (`auto_restatement_cron`) to a run of production.
-
-    Args:
-        save: Whether to record the restatements.
-    """
+    """Add due restatements (`auto_restatement_cron`) to a run; `save` records them."""
     # The restatement of a tick is recorded until it is computed. A failed run leaves it to the next
     # run, even if the cron ticks again meanwhile.
     if plan.environment != PRODUCTION:

@@ -1,10 +1,9 @@
 """Estimated cost of a plan: seconds of work, rows and bytes, based on earlier fills.
 
-The fill of a table that is replaced as a whole costs as much as earlier fills. The cost of a fill
-by intervals has a fixed part and a part proportional to the range. A line through earlier fills
-(least squares, neither part below zero) determines both. Recent fills have more weight. The
-deviations of the fills give the range of the estimate, wider for few fills. The number of fills is
-given as its basis.
+Replacing a whole table costs as much as earlier fills. A fill by intervals has a fixed cost and a
+cost proportional to its range; both come from a line through earlier fills (least squares, neither
+below zero), with more weight on recent fills. Deviations of the fills give the range of the
+estimate, wider for few fills. The estimate includes the number of fills.
 """
 
 from __future__ import annotations
@@ -50,7 +49,6 @@ class Spread:
         return f"{expected}{unit}" if low == high else f"{expected}{unit} ({low} to {high})"
 
     def to_json(self) -> dict[str, float]:
-        """Return the documented JSON form."""
         return {
             "low": round(self.low, 3),
             "expected": round(self.expected, 3),
@@ -82,8 +80,6 @@ class ModelEstimate:
     bytes_read: Spread | None = None
 
     def price(self, prices: CostSettings) -> Spread:
-        """Compute the price of the estimated work."""
-
         def at(end: Literal["low", "expected", "high"]) -> float:
             parts = (self.seconds, self.task_seconds, self.bytes, self.bytes_read)
             ends = [None if part is None else float(getattr(part, end)) for part in parts]
@@ -92,7 +88,6 @@ class ModelEstimate:
         return Spread(at("low"), at("expected"), at("high"))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         return {
             **{name: _spread_json(getattr(self, name)) for name in QUANTITIES},
             "fills": self.fills,
@@ -122,27 +117,22 @@ class Estimate:
 
     @property
     def seconds(self) -> Spread:
-        """Total seconds of all models."""
         return _sum(one.seconds for one in self.models.values()) or NOTHING
 
     @property
     def rows(self) -> Spread:
-        """Total rows of all models."""
         return _sum(one.rows for one in self.models.values()) or NOTHING
 
     @property
     def bytes(self) -> Spread:
-        """Total bytes of all models."""
         return _sum(one.bytes for one in self.models.values()) or NOTHING
 
     @property
     def task_seconds(self) -> Spread | None:
-        """Total seconds of Spark's tasks."""
         return _sum(one.task_seconds for one in self.models.values())
 
     @property
     def bytes_read(self) -> Spread | None:
-        """Total bytes read."""
         return _sum(one.bytes_read for one in self.models.values())
 
     @property
@@ -153,7 +143,6 @@ class Estimate:
         return _sum(one.price(self.prices) for one in self.models.values()) or NOTHING
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         money = self.money
         return {
             **{name: _spread_json(getattr(self, name)) for name in QUANTITIES},
@@ -164,7 +153,6 @@ class Estimate:
         }
 
     def sentence(self) -> str:
-        """Describe the estimate in a sentence."""
         known = self.models.values()
         parts = [self.seconds.text(_format_number, " s") + " of work"]
         if tasks := self.task_seconds:
@@ -260,9 +248,7 @@ def _sum(parts: Iterable[Spread | None]) -> Spread | None:
 def estimate_fill(
     fills: Sequence[FillRecord], wanted: Interval, *, by_range: bool
 ) -> ModelEstimate | None:
-    """Estimate the cost of one fill from earlier fills.
-
-    Returns None if no earlier fill computed rows.
+    """Estimate the cost of one fill, or return None if no earlier fill computed rows.
 
     Args:
         fills: Fills of the table, or of its predecessor, newest first. Skipped fills are ignored.
@@ -341,7 +327,7 @@ def _seconds(interval: Interval) -> float:
 def past_estimates(
     fills: Sequence[FillRecord], *, by_range: bool
 ) -> Iterator[tuple[FillRecord, ModelEstimate]]:
-    """Yield each fill with an estimate from the fills before it. The newest fill comes first."""
+    """Yield fills, newest first, each with an estimate from the fills before it."""
     for place, fill in enumerate(fills):
         if fill.facts.skipped is not None or fill.seconds is None:
             continue

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def project_warnings(handles: Handles) -> tuple[str, ...]:
-    """Warn if the state may belong to another project, or if it is empty but the warehouse is not.
+    """Warn if the state may be another project's, or if it is empty but the warehouse is not.
 
     Raises:
         UsageError: The state belongs to another project.
@@ -69,11 +69,7 @@ def _warn_of_empty_state(handles: Handles) -> Iterator[str]:
 
 
 def require_engine_for(plan: Plan, handles: Handles, tests: PlanTests | None) -> None:
-    """Check that Spark is available if an apply of the plan needs Spark.
-
-    Raises:
-        NoSparkError: Spark is not available.
-    """
+    """Raise NoSparkError if an apply of the plan needs Spark, but Spark is not available."""
     if (
         any(map(_needs_spark, plan.models))
         or plan.statements
@@ -84,7 +80,7 @@ def require_engine_for(plan: Plan, handles: Handles, tests: PlanTests | None) ->
 
 
 def require_right_to_preview(handles: Handles, plan: Plan) -> None:
-    """Check that the login may publish if the plan writes a branch of one of production's tables.
+    """For a plan that writes branches of production's tables, require the right to publish.
 
     Raises:
         NotAllowedError: The login lacks the right to publish; nothing was changed.
@@ -112,7 +108,6 @@ def _needs_spark(model: PlannedModel) -> bool:
 
 
 def _has_unanalyzed_views(plan: Plan, handles: Handles) -> bool:
-    """Check whether the plan publishes views whose column types Spark has not analyzed yet."""
     shown = {
         entry.snapshot_id
         for entry in plan.entries.values()
@@ -197,10 +192,7 @@ _DIGITS = string.digits + string.ascii_lowercase
 
 
 def readable_id(plan: Plan, change: str) -> str:
-    """Create a readable id of a plan, such as `prod-29Nov-orders-x7k2p9`.
-
-    The id contains the environment, the day (UTC) and the change.
-    """
+    """Create a plan id of environment, day (UTC) and change, such as `prod-29Nov-orders-x7k2p9`."""
     # The id is also used in names of branches and files, so it has only letters, digits, `-` and
     # `_`. The environment's name and the change are cut to fit.
     tail = "".join(secrets.choice(_DIGITS) for _ in range(_RANDOM_LENGTH))

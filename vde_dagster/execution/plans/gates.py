@@ -1,7 +1,7 @@
 """Gates: conditions of plug-ins that a plan must meet before it is applied.
 
-A gate is active in a project that has the gate's table of settings. It is evaluated when a plan is
-created, to show the result, and again before anything is applied: only this second result decides.
+A project's table of settings for a gate activates the gate. It is evaluated when a plan is created,
+to show the result, and again before anything is applied: only this second result decides.
 """
 
 from __future__ import annotations
@@ -26,15 +26,12 @@ GATES: Seam[Gate] = Seam("gates")
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """Checks plans against the rules of a project's plug-ins before they are applied."""
-
     handles: Handles
 
     def objections(self, plan: Plan) -> list[Objection]:
         """Collect the objections of all gates to a plan. An empty plan has no objections.
 
-        Raises:
-            VdeError: A gate cannot decide.
+        Raises VdeError if a gate cannot decide.
         """
         if plan.is_empty:
             return []
@@ -65,8 +62,7 @@ class Gates:
     def stored_objections(self, plan: Plan) -> Sequence[Objection]:
         """Return the objections stored with a plan, or collect them if none were stored.
 
-        Raises:
-            VdeError: A gate cannot decide.
+        Raises VdeError if a gate cannot decide.
         """
         return self.objections(plan) if plan.objections is None else plan.objections
 

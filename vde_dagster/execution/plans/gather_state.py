@@ -39,7 +39,7 @@ def gather_state(
         snapshots: The target's snapshots; the environment's own by default.
         build: Builds snapshots of definitions with the current canonicalizer.
         among: Restricts reading to these models and their ancestors.
-        current: The environment's version to use, if it was read before; by default, the latest.
+        current: The environment's version to use; by default, the latest is read.
     """
     # Hashes of an earlier canonicalizer are recomputed, and the tables' new hashes are stored. Then
     # everything is read.
@@ -120,10 +120,7 @@ def add_physical_versions(
 def find_previews(
     store: StateStore, snapshots: Mapping[ModelName, Snapshot]
 ) -> dict[ModelName, tuple[PreviewedDefinition, ...]]:
-    """Find the preview branches of production's tables in development environments.
-
-    The keys of the result are models that can change in place.
-    """
+    """Find development environments' preview branches of production's tables, by model."""
     changing = {name for name, one in snapshots.items() if one.model.kind.changes_in_place}
     if not changing:
         return {}
@@ -186,8 +183,7 @@ def complete_state(
 
     Args:
         snapshots: The target's snapshots.
-        unreadable: Receives the ids of stored snapshots that cannot be read. By default, such a
-            snapshot raises an error.
+        unreadable: Receives the ids of unreadable stored snapshots, instead of an error.
 
     Raises:
         StoreError: A snapshot of one of the environments cannot be read.
@@ -228,10 +224,7 @@ def reuse_production_tables(
     models: Mapping[ModelName, Model],
     snapshots: dict[ModelName, Snapshot],
 ) -> dict[ModelName, Snapshot]:
-    """Let models that change in place reuse production's tables, as a plan does.
-
-    The warnings of such a plan are left out.
-    """
+    """Let models that change in place reuse production's tables, as a plan does, but silently."""
     if not any(snapshot.model.kind.changes_in_place for snapshot in snapshots.values()):
         return snapshots
     production = handles.store.environments.get(PRODUCTION)

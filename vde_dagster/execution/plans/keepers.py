@@ -37,10 +37,9 @@ KEEPERS: Seam[Keeper] = Seam("keepers")
 def find_readers(
     handles: Handles, environment: Environment, of_files: Sequence[Exposure]
 ) -> tuple[Exposure, ...]:
-    """Return the exposures that read an environment's models, from files and from stored texts.
+    """Return exposures that read an environment's models, from files and from stored texts.
 
-    Raises:
-        ProjectError: A stored text can no longer be read.
+    Raises ProjectError if a stored text can no longer be read.
     """
     readers = tuple(of_files)
     for name in KEEPERS.names():

@@ -49,8 +49,6 @@ _MOST_FILLS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """Creates, tests, estimates and rejects plans of a project's environments."""
-
     handles: Handles
 
     def make(
@@ -100,11 +98,7 @@ class Plans:
         return self._store(plan, save=save, at_once=at_once, once=once)
 
     def proposed(self, plan: Plan, author: str | None = None) -> Plan:
-        """Turn a plan of the project's files into a proposal that needs an approval.
-
-        Args:
-            author: The author of the proposal; the system user by default.
-        """
+        """Turn a plan of files into a proposal for approval, by default of the system user."""
         proposal = Proposal(self.handles.project.files_hash, author or current_user())
         return replace(plan, proposal=proposal)
 
@@ -206,11 +200,7 @@ class Plans:
         return store.plans.reject(plan_id, name if verified else mark_unverified(name), why)
 
     def test(self, plan: Plan) -> list[UnitTestFinished]:
-        """Run the unit tests of a plan's models, and return their results.
-
-        Raises:
-            StoreError: There is a test to run, but Spark is unavailable.
-        """
+        """Run a plan's unit tests. Raises StoreError if they need Spark and it is unavailable."""
         # The apply of the plan skips tests that passed.
         ended: list[UnitTestFinished] = []
         tests = PlanTests.load(self.handles, plan)
@@ -227,12 +217,10 @@ class Plans:
 
     @property
     def gates(self) -> Gates:
-        """Rules of plug-ins that plans must meet."""
         return Gates(self.handles)
 
     @property
     def files(self) -> PlanFiles:
-        """Reads and writes plans as files."""
         from vde_dagster.execution.plans.plan_file import PlanFiles
 
         return PlanFiles(self.handles)
@@ -265,7 +253,6 @@ class Plans:
         return dict(self.handles.store.snapshots.load(ids)) if ids else {}
 
     def estimate(self, plan: Plan) -> Estimate:
-        """Estimate the seconds, rows and bytes of a plan's work. See `estimate_plan`."""
         from vde_dagster.execution.plans.estimate import estimate_plan
 
         return estimate_plan(self.handles, plan)
@@ -273,8 +260,7 @@ class Plans:
     def past_estimates(
         self, since: datetime, until: datetime
     ) -> Iterator[tuple[Snapshot, FillRecord, ModelEstimate]]:
-        """Yield the fills of a half-open time range (UTC), each with its estimate from earlier
-        fills."""
+        """Yield fills in [since, until) (UTC), each with its estimate from earlier fills."""
         # Each estimate is computed again, from the fills of the same table recorded before.
         from vde_dagster.execution.plans.estimate import MOST, past_estimates
 

@@ -1,9 +1,8 @@
 """Plans as files, created in one clone and applied to the same state in another clone.
 
-A file has the plan and every definition as the state stores them (`state.db.codec`), next to
-readable texts, and the state that the plan was created for. A reader regenerates all texts from the
-stored values and compares them, so a text that differs from the stored values is refused like any
-other change. Plug-ins attach their own values, such as signatures.
+A file has the plan, every definition as the state stores it (`state.db.codec`), readable texts, and
+the state that the plan was created for. A reader regenerates all texts from the stored values, and
+refuses a file with a text that differs. Plug-ins attach their own values, such as signatures.
 """
 
 from __future__ import annotations
@@ -65,12 +64,7 @@ ATTACHMENTS: Seam[Attachment] = Seam("attachments")
 
 @dataclass(frozen=True, slots=True)
 class PlanFile:
-    """Plan that was read from a file.
-
-    Args:
-        document: The file without attachments, equal to `PlanFiles.document` of the plan.
-        attached: Attachments of plug-ins, by their names.
-    """
+    """A plan read from a file: `document` without attachments, and attachments by plug-in name."""
 
     plan: Plan
     document: dict[str, Any]
@@ -89,15 +83,13 @@ class PlanFiles:
         return Path(text) if "." in text or "/" in text or os.sep in text else None
 
     def document(self, plan: Plan) -> dict[str, Any]:
-        """Convert a plan from the state store to JSON values, without attachments."""
         # A plan in memory may have other hashes of definitions.
         return plan_document(plan, _project_identity(self.handles))
 
     def save(self, plan_id: str, path: Path) -> None:
         """Write a stored plan to a file.
 
-        Raises:
-            UsageError: The plan does not exist, it is a run, or the file cannot be written.
+        Raises UsageError if the plan does not exist, is a run, or cannot be written.
         """
         plan = self.handles.store.plans.load(plan_id)
         if plan.kind is PlanKind.RUN:
@@ -199,11 +191,7 @@ class PlanFiles:
 
 
 def plan_document(plan: Plan, project: Mapping[str, str]) -> dict[str, Any]:
-    """Convert a plan and its definitions to JSON values.
-
-    Args:
-        project: The project's `id` or `name`.
-    """
+    """Convert a plan, its definitions, and the project's `id` or `name` to JSON values."""
     stored = to_bytes(StoredPlan(replace(plan, snapshots={}), tuple(plan.snapshots)))
     definitions = {
         key: _definition_json(snapshot, content_bytes(snapshot))

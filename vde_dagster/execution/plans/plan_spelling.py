@@ -1,8 +1,8 @@
 """Canonical form of a plan's file: other bytes for the same values are refused.
 
 JSON allows many spellings of a value: whitespace, the order of keys, escapes, duplicate keys, NaN,
-numbers that a parser rounds. Parsers treat them differently, so a reviewer's tool could show other
-values than those that are applied.
+numbers that a parser rounds. Parsers read them differently, so a reviewer's tool could show other
+values than vde applies.
 """
 
 from __future__ import annotations
@@ -46,8 +46,7 @@ def parse_json(data: bytes) -> Any:
 def require_canonical_form(path: Path, data: bytes, content: Mapping[str, Any]) -> None:
     """Check that a plan's file has exactly the bytes that `file_bytes` writes.
 
-    Raises:
-        UsageError: The file differs; the message has the first line that differs.
+    Raises UsageError with the first line that differs.
     """
     spelled = file_bytes(content)
     if spelled == data:

@@ -1,10 +1,10 @@
 """Proof of a plan: every field that gates and approvers rely on is derived again from its content.
 
 A plan comes from a file or from a row of the state, and its writer may not be the user who applies
-it. The content of a plan is its definitions, the tables that serve them, and the ranges to fill.
-Everything else follows from that content and from the state, and is compared with the derived
-value: the kind, changes and categories, breaks, views, the tables' places, and what is stored with
-the environment. See docs/signed_plans.md for the list.
+it. Its content is its definitions, the tables that serve them, and the ranges to fill. All other
+fields follow from that content and the state: the kind, changes and categories, breaks, views, the
+tables' places, and what is stored with the environment. Each is compared with its derived value.
+See docs/signed_plans.md for the list.
 """
 
 from __future__ import annotations
@@ -422,7 +422,6 @@ def _require_current(handles: Handles, plan: Plan) -> Environment | None:
 
 
 def is_applied(handles: Handles, plan: Plan) -> bool:
-    """Check whether a plan was applied before, so that nothing is left to do."""
     record = handles.store.plans.record(plan.id)
     return record is not None and record.status == "applied"
 

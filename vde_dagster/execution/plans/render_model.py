@@ -43,12 +43,11 @@ class EvaluatedRows:
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Renders and runs the queries of a project's models over the tables that a plan would use."""
+    """Renders and runs models' queries over the tables that a plan would use."""
 
     handles: Handles
 
     def write_descriptions(self) -> AddedDescriptions:
-        """Add empty descriptions to the project's files. See `write_descriptions`."""
         from vde_dagster.execution.project_files.write_descriptions import write_descriptions
 
         return write_descriptions(self.handles)

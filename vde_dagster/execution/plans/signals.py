@@ -33,10 +33,7 @@ Pair = tuple[datetime, datetime]
 
 @dataclass(frozen=True, slots=True)
 class Batch(Sequence[Pair]):
-    """The intervals in a range (UTC), as a sequence that a model's signal receives.
-
-    Intervals are created when they are accessed, because there may be millions.
-    """
+    """The intervals in a range (UTC), for a model's signal. Each is created on access."""
 
     unit: IntervalUnit
     interval: Interval
@@ -62,11 +59,7 @@ class Batch(Sequence[Pair]):
 def signal_caller(
     environment: str, now: datetime, context: Callable[[ModelName], object] = lambda name: None
 ) -> Ready:
-    """Return a function that asks a model's signals which missing intervals are ready to be filled.
-
-    Args:
-        context: Creates the argument `context` of a model's signals.
-    """
+    """Return a function that asks a model's signals which missing intervals may be filled."""
 
     # Signals are called once, while planning. An apply fills the intervals that were ready then,
     # because these were approved. Intervals that become ready later are left to the next run.
@@ -138,7 +131,6 @@ class SignalContext:
 
     @property
     def logger(self) -> logging.Logger:
-        """Logger named after the model."""
         return logging.getLogger(f"vde.signal.{self.model}")
 
     @property
@@ -152,11 +144,7 @@ class SignalContext:
         return known.get(name.lower(), default)
 
     def resolve_table(self, name: str) -> str:
-        """Return the quoted name of a model's published view or table, for SQL.
-
-        Raises:
-            UsageError: The model is not published.
-        """
+        """Return a published model's quoted view or table name, or raise UsageError."""
         settings = self.handles.settings
         model = ModelName.parse(name, settings.default_namespace)
         shown = self._published_environment()

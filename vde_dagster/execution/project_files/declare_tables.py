@@ -36,7 +36,6 @@ class Declared:
     absent: tuple[ModelName, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         return {
             "file": self.file,
             "added": [{"name": str(name), "columns": own} for name, own in self.added.items()],
@@ -47,8 +46,7 @@ class Declared:
 def declare_tables(handles: Handles, *, dry_run: bool = False) -> Declared:
     """Extend `external_models.yaml` by the undeclared tables that models read, with columns.
 
-    Raises:
-        ProjectError: The file is not a list that can be extended.
+    Raises ProjectError if the file is not a list that can be extended.
     """
     # Existing entries stay. Tables of other catalogs count as absent, because only Spark can look
     # them up.

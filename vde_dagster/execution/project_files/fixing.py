@@ -1,7 +1,6 @@
 """Application of fixes: one error's fix, or the fixes of all errors and violations of a project.
 
-A fix is applied only if the file still has the text to replace, and is kept only if the project
-then has no new errors.
+A fix needs the text that it replaces, and is kept only if it causes no new errors.
 """
 
 from __future__ import annotations
@@ -35,11 +34,7 @@ Texts = Callable[[str], str]
 
 
 def fix_edits(fix: Fix, place: SourceLocation | None, text: Texts) -> dict[str, list[Edit]] | None:
-    """Return the text edits of a fix, by path of the file.
-
-    Returns:
-        The edits, or None if a file lacks the text to replace.
-    """
+    """Return a fix's text edits by file path, or None if a file lacks the text to replace."""
     found: defaultdict[str, list[Edit]] = defaultdict(list)
     for one in fix.edits:
         at = one.at or place

@@ -59,10 +59,7 @@ def format_files(handles: Handles, chosen: Sequence[str], *, check: bool) -> For
 
 
 def format_query(sql: str, settings: Settings) -> str:
-    """Format a Spark SQL query without changing its words.
-
-    A query that cannot be formatted is returned unchanged.
-    """
+    """Format a Spark SQL query without changing its words, or return it as it is if that fails."""
     spark = replace(settings, dialect="spark", model_defaults={})
     try:
         made = format_text(Path("query.sql"), sql, spark, _keep_case(settings))
@@ -74,8 +71,7 @@ def format_query(sql: str, settings: Settings) -> str:
 def format_file_text(path: Path, text: str, settings: Settings) -> str | None:
     """Format the text of a SQL file. Returns None if the file is not formatted.
 
-    Raises:
-        ProjectError: The file is invalid.
+    Raises ProjectError if the file is invalid.
     """
     return format_text(path, text, settings, settings.format)
 
@@ -186,10 +182,7 @@ def _reasons_by_file(error: ProjectError, texts: Mapping[str, str]) -> dict[str,
 
 
 def _without_models(before: Mapping[ModelName, Snapshot], texts: Mapping[str, str]) -> list[str]:
-    """Return the files without a model, such as files of audits.
-
-    If every file defines a model, return all files.
-    """
+    """Return files without a model, such as audits, or all files if each defines a model."""
     of_models = {snapshot.model.location.path.as_posix() for snapshot in before.values()}
     return [path for path in texts if path not in of_models] or list(texts)
 

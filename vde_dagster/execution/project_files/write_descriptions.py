@@ -1,7 +1,7 @@
 """Writing `docs.yml` files: undescribed objects get an empty entry, existing text stays unchanged.
 
-Lines are only ever added, so that authors' texts, comments, order and form are preserved; a library
-that rewrites YAML would keep most of that, but not all.
+Lines are only added, so authors' texts, comments, order and layout stay. A library that rewrites
+YAML would lose some of that.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HEAD = "# Models and columns, listed by `vde docs write`; texts and comments are
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A description in `docs.yml` of a removed model or column. vde keeps the description."""
+    """Description in `docs.yml` of a removed model or column, which vde keeps."""
 
     name: str
     text: str
@@ -79,10 +79,9 @@ def write_descriptions(handles: Handles) -> AddedDescriptions:
 def add_descriptions(
     settings: Settings, names: TableNames, snapshots: Mapping[ModelName, Snapshot]
 ) -> AddedDescriptions:
-    """Return the texts of `docs.yml` files with empty entries for undescribed models and columns.
+    """Return `docs.yml` texts with empty entries for undescribed models and columns.
 
-    Raises:
-        ProjectError: A file cannot be read, or its form does not allow another line.
+    Raises ProjectError if a file cannot be read, or its form does not allow another line.
     """
     made = AddedDescriptions()
     texts: dict[str, str] = {}

@@ -1,7 +1,7 @@
 """Queries of an environment or a version of it, and reads of a model without an engine.
 
-Queries of versions do not use views, which belong to the current version. A model's name
-refers to its table at its pin or, without a table, to its query over pinned tables. External
+Views show only the current version, so queries of other versions do not use them. There a model's
+name refers to its table at its pin or, without a table, to its query over pinned tables. External
 tables are not pinned; the result lists those that were read in their current state.
 """
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """The rows that a query of an environment returned.
+    """Rows that a query of an environment returned.
 
     Args:
         columns: (name, Spark SQL type) in order.
@@ -63,7 +63,7 @@ class VersionedResult(Generic[T]):
     """Result of a query, with the version of the environment that it read.
 
     Args:
-        shown: Version of the environment that the query has read.
+        shown: The version that the query read.
         read_live: External tables that were read in their current state.
     """
 
@@ -98,8 +98,6 @@ ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """Runs queries of environments on Spark, and reads models without Spark."""
-
     handles: Handles
 
     def run(
@@ -209,7 +207,7 @@ class Queries:
 
     @contextmanager
     def open_rows(self, version: Environment, model: ModelName) -> Iterator[TableRows]:
-        """Open the rows that a model has in a version of an environment, to read them in the block.
+        """Open a model's rows in a version of an environment, to read them in the block.
 
         Raises:
             UsageError: The version does not contain the model, the model has no table, or the
@@ -222,7 +220,6 @@ class Queries:
 
     @staticmethod
     def python_rows(rows: pa.Table) -> list[dict[str, Any]]:
-        """Convert an Arrow table to a list of dictionaries, one per row."""
         from vde_dagster.lakehouse.rows.row_values import python_rows
 
         return python_rows(rows)

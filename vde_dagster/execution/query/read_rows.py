@@ -49,7 +49,6 @@ class TableRows:
 
     @property
     def schema(self) -> pa.Schema:
-        """The model's columns with Arrow's types."""
         import pyarrow as pa
 
         own = self.table.schema().as_arrow()
@@ -76,12 +75,7 @@ class TableRows:
     def batches(
         self, columns: Sequence[str] = (), without: Set[FileState] = frozenset()
     ) -> Iterator[pa.Table]:
-        """Read the rows in batches, in the order of the files.
-
-        Args:
-            columns: Names in the model; all by default.
-            without: Files to leave out.
-        """
+        """Read the rows in batches, in file order, except for the files in `without`."""
         from pyiceberg.expressions import AlwaysTrue
 
         from vde_dagster.lakehouse.rows.scan import narrowed, scan_rows
@@ -101,11 +95,10 @@ State = tuple[int | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class ModelRows:
-    """The rows that were read from a model.
+    """Rows read from a model, and the version of the environment with these rows.
 
     Args:
         columns: (name, Spark SQL type) in order.
-        version: The version of the environment with these rows.
     """
 
     columns: tuple[tuple[str, str], ...]
@@ -158,11 +151,7 @@ def read_rows(
 def open_reading(
     handles: Handles, version: Environment, name: ModelName, *, pinned: bool
 ) -> Iterator[_Reading]:
-    """Open a model's table in a version of an environment, to read it in the block.
-
-    Args:
-        pinned: Whether to read the version's pinned state.
-    """
+    """Open a model's table for the block. `pinned` reads the version's pinned state."""
     entry = require_entry(version, name)
     if entry.table_id is None:
         raise UsageError(

@@ -53,8 +53,6 @@ class NewTest:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTest:
-    """Unit test that was written to a file, with the numbers of its input and output rows."""
-
     name: str
     path: str
     inputs: dict[str, int]
@@ -142,8 +140,6 @@ def _run_model(handles: Handles, test: UnitTest, wanted: NewTest) -> dict[str, A
 
 
 def _load_test(handles: Handles, path: Path, name: str, body: Mapping[str, Any]) -> UnitTest:
-    """Load a test before its file exists."""
-
     # Its model is expanded for the test's variables.
     def no_file(path: str) -> str:
         raise FileNotFoundError(path)

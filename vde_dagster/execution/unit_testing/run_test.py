@@ -31,7 +31,7 @@ def select_tests(
     patterns: Sequence[str],
     changed: Changed | None = None,
 ) -> list[UnitTest]:
-    """Return the unit tests that match one of the patterns. Without patterns, return all tests.
+    """Return the unit tests that match one of the patterns, or all tests without patterns.
 
     Args:
         patterns: Names of tests, and patterns of models, see `project.selection`.
@@ -69,7 +69,6 @@ class TestResult:
 
     @property
     def passed(self) -> bool:
-        """Whether the model returned the expected rows."""
         return not self.differences and self.error is None
 
     @property
@@ -250,7 +249,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class RowDifference:
-    """The rows that a unit test expects but the model does not return, and the other way round."""
+    """Rows that a unit test expects but the model does not return, and vice versa."""
 
     columns: tuple[str, ...]
     missing: tuple[Row, ...]
@@ -306,11 +305,7 @@ _TIME_FUNCTIONS = (*_WITHOUT_BRACKETS, "now", "curdate", "unix_timestamp")
 
 
 def with_frozen_time(sql: str, now: datetime) -> str:
-    """Replace CURRENT_DATE, `now()` and similar functions in a query by a fixed instant.
-
-    Args:
-        now: The instant (UTC).
-    """
+    """Replace CURRENT_DATE, `now()` and similar functions in a query by a fixed instant (UTC)."""
     lowered = sql.lower()
     if not any(word in lowered for word in _TIME_FUNCTIONS):
         return sql

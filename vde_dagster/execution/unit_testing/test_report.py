@@ -85,7 +85,6 @@ class TestRecord:
         environment: str | None = None,
         plan: str | None = None,
     ) -> TestRecord:
-        """Convert the result of a unit test to texts."""
         test, error = result.test, result.error
         return cls(
             model=test.model,
@@ -103,7 +102,6 @@ class TestRecord:
 
     @property
     def passed(self) -> bool:
-        """Whether the model returned the expected rows."""
         return self.summary is None
 
     @property
@@ -114,7 +112,6 @@ class TestRecord:
         return f"{self.plan or 'by itself'} {digest(self.snapshot, *found)[:12]}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON for `from_json`."""
         return asdict(self)
 
     @classmethod
