@@ -105,7 +105,6 @@ class VdeProjectComponent(dg.Component, dg.Resolvable):
     ] = True
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Build Dagster's definitions from the project's files and state."""
         here = Path(context.path)  # a folder for defs.yaml, a file for component.py
         root = ((here.parent if here.is_file() else here) / self.project).resolve()
         if not root.is_dir():

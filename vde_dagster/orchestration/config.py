@@ -90,11 +90,7 @@ class PlanConfig(_PlanForm):
     """Options of a new plan."""
 
     def target(self) -> str:
-        """Return the environment's name from the form.
-
-        Raises:
-            UsageError: The form still has its placeholder.
-        """
+        """Return the form's environment, or raise UsageError if it still is the placeholder."""
         if not self.environment.strip() or not _is_set(self.environment):
             raise UsageError(
                 "the config names no environment", hint="set `environment`, such as dev or prod"
@@ -102,10 +98,7 @@ class PlanConfig(_PlanForm):
         return self.environment
 
     def options(self) -> PlanOptions:
-        """Return the plan options that the form sets.
-
-        Raises the errors of `PlanOptions.read`.
-        """
+        """Return the plan options that the form sets. Raises like `PlanOptions.read`."""
         typed: dict[str, Any] = {}
         for name, value in self._values().items():
             filled = [*filter(_is_set, value)] if isinstance(value, list) else value
@@ -256,7 +249,6 @@ class JanitorConfig(dg.Config):
 
 
 def form_schema(config: type[dg.Config]) -> dg.Field:
-    """Return the launchpad form of a config class."""
     schema = config.to_config_schema().as_field()
     if not issubclass(config, PlanConfig):
         return schema

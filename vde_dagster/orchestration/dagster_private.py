@@ -1,7 +1,7 @@
-"""All private names of Dagster that this package uses, in one module.
+"""All private names of Dagster that this package uses; a test checks that no other module uses any.
 
 A new release of Dagster may require changes here. Modules that `import dagster` does not load are
-imported in functions. A test checks that no other module uses private names.
+imported in functions.
 """
 
 from __future__ import annotations
@@ -69,10 +69,9 @@ if TYPE_CHECKING:
 
 
 class ModelAssets(AssetsDefinition):
-    """An asset definition that shares merged resources with assets that need the same ones."""
+    """Asset definition that shares its merged resources with assets that require the same ones."""
 
     def with_resources(self, resource_defs: Mapping[str, dg.ResourceDefinition]) -> ModelAssets:
-        """Return a copy with the resources that the asset requires."""
         # Dagster's own method builds and checks each asset again, and looks up the same resources
         # for each asset, which takes a tenth of the time to load thousands of models.
         found = copy(self)
@@ -122,11 +121,7 @@ def location_origins(workspace_file: str) -> list[CodeLocationOrigin]:
 
 
 def run_arguments(run: dg.DagsterRun, instance: dg.DagsterInstance) -> list[str]:
-    """Return the arguments that Dagster passes to the process of a run.
-
-    Raises:
-        ValueError: The run has no code location.
-    """
+    """Return the arguments of a run's process. Raises ValueError if it has no code location."""
     from dagster._grpc.types import ExecuteRunArgs
 
     if run.job_code_origin is None:

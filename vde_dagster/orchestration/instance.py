@@ -44,7 +44,6 @@ def dagster_home(root: Path) -> Path:
 
 
 def open_instance(root: Path) -> dg.DagsterInstance:
-    """Open the project's Dagster instance."""
     import dagster as dg
 
     home = dagster_home(root)
@@ -58,7 +57,7 @@ _OWN_LOCATION = "vde_dagster.orchestration.location"
 
 
 def workspace_file(root: Path) -> Path | None:
-    """Return the workspace file of a project, written to Dagster's home if the project has none.
+    """Return a project's workspace file. A missing file is written to Dagster's home.
 
     Returns None if the project's `pyproject.toml` lists its code locations.
 
@@ -76,10 +75,7 @@ def workspace_file(root: Path) -> Path | None:
 
 
 def workspace_text(root: Path) -> str | None:
-    """Return the text of a workspace file for one project.
-
-    Return None if the project's `pyproject.toml` lists code locations.
-    """
+    """Return a workspace file's text, or None if `pyproject.toml` lists code locations."""
     _, tools = read_tools(root)
     if "dagster" in tools or "dg" in tools:
         return None
@@ -106,8 +102,7 @@ def only_location(root: Path) -> CodeLocationOrigin | None:
 def require_models(root: Path) -> Project:
     """Load a project that has models, even invalid models.
 
-    Raises:
-        UsageError: The folder does not exist, or has no models.
+    Raises UsageError if the folder does not exist, or has no models.
     """
     if not root.is_dir():
         hint = "pass the project's folder with --project, or create a project: vde init"
@@ -139,9 +134,7 @@ mutation Reload($name: String!) {
 def query_webserver(url: str, query: str, seconds: float, **variables: str) -> dict[str, Any]:
     """Return a webserver's response to a GraphQL query.
 
-    Raises:
-        OSError: The webserver does not respond.
-        ValueError: The response is not valid JSON.
+    Raises OSError if it does not respond, ValueError if the response is not valid JSON.
     """
     body = json.dumps({"query": query, "variables": variables}).encode()
     request = urllib.request.Request(f"{url}/graphql", body, {"Content-Type": "application/json"})
@@ -151,10 +144,7 @@ def query_webserver(url: str, query: str, seconds: float, **variables: str) -> d
 
 
 def reload_location(location: str) -> str | None:
-    """Reload a code location through the webserver.
-
-    Return the problem and its remedy, or None if the location was reloaded.
-    """
+    """Reload a code location through the webserver. Returns a problem with its remedy, or None."""
     url = os.environ.get(URL_VARIABLE, DEFAULT_URL).rstrip("/")
     try:
         answer = query_webserver(url, _MUTATION, SECONDS, name=location)

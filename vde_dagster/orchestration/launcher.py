@@ -109,7 +109,6 @@ class WarmRunLauncher(DefaultRunLauncher):
             raise
 
     def terminate(self, run_id: str) -> bool:
-        """Interrupt a run, as Dagster's own launcher does."""
         run = self._instance.get_run_by_id(run_id)
         pid = None if run is None else _process(run)
         if run is None or run.is_finished or pid is None:
@@ -121,11 +120,9 @@ class WarmRunLauncher(DefaultRunLauncher):
 
     @property
     def supports_check_run_worker_health(self) -> bool:
-        """Whether the daemon may check the health of runs."""
         return True
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """Check whether a run's process still runs."""
         is_ours = run.tags.get(PROCESS_TAG, "").startswith(run.run_id)
         if is_ours and _process(run) is None:
             return CheckRunHealthResult(WorkerStatus.FAILED, _ENDED)
@@ -185,10 +182,7 @@ def _claim(home: Path, run_id: str) -> Path | None:
 
 
 def _process(run: dg.DagsterRun) -> int | None:
-    """Return the id of a run's process.
-
-    Return None if the process has ended, or if another launcher started the run.
-    """
+    """Return the id of a run's process, or None if it ended or is another launcher's."""
     owner, pid, began = [*run.tags.get(PROCESS_TAG, "").split(" "), "", ""][:3]
     # A re-execution copies the run's tags.
     return int(pid) if owner == run.run_id and began and _began(int(pid)) == began else None
@@ -202,5 +196,4 @@ def _began(pid: int) -> str:
 
 
 def call(arguments: Sequence[str]) -> int:
-    """Run the `dagster` command with arguments, and return its exit code."""
     return run_command(arguments)

@@ -70,9 +70,7 @@ class LocalUi:
 
 @contextmanager
 def local_ui(root: Path, *, host: str, port: int) -> Iterator[LocalUi]:
-    """Run Dagster on a project while the block runs.
-
-    The webserver responds when the block begins.
+    """Run Dagster on a project while the block runs. The webserver responds when it begins.
 
     Raises:
         UsageError: The project does not exist, the webserver is not installed, the port is taken,
@@ -130,7 +128,6 @@ def _check_free(host: str, port: int) -> None:
 
 @contextmanager
 def _alone(home: Path, url: str) -> Iterator[None]:
-    """Hold the lock of Dagster's home while the block runs."""
     import fcntl
 
     # Two `dagster dev` processes on one home would interfere silently.

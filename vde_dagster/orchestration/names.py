@@ -55,9 +55,9 @@ def safe_name(text: str) -> str:
 def dagster_name(*parts: str) -> str:
     """Return a name that Dagster accepts. Two different paths never share a name.
 
-    The parts are joined by `__`. A short hash of them follows if a character was replaced, if
-    another path would be joined to the same name (`a__b.c` and `a.b__c`), or if the name already
-    ends like such a hash.
+    The parts are joined by `__`, and followed by a short hash of them if a character was replaced,
+    if another path would give the same name (`a__b.c` and `a.b__c`), or if the name already ends
+    like such a hash.
     """
     name = "__".join(map(safe_name, parts))
     is_ambiguous = len(parts) > 1 and any("__" in f"_{part}_" for part in parts)
@@ -67,10 +67,7 @@ def dagster_name(*parts: str) -> str:
 
 
 def dagster_tag(tag: str) -> str:
-    """Return a tag key that Dagster accepts.
-
-    Two different tags never share a key.
-    """
+    """Return a tag key that Dagster accepts; two different tags never share one."""
     key = _INVALID_TAG.sub("_", tag)
     if key == tag and 0 < len(tag) <= _LONGEST_TAG and not _is_hashed(tag):
         return tag
@@ -88,9 +85,9 @@ def _short_hash(*parts: str) -> str:
 def dagster_owners(owners: Iterable[str | None]) -> list[str]:
     """Return owners in the form that Dagster accepts: addresses, and teams for all other texts.
 
-    `Data <data@example.com>` yields its address. A list of addresses, separated by commas,
-    semicolons or blanks, yields each address. Dagster accepts ASCII addresses that begin with a
-    letter, a digit or `_`, under a top-level domain of two to seven letters.
+    `Data <data@example.com>` yields its address. A list separated by commas, semicolons or blanks
+    yields each address. Dagster accepts ASCII addresses that begin with a letter, a digit or `_`,
+    under a top-level domain of two to seven letters.
     """
     found: dict[str, None] = {}
     for owner in owners:
@@ -105,7 +102,6 @@ def dagster_owners(owners: Iterable[str | None]) -> list[str]:
 
 
 def without_nones(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove metadata entries without a value."""
     return {name: value for name, value in facts.items() if value is not None}
 
 
@@ -119,7 +115,6 @@ class Names:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Names:
-        """Return the names for a project's settings."""
         return cls(settings.dagster.prefix)
 
     def asset_key(self, *path: str) -> dg.AssetKey:
@@ -139,32 +134,26 @@ class Names:
 
     @property
     def plan_key(self) -> dg.AssetKey:
-        """The asset key `vde/plan`, with the project's prefix."""
         return self.asset_key("vde", "plan")
 
     @property
     def apply_key(self) -> dg.AssetKey:
-        """The asset key `vde/apply`, with the project's prefix."""
         return self.asset_key("vde", "apply")
 
     @property
     def reject_key(self) -> dg.AssetKey:
-        """The asset key `vde/reject`, with the project's prefix."""
         return self.asset_key("vde", "reject")
 
     @property
     def environment_key(self) -> dg.AssetKey:
-        """The asset key `vde/environment`, with the project's prefix."""
         return self.asset_key("vde", "environment")
 
     @property
     def janitor_key(self) -> dg.AssetKey:
-        """The asset key `vde/janitor`, with the project's prefix."""
         return self.asset_key("vde", "janitor")
 
     @property
     def plans(self) -> dg.DynamicPartitionsDefinition:
-        """Partitions of plans, by plan id."""
         return dg.DynamicPartitionsDefinition(name=self.named("vde_plans"))
 
     @property
@@ -174,12 +163,11 @@ class Names:
 
     @property
     def environments(self) -> dg.DynamicPartitionsDefinition:
-        """Partitions of environments, by name."""
         return dg.DynamicPartitionsDefinition(name=self.named("vde_environments"))
 
     @property
     def group(self) -> str:
-        """The name of the asset group for plans, approvals and environments."""
+        """Name of the asset group for plans, approvals and environments."""
         return self.named("vde")
 
     @property

@@ -43,10 +43,7 @@ class BatchedPostgresEventLogStorage(PostgresEventLogStorage):  # type: ignore[m
 
 
 class BatchedPostgresStorage(DagsterPostgresStorage):  # type: ignore[misc]
-    """Dagster's PostgreSQL storage, with an event log that stores batches.
-
-    It has the same `config` as the storage of dagster-postgres.
-    """
+    """Dagster's PostgreSQL storage with the same `config`, and an event log that stores batches."""
 
     @classmethod
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> Any:

@@ -41,7 +41,6 @@ class WorkspaceResource(dg.ConfigurableResource[Any]):
     _origin: str = PrivateAttr(default="")
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Record the run as the origin of the work that it will do."""
         if context.run_id is not None and context.instance is not None:
             # The run itself writes the events of its work.
             self._origin = run_origin(context.instance, context.run_id)
@@ -59,7 +58,6 @@ class WorkspaceResource(dg.ConfigurableResource[Any]):
         return workspace
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        """Close the workspace if this run opened it."""
         if self._workspace is not None:
             self._workspace.work_for("")
         if self._workspace is not None and self._own:
@@ -68,8 +66,6 @@ class WorkspaceResource(dg.ConfigurableResource[Any]):
 
 
 def workspace_resource(root: Path, *, spark: str | None = None) -> dg.ResourceDefinition:
-    """Return the resource definition that yields a `WorkspaceResource` in runs."""
-
     # The fields of a `ConfigurableResource` would appear in every form of the launchpad.
     @dg.resource(
         config_schema={},

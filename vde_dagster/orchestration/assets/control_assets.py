@@ -235,7 +235,6 @@ def janitor_asset(catalog: AssetCatalog) -> dg.AssetSpec:
 
 
 def check_result(evaluation: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
-    """Convert a check's evaluation to the result that a step yields."""
     return dg.AssetCheckResult(
         asset_key=evaluation.asset_key,
         check_name=evaluation.check_name,
@@ -247,7 +246,7 @@ def check_result(evaluation: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
 
 
 def decides_about_plan(context: dg.AssetExecutionContext, plan_id: str | None) -> bool:
-    """Return whether a run of `vde/apply` or `vde/reject` decides about its partition's plan."""
+    """Return whether a run of `vde/apply` or `vde/reject` may decide about the plan it selects."""
     chosen = list(context.partition_keys)
     if plan_id is not None:
         if chosen != [plan_id]:

@@ -143,7 +143,6 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
 
 
 def _operation(key: dg.AssetKey) -> str:
-    """Return the name of an asset's op."""
     name = dagster_name(*key.path)
     # The prefix keeps `type` and other reserved words valid.
     return name if len(key.path) > 1 else f"__{name}"
@@ -251,7 +250,6 @@ def execute_checks(
 def audit_checks(
     catalog: AssetCatalog, model: Model, asset: dg.AssetKey
 ) -> Iterator[dg.AssetCheckSpec]:
-    """Yield the check of each audit of a model."""
     names = check_names(model.audits)
     for audit in model.audits:
         effect = "failing rows block the publication" if audit.blocking else "warns"
@@ -267,10 +265,7 @@ def audit_checks(
 def checks_of_unmaterialized(
     catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName
 ) -> dg.AssetChecksDefinition | None:
-    """Return the checks of a model with an asset that is never materialized.
-
-    Return None if the model has no such checks.
-    """
+    """Return the checks of a model whose asset is never materialized, or None without checks."""
     model = catalog.live.models[name].snapshot.model
     specs = list(unit_test_checks(model, catalog.live.tests.get(name, ()), spec.key))
     # Audits are included only for models without a table.

@@ -1,10 +1,8 @@
 """Work of a run, such as an apply, a fill or a rollback, with its events written by the run itself.
 
-The run reads the outbox records that it wrote and yields the projector's events in its step, so
-that the run's page shows them.
-
-Dagster's log and its interrupts belong to the main thread; Spark must start in another thread,
-because PySpark replaces the SIGINT handler of a process that starts it from the main thread.
+The run reads the outbox records that it wrote and yields their events in its step, so that the
+run's page shows them. Dagster's log and its interrupts belong to the main thread. Spark must start
+in another thread, because PySpark replaces the SIGINT handler if the main thread starts it.
 """
 
 from __future__ import annotations
@@ -136,10 +134,7 @@ class Work:
         self._lease_wait_seconds = 1.25 * DEFAULT_TTL_SECONDS if is_retry else 0.0
 
     def apply(self, plan: Plan, **options: Any) -> Iterator[AssetEvent]:
-        """Apply a plan, and yield Dagster's events during the work.
-
-        `options` are passed to `Workspace.apply`.
-        """
+        """Apply a plan with `Workspace.apply(**options)`, and yield Dagster's events during it."""
         result = yield from self._stream(lambda: plan, plan.id, **options)
         if not result.published:  # an earlier run published it and may have died before its event
             yield from self.report(applied_event(self.projection, plan, result.environment))
@@ -162,7 +157,7 @@ class Work:
             self._number = max(self._number, group[-1].number)
 
     def report(self, projected: Projected) -> Iterator[AssetEvent]:
-        """Write a projected event to Dagster, or yield it to the step."""
+        """Yield a single event to the step; write a batch, a mark or a partition to Dagster."""
         # Batches and marks are written, single events are yielded.
         if isinstance(projected, FailedWork):
             self.reporter.mark_failed(self.context.run, projected.partitions)
@@ -217,11 +212,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class TimedLog:
-    """A run's log that writes each line with the time of its event.
-
-    Args:
-        at: Time of the event, in seconds since 1970.
-    """
+    """A run's log that writes each line with the time `at` of its event (seconds since 1970)."""
 
     # The main thread writes a line only after it has yielded the events before, which can wait for
     # sample rows.
@@ -245,7 +236,6 @@ class TimedLog:
 
 
 def log_event(log: TimedLog, event: Event) -> None:
-    """Write an event of an apply, such as a finished fill, to a run's log."""
     match event:
         case ApplyStarted(plan=plan):
             log.info(
@@ -305,10 +295,9 @@ STOP_SECONDS = 120.0
 def stream_events(
     work: Callable[[Callable[[Event], None]], T], cancel: Callable[[], None], result: Future[T]
 ) -> Iterator[tuple[float, Event]]:
-    """Run work in a thread, and yield the work's events in the calling thread.
+    """Run work in a thread, and yield (seconds since 1970, event) in the calling thread.
 
-    An error of the work is raised in the calling thread. Each event comes with its time, in seconds
-    since 1970.
+    The calling thread also raises the work's errors.
 
     Args:
         work: Called in a thread with a function that takes events.

@@ -1,8 +1,8 @@
 """Audits and unit tests: asset checks for published versions, observations for other versions.
 
 Dagster keeps one status of a check per asset, the latest. So a check is evaluated once per
-publication, over all rows that the model then contains, and after every later audit. If rows of one
-day fail, the check keeps failing after a successful audit of the next day.
+publication, over all rows of the model, and after every later audit. If rows of one day fail, the
+check keeps failing after a successful audit of the next day.
 
 The status belongs to the published model: production's version or, for a model that production does
 not have, the version published last. Audits of other environments, and of plans that were not
@@ -76,7 +76,6 @@ class AuditedVersion:
 
     @property
     def key(self) -> str:
-        """The version's partition key."""
         return version_key(self.snapshot, self.table)
 
 
@@ -96,10 +95,7 @@ class AuditEvents:
     def outdated_checks(
         self, environment: Environment, only: Collection[ModelName] | None = None
     ) -> Events:
-        """Yield the current results of checks that have another result in Dagster.
-
-        Without `only`, all models are included.
-        """
+        """Yield current check results that differ from Dagster's, by default of all models."""
         for audited in filter(self._decides, self._audited_models(environment, only=only)):
             for audit in audited.snapshot.model.audits:
                 event = self._evaluation(audited, audit)
@@ -107,7 +103,7 @@ class AuditEvents:
                     yield event
 
     def latest_results(self, name: ModelName) -> Iterator[dg.AssetCheckEvaluation]:
-        """Yield the latest result of each audit of the published model."""
+        """Yield the latest result of each audit and unit test of the published model."""
         # A run of the model's asset evaluates only what it computes. Dagster would show the other
         # checks as skipped, although the published model did not change.
         store, catalog = self.context.store, self.context.catalog
@@ -181,7 +177,6 @@ class AuditEvents:
                 )
 
     def _is_recorded(self, event: dg.AssetCheckEvaluation) -> bool:
-        """Check whether the latest evaluation of a check has the same version and results."""
         storage = self.context.instance.event_log_storage
         for record in storage.get_asset_check_execution_history(event.asset_check_key, limit=1):
             known = record.evaluation
@@ -220,7 +215,7 @@ class AuditEvents:
     def _evaluation(self, audited: AuditedVersion, audit: Audit) -> dg.AssetCheckEvaluation | None:
         """Return an audit's result over all rows of a version.
 
-        Return None if the audit never ran, or if another environment audited the table later.
+        Returns None if the audit never ran, or if another environment audited the table later.
         """
         own = [record for record in audited.records if record.audit == audit.label]
         failed, plan_id = [record for record in own if record.result.failed_rows], audited.plan_id
@@ -327,7 +322,6 @@ def _ranges(records: Sequence[AuditRecord]) -> str:
 
 
 def _failing(failed: Sequence[AuditRecord]) -> dict[str, Any]:
-    """Build metadata with the failing rows, and with a table of ranges if there are several."""
     if not failed:
         return {}
     facts: dict[str, Any] = {}
@@ -354,7 +348,6 @@ BY_ITSELF = "working copy"
 def unit_test_checks(
     model: Model, tests: Sequence[UnitTest], asset: dg.AssetKey
 ) -> Iterator[dg.AssetCheckSpec]:
-    """Yield the check of each unit test of a model."""
     names = unit_test_names(model, tests)
     for test in tests:
         said = f": {test.description}" if test.description else ""
@@ -383,7 +376,6 @@ def unit_test_names(model: Model, tests: Sequence[UnitTest]) -> dict[tuple[str, 
 def unit_test_event(
     context: ProjectionContext, test: TestRecord, snapshot: Snapshot
 ) -> dg.AssetCheckEvaluation | dg.AssetObservation:
-    """Return the event for the result of a unit test that ran with a plan."""
     evaluation = unit_test_evaluation(context.catalog, test, snapshot)
     # Dagster keeps one status of a check, which belongs to the published model. So if production
     # has the model, results of unpublished plans and of other environments are observations.
@@ -445,10 +437,7 @@ def unit_test_evaluation(
 
 
 def last_unit_tests(context: ProjectionContext, busy: Set[str]) -> Iterator[TestRecord]:
-    """Yield the latest results of each unit test.
-
-    They are the last result that sets the status of the test's check, and the last other result.
-    """
+    """Yield each test's latest result that sets its check's status, and its latest other result."""
     tests = context.catalog.live.tests
     declared = {(name, *_place(test)) for name, own in tests.items() for test in own}
     latest: dict[tuple[ModelName, str, str, bool], TestRecord] = {}

@@ -1,9 +1,9 @@
 """Dagster as a consumer of the state's outbox: the sensor's cursor and its forwarding of records.
 
-Runs of this Dagster instance write the events of their own work. The sensor reads the records of a
-run only if the run did not succeed, because the process may have died between a commit and its
-event. Every event is looked up before it is written, so forwarding a record twice is harmless: the
-cursor moves after the events are written.
+Runs of this Dagster instance write the events of their own work. The sensor reads a run's records
+only if the run did not succeed, because its process may have died between a commit and its event.
+An event is looked up before it is written, so forwarding a record twice is harmless: the cursor
+moves after the events are written.
 """
 
 from __future__ import annotations
@@ -53,10 +53,7 @@ NOTHING_NEW = dg.SkipReason("the state has no new records")
 def forwarding_lease(
     store: StateStore, instance: dg.DagsterInstance, wait_seconds: float = 0.0
 ) -> Iterator[None]:
-    """Hold the lease for forwarding records to one Dagster instance.
-
-    Raises ConflictError if another process has the lease.
-    """
+    """Hold the lease for forwarding records to a Dagster instance, or raise ConflictError."""
     resource = run_origin(instance, "told")
     owner = f"process {os.getpid()}, {uuid.uuid4().hex[:8]}"
     with store.leases.holding(f"dagster/{resource}", owner, wait_seconds=wait_seconds):
@@ -65,7 +62,7 @@ def forwarding_lease(
 
 @dataclass(frozen=True, slots=True)
 class OutboxCursor:
-    """The last outbox record that the sensor has forwarded to Dagster.
+    """Position of the last outbox record that the sensor has forwarded to Dagster.
 
     Args:
         number: Last record that was forwarded or left to a run.
@@ -82,7 +79,7 @@ class OutboxCursor:
 
     @classmethod
     def parse(cls, text: str | None) -> OutboxCursor | None:
-        """Read the text of a cursor, or return None for any other text."""
+        """Parse a cursor. Returns None for any other text."""
         try:
             values = json.loads(text or "")
             place = str(values["store"]), int(values["number"]), dict(values["runs"])
@@ -119,13 +116,11 @@ class OutboxForwarder:
 
     @cached_property
     def projector(self) -> Projector:
-        """The converter of outbox records to Dagster's events."""
         # The first use loads the project.
         catalog = recent_catalog(self.workspace, self.translator)
         return Projector(ProjectionContext(self.workspace, self.instance, catalog, self.log))
 
     def forward_since(self, cursor: OutboxCursor) -> OutboxCursor:
-        """Forward the records after a cursor, and return the new cursor."""
         runs = dict(cursor.runs)
         for run_id, after in cursor.runs.items():
             if not self.origins.is_working(run_id):
@@ -170,11 +165,7 @@ class OutboxForwarder:
     def _forward(
         self, records: Sequence[OutboxRecord], cursor: OutboxCursor | None = None
     ) -> OutboxRecord | None:
-        """Forward records in order until the time is up, and return the first remaining record.
-
-        Args:
-            cursor: Cursor that contains the last finished part of the next record, if any.
-        """
+        """Forward records until the time is up, and return the first remaining record."""
         groups = list(projection_groups(records))
         for place, group in enumerate(groups):
             if place and time.monotonic() > self._until:

@@ -52,7 +52,7 @@ class FilledPartition:
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A model's version with its table, and the environments that show the version."""
+    """A model's version with its table, and the environments that show it."""
 
     snapshot: Snapshot
     table: PhysicalTable
@@ -61,7 +61,6 @@ class ServedModel:
 
     @property
     def key(self) -> str:
-        """The version's partition key."""
         return self.table.version
 
 
@@ -70,7 +69,7 @@ class HeldRanges:
     """Computes the time ranges with data in a table after each fill of a plan.
 
     Args:
-        read_log: Function that returns the plan's fills, newest first.
+        read_log: Returns the plan's fills, newest first.
     """
 
     table: PhysicalTable
@@ -79,10 +78,7 @@ class HeldRanges:
     _held: IntervalSet = field(default_factory=IntervalSet)
 
     def after(self, fill: FillRecord) -> IntervalSet:
-        """Return the time ranges with data in the table after a fill.
-
-        Fills are passed oldest first.
-        """
+        """Return the time ranges with data in the table after a fill. Pass fills oldest first."""
         if self._later is None:
             self._later = [record.interval for record in self.read_log()]
             self._held = self.table.intervals - IntervalSet.of(self._later)
@@ -105,7 +101,7 @@ def fill_events(
     """Yield the events of the partitions that a fill wrote or completed.
 
     Args:
-        holds: Function that returns the intervals that the table holds after the fill.
+        holds: Returns the intervals that the table holds after the fill.
         newest: Whether this is the table's last fill in the plan. If so, the event of the newest
             partition shows rows of that partition.
         only: Partitions to yield; all by default.
@@ -175,7 +171,6 @@ def filled_event(
     metadata: Mapping[str, Any] | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> dg.AssetMaterialization:
-    """Return the materialization event of one filled partition."""
     commit = filled.fill.iceberg_snapshot_id
     scope = "partition_" if served.snapshot.is_incremental else ""
     facts = {
@@ -315,7 +310,6 @@ _CLOCKS_DIFFER = timedelta(days=1)
 def missing_fill_events(
     context: ProjectionContext, fill: FillRecord, events: Sequence[dg.AssetMaterialization]
 ) -> Iterator[dg.AssetMaterialization]:
-    """Yield a fill's events that are missing in Dagster."""
     since = (fill.recorded_at - _CLOCKS_DIFFER).timestamp()
     known: dict[str, list[Mapping[str, str]]] = {}
     for start in range(0, len(events), 100):

@@ -43,7 +43,7 @@ from vde_dagster.state.store import StateStore
 
 
 def stored_plan(store: StateStore, plan_id: str) -> Plan | None:
-    """Read a plan from the state. Return None if the plan or one of its snapshots was deleted."""
+    """Read a stored plan, or return None if it or one of its snapshots was deleted."""
     try:
         return store.plans.load(plan_id)
     except VdeError:
@@ -51,7 +51,6 @@ def stored_plan(store: StateStore, plan_id: str) -> Plan | None:
 
 
 def plan_tags(plan: Plan | PlanRecord) -> dict[str, str]:
-    """Return the tags of every event of a plan."""
     return {PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment}
 
 
@@ -73,7 +72,6 @@ def page_events(
 def published_page(
     context: ProjectionContext, plan: Plan, published: Environment
 ) -> dg.AssetMaterialization:
-    """Return the page of a published plan."""
     return dg.AssetMaterialization(
         asset_key=context.names.plan_key,
         partition=plan.id,
@@ -153,10 +151,9 @@ def rejected_events(
 
 
 def delete_closed_partitions(workspace: Workspace, instance: dg.DagsterInstance) -> list[str]:
-    """Delete the partitions of dropped environments and of plans that cannot be approved anymore.
+    """Delete the partitions of dropped environments and of plans that can no longer be approved.
 
-    Plans that a run works on keep their partitions. Returns the ids of the plans whose partitions
-    were deleted.
+    Plans that a run works on keep theirs. Returns the ids of the plans that lost their partitions.
     """
     store, reporter = workspace.store, Reporter(workspace, instance)
     names = reporter.names
@@ -183,11 +180,7 @@ def delete_closed_partitions(workspace: Workspace, instance: dg.DagsterInstance)
 
 
 def require_proposed(workspace: Workspace, plan: Plan) -> None:
-    """Check that a plan was proposed for approval and has the definitions of the current files.
-
-    Raises:
-        ConflictError: The plan was not proposed, or its definitions differ from the files.
-    """
+    """Raise ConflictError if a plan was not proposed, or its definitions differ from the files."""
     record = workspace.store.plans.record(plan.id)
     if record is not None and record.status == "applied":
         return

@@ -126,14 +126,13 @@ class Projector:
             yield from self._failed(plan, is_own)
 
     def begin(self, plan_id: str, table_id: str) -> None:
-        """Remember the newest event in Dagster before a model is filled."""
+        """Remember Dagster's newest event before a plan fills a table."""
         plan = self.plan(plan_id)
         # A plan with deferred events needs no record.
         if plan is not None and not self._waits(plan):
             self._pointer(plan, table_id)
 
     def plan(self, plan_id: str) -> Plan | None:
-        """Return a plan, or None if it was deleted."""
         if plan_id not in self._plans:
             self._plans[plan_id] = stored_plan(self.context.store, plan_id)
         return self._plans[plan_id]

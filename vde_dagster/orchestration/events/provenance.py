@@ -60,11 +60,9 @@ class ProjectionContext:
 
     @property
     def names(self) -> Names:
-        """The names of the project's assets and partitions."""
         return self.catalog.names
 
     def combination(self, environment: Environment) -> Combination:
-        """Return the snapshots and tables of an environment's version."""
         if (environment.name, environment.publication_id) not in self._combinations:
             self.read_combinations([environment])
         return self._combinations[environment.name, environment.publication_id]
@@ -91,16 +89,13 @@ class ProjectionContext:
         return self._busy[newest]
 
     def read_again(self) -> ProjectionContext:
-        """Return the same context with a newly loaded catalog."""
         catalog = load_catalog(self.workspace, self.catalog.translator)
         return ProjectionContext(self.workspace, self.instance, catalog, self.log)
 
     def newest_record(self) -> int | None:
-        """Return the id of the newest record in the event log."""
         return self.instance.event_log_storage.get_maximum_record_id()
 
     def latest(self, key: dg.AssetKey, partition: str) -> dg.EventLogRecord | None:
-        """Return the latest materialization of a partition."""
         wanted = dg.AssetRecordsFilter(key, asset_partitions=[partition])
         return next(iter(self.instance.fetch_materializations(wanted, limit=1).records), None)
 
@@ -108,9 +103,7 @@ class ProjectionContext:
 def input_tags(
     context: ProjectionContext, combination: Combination, snapshot: Snapshot, pointer: int | None
 ) -> dict[str, str]:
-    """Return the event tags with the data versions of a model's inputs.
-
-    Tables behind views are included.
+    """Return the event tags with the data versions of a model's inputs and tables behind views.
 
     Args:
         pointer: The event log's newest record before the model ran.
@@ -155,7 +148,6 @@ def reads_other_inputs(
 def provenance_tags(
     code_version: str, data_version: str, inputs: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the tags of an event with its code version, data version and inputs."""
     return {
         CODE_VERSION_TAG: code_version,
         DATA_VERSION_TAG: data_version,

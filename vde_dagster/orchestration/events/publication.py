@@ -74,7 +74,6 @@ def _environment_events(
 
 
 def publication_tags(environment: Environment) -> dict[str, str]:
-    """Return the tags of every event of a publication."""
     tags = {ENVIRONMENT_TAG: environment.name}
     return {**tags, PLAN_TAG: environment.plan_id} if environment.plan_id else tags
 

@@ -44,8 +44,6 @@ def passing_events(effects: Effects, events: Iterable[E]) -> Iterator[E]:
 
 @dataclass(frozen=True, slots=True)
 class NewPartition:
-    """A partition to add for a plan or an environment."""
-
     definition: dg.DynamicPartitionsDefinition
     key: str
 
@@ -62,7 +60,6 @@ class FilledPartitions:
 
     @classmethod
     def in_batches(cls, events: Iterable[dg.AssetMaterialization]) -> Iterator[FilledPartitions]:
-        """Divide the events of one model into batches."""
         # Sorting keeps the order of the events of one partition.
         found = sorted(events, key=lambda event: str(event.partition))
         for start in range(0, len(found), BATCH):
@@ -71,8 +68,6 @@ class FilledPartitions:
 
 @dataclass(frozen=True, slots=True)
 class WipedAsset:
-    """An asset whose events are deleted from Dagster."""
-
     # Dagster cannot delete the events of a single partition.
     key: dg.AssetKey
     partitions: int
@@ -96,7 +91,7 @@ class FailedWork:
 
 @dataclass(frozen=True, slots=True)
 class FinishedPart:
-    """A marker after the events of one part of a large publication."""
+    """Marker after the events of one part of a large publication."""
 
     # A later call can continue after this part.
     key: str
@@ -120,12 +115,10 @@ class Reporter:
 
     @property
     def names(self) -> Names:
-        """Names of the project's assets and partitions."""
         return Names.from_settings(self.workspace.settings)
 
     @property
     def effects(self) -> Effects:
-        """The state store's port for intercepting writes in tests."""
         return self.workspace.store.database.effects
 
     def report(self, projected: Projected) -> bool:
@@ -182,33 +175,29 @@ class Reporter:
                 self.instance.report_dagster_event(event, run_id=run.run_id)
 
     def delete_run(self, run_id: str) -> None:
-        """Delete a run with its events and its logs."""
         with self.effects.at("dagster.run.delete"):
             self.instance.compute_log_manager.delete_logs(prefix=[run_id])
             self.instance.delete_run(run_id)
 
     def add(self, definition: dg.DynamicPartitionsDefinition, keys: Sequence[str]) -> None:
-        """Add the missing partitions."""
         if keys:
             with self.effects.at("dagster.partitions.add"):
                 self.instance.add_dynamic_partitions(str(definition.name), list(keys))
 
     def add_plan(self, plan_id: str) -> None:
-        """Add a plan's partitions."""
         # With its partitions, the plan can be read, approved and rejected.
         for definition in (self.names.plans, self.names.rejections):
             self.add(definition, [plan_id])
 
     def delete(self, definition: dg.DynamicPartitionsDefinition, key: str) -> None:
-        """Delete a partition."""
         with self.effects.at("dagster.partitions.delete"):
             self.instance.delete_dynamic_partition(str(definition.name), key)
 
     def missing_events(self, event: AssetEvent) -> list[AssetEvent]:
         """Return the event if Dagster does not have it, otherwise an empty list.
 
-        For an older version of an environment, the newest version's event follows, so that Dagster
-        still shows the newest version.
+        An older version's event is followed by the event of the environment's newest version, so
+        that Dagster still shows the newest version.
         """
         kind, newest = self._kind(event), list[AssetEvent]()
         for known in self._recorded_events(event):
@@ -302,19 +291,14 @@ class Origins:
     _statuses: dict[str, dg.DagsterRunStatus | None] = field(default_factory=dict)
 
     def find_run(self, origin: str) -> str | None:
-        """Return the run of this instance that an origin names, or None for another origin.
-
-        For an origin of sensors, the result is `SENSOR`.
-        """
+        """Return the run id, or `SENSOR`, of an origin in this Dagster instance; otherwise None."""
         prefix = run_origin(self.instance, "")
         return origin.removeprefix(prefix) if origin.startswith(prefix) else None
 
     def is_working(self, run_id: str) -> bool:
-        """Check whether a run may still write events."""
         return self._status(run_id) in UNFINISHED
 
     def has_written_all(self, run_id: str) -> bool:
-        """Check whether a run has written every event of its work."""
         return run_id == SENSOR or self._status(run_id) == dg.DagsterRunStatus.SUCCESS
 
     def _status(self, run_id: str) -> dg.DagsterRunStatus | None:

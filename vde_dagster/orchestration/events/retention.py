@@ -1,8 +1,8 @@
 """Retention: old runs are deleted with their events; facts that pages show are written again.
 
-Dagster keeps every run and event forever. Deleting a run also deletes the events that it wrote for
-assets. The state store has the facts of all filled partitions; facts that Dagster then lacks are
-written again, without a run.
+Dagster keeps every run and event forever. Deleting a run also deletes its events of assets. The
+state store has the facts of all filled partitions, so missing facts are written again, without a
+run.
 """
 
 from __future__ import annotations
@@ -23,11 +23,7 @@ PAGE = 100
 
 
 def delete_old_runs(context: ProjectionContext, days: int | None, *, dry_run: bool) -> int:
-    """Delete old runs, and return their number.
-
-    Args:
-        days: Age of the runs to delete. By default, the project's setting.
-    """
+    """Delete runs older than `days` (by default, the project's setting). Returns their number."""
     workspace, instance, store = context.workspace, context.instance, context.store
     if days is None:
         days = workspace.settings.dagster.keep_runs_days
@@ -62,7 +58,7 @@ def old_runs(
 ) -> Iterator[str]:
     """Yield the ids of the project's runs that ended before a time, newest first.
 
-    Runs of other code locations and runs that select a user's other assets are left out.
+    Leaves out runs of other code locations, and runs that select a user's own assets.
     """
     names = catalog.names
     keys = {spec.key for spec in catalog.specs.values()}

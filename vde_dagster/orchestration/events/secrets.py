@@ -36,7 +36,6 @@ def without_secrets(event: Event) -> Event:
 
 
 def masked_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an event's metadata with the settings' secrets masked."""
     return {name: _masked(value) for name, value in metadata.items()}
 
 

@@ -135,7 +135,6 @@ class Comparison:
         yield from FilledPartitions.in_batches(events)
 
     def checks(self) -> Iterator[Projected]:
-        """Yield the checks whose recorded status differs from the state."""
         for environment in self.context.catalog.live.environments.values():
             yield from self.audits(environment)
         yield from self.unit_tests()
@@ -143,15 +142,11 @@ class Comparison:
     def audits(
         self, environment: Environment, only: Collection[ModelName] | None = None
     ) -> Iterator[Projected]:
-        """Yield the outdated checks of an environment's models.
-
-        Without `only`, all models are included.
-        """
+        """Yield the outdated checks of an environment's models."""
         if environment.plan_id not in self.busy:
             yield from AuditEvents(self.context).outdated_checks(environment, only)
 
     def unit_tests(self) -> Iterator[Projected]:
-        """Yield the latest results of unit tests."""
         context = self.context
         for test in last_unit_tests(context, self.busy):
             snapshots = context.store.snapshots.load([test.snapshot])
@@ -165,11 +160,7 @@ _PLANS = 100
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """Counts the events that `vde sync` wrote, and the partitions that it wiped.
-
-    Args:
-        compared: Last finished step of the comparison.
-    """
+    """Counts of events written and partitions wiped by `vde sync`, and its last finished step."""
 
     materializations: int = 0
     environments: int = 0
@@ -181,7 +172,6 @@ class SyncReport:
 
     @property
     def is_empty(self) -> bool:
-        """Whether Dagster was already complete, so that nothing was written."""
         written = (self.materializations, self.environments, self.wiped, self.checks, self.plans)
         return not any(written)
 
@@ -243,7 +233,7 @@ class Step:
 
     Args:
         key: Unique name, after which a later comparison can continue.
-        compare: Function that yields the missing events.
+        compare: Yields the missing events.
         model: Model whose partitions the step compares.
     """
 

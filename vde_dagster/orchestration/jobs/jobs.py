@@ -141,18 +141,12 @@ def scheduled_job(environment: str) -> str:
 
 
 def crons(settings: Settings) -> dict[str, str]:
-    """Return the cron of each scheduled environment.
-
-    By default, only production has a schedule.
-    """
+    """Return the cron of each scheduled environment. By default, only production has one."""
     return settings.dagster.schedules or {PRODUCTION: HOURLY}
 
 
 def _filled_assets(catalog: AssetCatalog, environment: str = "") -> list[dg.AssetKey]:
-    """Return the assets that runs of an environment fill.
-
-    All assets are returned if the environment does not exist yet.
-    """
+    """Return the assets that runs of an environment fill, or all if the environment is new."""
     known = catalog.live.environments.get(environment)
     return [
         catalog.key(name)
@@ -162,10 +156,7 @@ def _filled_assets(catalog: AssetCatalog, environment: str = "") -> list[dg.Asse
 
 
 def _job(name: str, config: type[dg.Config], description: str) -> Callable[[Body], Body]:
-    """Register a function as the step of a job.
-
-    The step has the function's name and docstring.
-    """
+    """Register a function as a job's step. The step has the function's name and docstring."""
 
     def register(body: Body) -> Body:
         _JOBS.append((name, config, description, body))
@@ -355,7 +346,6 @@ HOURLY = "0 * * * *"
 def schedules(
     root: Path, settings: Settings, jobs: Mapping[str, dg.JobDefinition]
 ) -> list[dg.ScheduleDefinition]:
-    """Return the schedules of a project."""
     # Schedules named in the settings run from the start. Without any, production gets an hourly
     # schedule that is off.
     names, stopped = Names.from_settings(settings), dg.DefaultScheduleStatus.STOPPED

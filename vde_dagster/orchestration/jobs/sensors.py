@@ -1,8 +1,8 @@
 """Sensors: one plans changed files, another converts outbox records to Dagster's events.
 
 Two projects with the same prefix in two locations would write to the same pages of `vde/plan`, and
-each would delete the other's plans. No location sees another location's definitions, so each
-records in the instance's database which state it shows.
+delete each other's plans. No location sees another location's definitions, so each records in the
+instance's database which state it shows.
 """
 
 from __future__ import annotations
@@ -47,8 +47,6 @@ _HARMLESS = {
 
 
 def code_sensor(root: Path, settings: Settings, jobs: Sequence[Any]) -> dg.SensorDefinition:
-    """Return the sensor that plans changes of the project's files."""
-
     @dg.sensor(
         name=Names.from_settings(settings).named("vde_code_changes"),
         description="Checks the project's files, and plans every change that affects a model.",

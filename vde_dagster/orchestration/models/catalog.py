@@ -46,7 +46,6 @@ class AssetCatalog:
 
     @property
     def names(self) -> Names:
-        """Names of the project's control assets, jobs and partitions."""
         return self.translator.names
 
     def key(self, name: ModelName) -> dg.AssetKey:
@@ -105,10 +104,7 @@ def build_catalog(live: LiveProject, translator: VdeTranslator, now: datetime) -
 
 
 def check_names(audits: Iterable[Audit]) -> dict[str, str]:
-    """Return a check name for each audit of a model, by the audit's label.
-
-    Names have only letters, digits and `_`, and two labels never share a name.
-    """
+    """Return each audit's check name by label: letters, digits and `_`, unique in the model."""
     names: dict[str, str] = {}
     for audit in audits:
         name = re.sub("_+", "_", safe_name(audit.label)).strip("_")[:80] or "audit"
@@ -136,11 +132,7 @@ _UNITS = {cron: unit for unit, (cron, _) in _FORMATS.items()}
 
 
 def display_unit(snapshot: Snapshot, start: datetime, now: datetime) -> IntervalUnit:
-    """Return the unit of a model's time partitions.
-
-    This is the model's interval unit, or a coarser unit if the time from `start` to `now` (UTC) is
-    long.
-    """
+    """Return the model's interval unit, or a coarser unit if `start` to `now` (UTC) is long."""
     units = list(IntervalUnit)
     index = units.index(snapshot.cadence.unit)
     while index < len(units) - 1:
@@ -171,7 +163,7 @@ def model_partitions(
 ) -> dg.PartitionsDefinition | None:
     """Return a model's partitions by version, and also by time if the model has intervals.
 
-    Return None for a model that is never filled (external, embedded).
+    Returns None for a model that is never filled (external, embedded).
 
     Args:
         start: First instant of the data (UTC); by default, the start of the latest interval.
@@ -191,10 +183,9 @@ def model_partitions(
 def partition_keys(
     partitions: dg.PartitionsDefinition | None, version: str, intervals: Iterable[Interval]
 ) -> Iterator[tuple[str, Interval]]:
-    """Yield the partitions of a version that lie completely within the given ranges.
+    """Yield (partition key, range) of a version's partitions completely within given ranges.
 
-    Yields:
-        (partition key, its range). Without a time dimension, one pair with the last range.
+    Without a time dimension, yields one pair with the last range.
     """
     unit = time_unit(partitions)
     if unit is not None:
@@ -224,7 +215,6 @@ def count_partitions(
 
 
 def time_unit(partitions: dg.PartitionsDefinition | None) -> IntervalUnit | None:
-    """Return the unit of a model's time partitions, or None without a time dimension."""
     if not isinstance(partitions, dg.MultiPartitionsDefinition):
         return None
     times = partitions.get_partitions_def_for_dimension(TIME)
@@ -238,10 +228,9 @@ def touched_keys(
     interval: Interval,
     holds: Callable[[], IntervalSet],
 ) -> list[tuple[str, Interval]]:
-    """Return the partitions that a fill completes, each with its range.
+    """Return (partition key, range) of the partitions that a fill completes.
 
-    Args:
-        holds: Function that returns the intervals that the table holds after the fill.
+    `holds` returns the intervals that the table holds after the fill.
     """
     unit = time_unit(partitions)
     ranges: Iterable[Interval] = (interval,)

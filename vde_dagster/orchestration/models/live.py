@@ -68,13 +68,12 @@ class LiveVersion:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Labels of the environments that have or build the version, and of the working copy."""
+        """Texts such as `prod`, `dev (being built)` and `working copy`."""
         found = [*self.environments, *(f"{name} (being built)" for name in self.building)]
         return (*found, *(["working copy"] if WORKING_COPY in self.readers else []))
 
     @property
     def environments(self) -> tuple[str, ...]:
-        """The environments that refer to the version, production first."""
         return _without_files(self.readers)
 
 
@@ -126,7 +125,6 @@ class LiveModel:
         return tuple(found) or self.versions[:1]
 
     def version(self, key: str) -> LiveVersion | None:
-        """Return the live version with the given partition key, or None."""
         return next((version for version in self.versions if version.key == key), None)
 
 
@@ -177,15 +175,12 @@ class Combination:
         )
 
     def definition(self, name: ModelName) -> Snapshot | None:
-        """Return a model's definition."""
         return self.served[name][0] if name in self.served else None
 
     def table(self, name: ModelName) -> PhysicalTable | None:
-        """Return the table that serves a model."""
         return self.served[name][1] if name in self.served else None
 
     def key(self, name: ModelName) -> str | None:
-        """Return the partition key of a model's version in this combination, or None."""
         return version_key(*self.served[name]) if name in self.served else None
 
     def behind(self, snapshot: Snapshot) -> tuple[ModelName, ...]:
@@ -323,8 +318,7 @@ def without_circles(
 def load_live(workspace: Workspace, now: datetime) -> LiveProject:
     """Collect the models of the working copy and of every environment.
 
-    Errors in files do not raise: a model with an invalid file keeps its last published definition,
-    and its asset shows the error.
+    A model with an invalid file keeps its last published definition, and its asset shows the error.
     """
     from vde_dagster.project.loading.loader import load_project_isolated
 
@@ -367,7 +361,6 @@ def load_live(workspace: Workspace, now: datetime) -> LiveProject:
 
 
 def load_snapshots(store: StateStore, environments: Iterable[Environment]) -> dict[str, Snapshot]:
-    """Read the snapshots that environments refer to, by id."""
     entries = (entry for env in environments for entry in env.entries.values())
     return store.snapshots.load(sorted({entry.snapshot_id for entry in entries}))
 
@@ -379,7 +372,6 @@ def load_live_models(
     stored: Mapping[str, Snapshot],
     errors: Mapping[ModelName, str] | None = None,
 ) -> dict[ModelName, LiveModel]:
-    """Collect the live versions of every model, with their tables."""
     fills = {s.fill_version for s in snapshots.values() if s.has_table}
     tables = {table.id: table for table in store.tables.with_fill_versions(sorted(fills))}
     named = {e.table_id for env in environments for e in env.entries.values() if e.table_id}

@@ -55,12 +55,7 @@ def with_recording_note(catalog: AssetCatalog, store: StateStore) -> AssetCatalo
 
 @dataclass
 class Recording:
-    """Counts the partitions that still lack an event while a sync writes events.
-
-    Args:
-        consumer: Name of the Dagster instance in the state.
-        counts: Partitions by model.
-    """
+    """Counts the partitions that still lack an event while a sync writes events."""
 
     store: StateStore
     consumer: str
@@ -73,18 +68,15 @@ class Recording:
         self.left = self._open = sum(self.counts.values())
 
     def add(self, events: int) -> None:
-        """Count recorded partitions, and store the progress."""
         self.left = max(self.left - events, 1)
         self.store.outbox.set_left(self.consumer, self.left)
 
     def finish(self, name: ModelName | None) -> None:
-        """Count all partitions of a model as recorded."""
         if name is not None and name not in self._done:
             self._done.add(name)
             self._open -= self.counts.get(name, 0)
             self.left = self._open
 
     def complete(self) -> None:
-        """Store that the events of all partitions are written."""
         self.left = 0
         self.store.outbox.set_left(self.consumer, 0)

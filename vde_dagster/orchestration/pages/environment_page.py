@@ -39,9 +39,7 @@ def environment_metadata(
     changes: Sequence[VersionChange] = (),
     mirror: MirrorStanding | None = None,
 ) -> dict[str, Any]:
-    """Return the metadata of an environment's page.
-
-    The page has the changes, and then each view with its version and the time of its publication.
+    """Return the metadata of an environment's page: its changes, then each view with its version.
 
     Args:
         before: Content of the previous version; None for a first version, or if unknown.

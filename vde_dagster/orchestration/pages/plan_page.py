@@ -62,11 +62,7 @@ def plan_metadata(
     readers: Readers = MappingProxyType({}),
     names: Names = SHORT,
 ) -> dict[str, Any]:
-    """Return the metadata that shows a plan: Markdown, versions, figures, and the plan as JSON.
-
-    Args:
-        readers: Assets that read the models and are not models, see `find_readers`.
-    """
+    """Return the metadata that shows a plan: Markdown, versions, figures, and the plan as JSON."""
     previous = store.snapshots.load(
         sorted({m.previous_snapshot_id for m in plan.models if m.previous_snapshot_id})
     )
@@ -121,7 +117,6 @@ def _estimated_seconds(estimate: Estimate) -> Callable[[PlannedModel], float | N
 def published_metadata(
     store: StateStore, plan: Plan, published: Environment, names: Names
 ) -> dict[str, Any]:
-    """Return the metadata that shows a plan after its publication."""
     version = f"`{published.name}` version {published.version}"
     link = names.link(names.environment_key, published.name, version)
     when = f"{published.published_at:%Y-%m-%d %H:%M} UTC"
@@ -131,7 +126,6 @@ def published_metadata(
 
 
 def rejection_metadata(record: PlanRecord) -> dict[str, Any]:
-    """Return the metadata of a rejected plan: the person, the time and the reason."""
     facts: dict[str, Any] = {
         "rejected": f"The plan {record.id} was {record.message}.",
         "vde/plan": record.id,
@@ -172,7 +166,6 @@ def readers_in_location(
 
 
 def breaking_check(plan: Plan, readers: Readers, key: dg.AssetKey) -> dg.AssetCheckEvaluation:
-    """Return the check that warns of breaking changes, for the asset of plans."""
     found = {model.name for model in breaking_models(plan)} | {
         broken.model for broken in plan.breaks
     }

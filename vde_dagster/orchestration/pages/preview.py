@@ -29,7 +29,7 @@ def preview(
     iceberg_snapshot_id: int | None,
     interval: Interval,
 ) -> dict[str, Any]:
-    """Return sample rows of a fill as metadata. The result is empty if they cannot be read.
+    """Return sample rows of a fill as metadata; empty if they cannot be read.
 
     Args:
         iceberg_snapshot_id: Commit of the fill on any branch, if there was a commit.

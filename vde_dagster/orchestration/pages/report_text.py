@@ -77,7 +77,6 @@ def _title(report: Report, names: Names, is_open: bool) -> str:
 
 
 def section_table(section: Section, names: Names, most: int = MAX_ROWS) -> str:
-    """Write a section's rows as a Markdown table, without its title."""
     rows = [[_linked(cell, names) for cell in row.cells] for row in section.rows[:most]]
     table = plain_table(section.columns, rows, narrow=True)
     return "\n".join([table, *more_rows(len(section.rows), most)])
