@@ -1,4 +1,4 @@
-"""Queries of a Python model whose code shows that it reads nothing else.
+"""Queries of Python models that read other models only through literal queries.
 
 The code is parsed, not run. A function reads rows of other models only through its first parameter,
 the context. If each use of the context is a query written as a literal, or reads no rows, the model

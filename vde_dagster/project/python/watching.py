@@ -50,7 +50,7 @@ class Seen:
         self.unrepeatable |= other.unrepeatable
 
     def relative_paths(self, root: Path) -> set[str]:
-        """Return the paths, with paths below the root relative to the root."""
+        """Return the paths; paths below the root are relative to the root."""
         return {
             os.path.relpath(path, root) if path.startswith(f"{root}{os.sep}") else path
             for path in self.paths
@@ -170,9 +170,6 @@ class TooSlow(BaseException):  # So that `except Exception` in a project does no
         In the main thread a system timer interrupts, even during waits, unless other code uses that
         timer. In other threads a second thread raises the exception, which interrupts Python code
         but not waits.
-
-        Raises:
-            TooSlow: The block took longer.
         """
         if (
             threading.current_thread() is not threading.main_thread()

@@ -1,9 +1,8 @@
 """Names of output columns, and query forms that need them: `* REPLACE`, `UNION BY NAME`.
 
-Types are known only if they are declared: only Spark infers an expression's type reliably. Spark
-does not support these query forms, so they are rewritten with column names if the project's files
-determine them. Otherwise `* REPLACE` and `UNION BY NAME` are refused, and an alias in WHERE is
-left to Spark, which prefers a column of that name.
+Spark does not support these forms, so they are rewritten with column names if the project's files
+determine the names, and refused otherwise. An alias in WHERE is then left to Spark, which prefers a
+column of that name. Types are known only if declared: only Spark infers them reliably.
 """
 
 from __future__ import annotations
@@ -289,7 +288,7 @@ class _Branch(SelectPieces):
 
 
 def _first_offset(select: exp.Expr) -> int:
-    """Return the offset of a name in a SELECT, outside of its subqueries."""
+    """Return the offset of a SELECT's first name in its columns or FROM, outside subqueries."""
     for part in (*select.expressions, select.args.get("from_") or select.args.get("from")):
         for name in part.find_all(exp.Identifier, exp.Star) if part is not None else ():
             if name.find_ancestor(exp.Select) is select and "start" in name.meta:
