@@ -180,7 +180,6 @@ class Expanded:
         done = 0
         for edit in sorted(edits):
             parts.append(self.part(done, edit.start))
-            # Inserted text has the place at which its edit begins.
             parts.append(Expanded(edit.text, ((0, ~self.origin(edit.start)),)))
             done = edit.end
         return Expanded.joined([*parts, self.part(done, len(self.text))])

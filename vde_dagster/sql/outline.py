@@ -53,7 +53,6 @@ class SelectPieces:
         if start >= end:
             return ""
         first, last = self._tokens[start].start, self._tokens[end - 1].end + 1
-        # Offsets of `edits` refer to the whole text.
         inside = (Edit(edit.start - first, edit.end - first, edit.text) for edit in edits)
         return apply_edits(self._text[first:last], inside)
 

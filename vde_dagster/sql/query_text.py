@@ -96,7 +96,6 @@ def to_one_line(
 
 def _is_value(token: str) -> bool:
     """Return whether a token may end a value, so that a minus after it is a subtraction."""
-    # A minus after such a token is a subtraction.
     if token[-1:].isalnum() or token[-1:] == "_":
         return token.rsplit(None, 1)[-1].upper() not in CLAUSE_WORDS
     return token[-1:] in (")", "]", "}", "'", '"', "`", ".") and token != "."

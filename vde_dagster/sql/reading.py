@@ -253,7 +253,6 @@ _WITHOUT_ON = "LEFT JOIN LATERAL without ON"
 
 def _lacks_condition(tree: exp.Expr | None) -> bool:
     """Return whether an outer join to LATERAL has no ON, where SQLGlot would add ON TRUE."""
-    # SQLGlot would add ON TRUE.
     return tree is not None and any(
         isinstance(join.this, exp.Lateral)
         and (join.side == "LEFT" or join.kind == "OUTER")

@@ -106,7 +106,6 @@ class Token(NamedTuple):
 
     def is_string(self, dialect: str) -> bool:
         """Return whether the token is a string; double quotes are identifiers in some dialects."""
-        # Double quotes are not strings in some dialects.
         double = dialect in BACKSLASH_DIALECTS
         return self.kind == "string" and (double or self.text[-1] == "'")
 

@@ -108,7 +108,6 @@ class Notebook:
         Raises:
             ProjectError: A cell is not valid Python.
         """
-        # Magics become calls of IPython.
         return [(cell, _parse_cell(cell, self.path)) for cell in self.cells if cell.is_run]
 
 

@@ -115,7 +115,6 @@ def stop_session(session: SparkSession) -> None:
         if is_remote(session):
             session.stop()
             return
-        # The last session of a JVM that was started here stops Spark.
         if not _open_sessions and _started_here:
             if not has_ended():
                 session.sparkContext.stop()
@@ -174,7 +173,6 @@ def _call_in_thread(function: Callable[[], T]) -> T:
         except BaseException as error:
             future.set_exception(error)
 
-    # In the main thread, PySpark would replace the handler of SIGINT.
     threading.Thread(target=run, name="vde-spark-start", daemon=True).start()
     return future.result()
 

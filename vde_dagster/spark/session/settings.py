@@ -131,7 +131,6 @@ class SessionSettings:
 
 def catalog_config(settings: SessionSettings) -> dict[str, str]:
     """Return the Spark properties of the Iceberg catalog. A running session accepts them."""
-    # These properties can be set on a running session.
     prefix = f"spark.sql.catalog.{settings.catalog}"
     return {
         prefix: "org.apache.iceberg.spark.SparkCatalog",

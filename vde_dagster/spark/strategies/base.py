@@ -272,7 +272,6 @@ class Strategy(ABC):
 
         If it may, a small table is read completely for its digest.
         """
-        # If it may, a small table is read completely for its digest.
         return False
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:

@@ -98,7 +98,6 @@ class Unmanaged(Partitions):
     """Appends the rows, or replaces partitions if the model sets `insert_overwrite`."""
 
     def digests_table(self, write: Write) -> bool:
-        # A fill that appends always changes rows.
         kind = IncrementalUnmanaged.from_model(write.task.snapshot.model)
         return kind.insert_overwrite
 

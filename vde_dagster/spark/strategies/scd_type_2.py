@@ -237,7 +237,6 @@ class Versions:
         Of several newest rows, the row with the greatest values is chosen.
         """
         first = self._physical(self.kind.updated_at_name) if self.kind.updated_at_name else ""
-        # Of several newest rows, the row with the greatest values is chosen.
         return self._latest_by_key(source, latest_first(self.types, self.data, first))
 
     def _latest_by_key(self, rows: str, order: str) -> str:

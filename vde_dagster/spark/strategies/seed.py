@@ -37,5 +37,4 @@ class SeedFile(WholeTable):
         if not rows.num_rows:  # Spark cannot infer the schema of a table without rows.
             columns = ", ".join(f"{quote(name)} STRING" for name in rows.column_names)
             return session.createDataFrame([], columns)
-        # Later, the values are cast to the table's types.
         return session.createDataFrame(rows)

@@ -21,7 +21,6 @@ class WholeTable(Strategy):
 
     def digests_table(self, write: Write) -> bool:
         """Return whether the fill writes only some rows. They may equal the old rows."""
-        # These rows may equal the rows before.
         return write.task.changed is not None
 
     def write(self, write: Write) -> None:

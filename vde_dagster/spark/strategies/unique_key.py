@@ -37,7 +37,6 @@ class UniqueKey(Strategy):
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
         """Return a layout with serializable isolation. Iceberg then refuses a MERGE that raced."""
-        # With this isolation, Iceberg refuses a MERGE that raced with another commit.
         return Layout(
             properties={
                 "write.merge.mode": "merge-on-read",

@@ -335,7 +335,6 @@ class Lexer:
         Return None for texts that need `tokens`: those with comments, other characters than ASCII,
         types with parameters, and rare spellings.
         """
-        # This is much faster than `tokens`.
         if not text.isascii() or _COMMENT in text:
             return None
         pieces, known = _PIECE.findall(text.upper()), self._pieces

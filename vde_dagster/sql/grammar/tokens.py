@@ -177,7 +177,6 @@ class _TokenRewriter:
 
     def _replace_shift(self, index: int) -> int:
         """Replace the operator `>>>`, which SQLGlot cannot read, by the token `??`."""
-        # SQLGlot cannot read `>>>`, and Spark has no operator `??`.
         run = self._in[index : index + 3]
         if [t.token_type for t in run] == [T.GT] * 3 and run[2].end == run[0].start + 2:
             self._out.append(make_token(run[0], T.DQMARK, "??"))

@@ -318,7 +318,6 @@ def parse_time(value: exp.Expr, kind: str) -> exp.Expr:
     Snowflake reads such a text as seconds since 1970, and Spark as a year.
     """
     text = exp.cast(value.copy(), "TEXT")
-    # Snowflake reads such a text as seconds since 1970, and Spark reads it as a year.
     digits = exp.RegexpLike(this=text, expression=exp.Literal.string(r"^\s*[0-9]+\s*$"))
     fails = call("RAISE_ERROR", exp.Literal.string("a text of digits alone is read as seconds"))
     checked = exp.Anonymous(this="IF", expressions=[digits, fails, value.copy()])
