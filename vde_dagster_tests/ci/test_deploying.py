@@ -177,8 +177,8 @@ def test_a_model_that_somebody_changed_meanwhile_is_not_undone_unasked(team: Tea
     done, _ = _deployed(team.merge("doubled"))
     assert done.outcome == "waiting"
     assert done.reasons == (
-        "marts.customers replaces another definition than in the review",
-        "marts.top replaces another definition than in the review",
+        "marts.customers replaces a different definition than in the review",
+        "marts.top replaces a different definition than in the review",
     )
 
 

@@ -92,8 +92,8 @@ def test_github_gets_two_jobs_with_the_least_rights_and_secrets_of_their_own(
     protect, give, login = left
     assert "protect vde-production-transform: only main may deploy to it" in protect
     assert "the secrets DB_PASSWORD, S3_KEY to both environments, not to the repository" in give
-    assert "role vde_apply, in vde-production-transform one of vde_publish" in give
-    assert "make the login of state_url a variable, too" in login
+    assert "role vde_apply, in vde-production-transform a login of vde_publish" in give
+    assert "use variables for the login of state_url" in login
 
 
 @pytest.mark.parametrize("system", ["github", "gitlab"])
@@ -201,7 +201,7 @@ def test_gitlab_runs_one_deployment_at_a_time_and_stops_environments(
     assert deploy["environment"] == {"name": "vde-transform-production"}
     assert check["environment"]["name"].startswith("vde-transform/")
     assert "GITLAB_TOKEN, DB_PASSWORD, S3_KEY, each with two environment scopes" in left[0]
-    assert "for vde-transform-production one of vde_publish, protected" in left[0]
+    assert "for vde-transform-production a login of vde_publish, protected" in left[0]
     assert left[1] == "protect the environment vde-transform-production"
     assert read_yaml(shop.root.parent / ".gitlab-ci.yml") == {
         "include": [{"local": ".gitlab/vde-transform.yml"}]

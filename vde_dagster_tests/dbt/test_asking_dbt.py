@@ -131,7 +131,7 @@ def test_nodes_that_ask_the_warehouse_are_left_out_with_their_readers_and_tests(
     told = [one.message for one in project.warnings if "left out" in one.message]
     assert told == [
         "8 models and 10 tests of the dbt project are left out, as dbt cannot compile them without "
-        "answers of the warehouse: introspective models: stg_orders (dbt_utils.star); "
+        "results from the warehouse: introspective models: stg_orders (dbt_utils.star); "
         "their readers: big_spenders, customers, large_orders, order_facts, "
         "order_history, paid_orders, visits; "
         "introspective tests: source_not_null_web_visits_visitor; "

@@ -364,7 +364,7 @@ CUSTOMERS = ("nodes", "model.shop.customers")
             _set("metadata", "dbt_schema_version", value="https://x/dbt/manifest/v20.json"),
             f"{MANIFEST}:3: the manifest has version 20, made by dbt 1.11.16; "
             "only version 12 is supported. "
-            "Hint: manifests of dbt Core 1.8 to 1.11 are read, those of Fusion and dbt 2 are not",
+            "Hint: only dbt Core 1.8 to 1.11 is supported, not Fusion and dbt 2",
         ),
         (
             _set(*CUSTOMERS, "compiled_code", value=None),
@@ -484,7 +484,7 @@ CUSTOMERS = ("nodes", "model.shop.customers")
                 *("nodes", "model.shop.order_facts", "compiled_code"),
                 value='select * from "shop"."main"."order_facts"',
             ),
-            "models/marts/order_facts.sql:1: 'order_facts' was compiled for a table that exists",
+            "models/marts/order_facts.sql:1: 'order_facts' was compiled for an existing table",
         ),
     ],
 )

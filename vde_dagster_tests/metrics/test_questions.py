@@ -193,4 +193,4 @@ def test_environments_answer_and_are_compared_on_spark(
         (True, "revenue", 20.0, 67.0, 47.0),
     ]
     same = vde("metrics", "diff", "prod", "dev", "-m", "orders", "--project", root)
-    assert same.out.strip() == "1 value, all the same in both"
+    assert same.out.strip() == "1 value, all equal"

@@ -181,7 +181,7 @@ def roles_create(
         return
     rights.create(prefix, tables_of_plugins())
     made = [one.name for one in rights.roles()]
-    output.result({"roles": made}, f"the roles {', '.join(made)} have their rights")
+    output.result({"roles": made}, f"the roles {', '.join(made)} exist and have their rights")
 
 
 @on_project

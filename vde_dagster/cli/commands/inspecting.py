@@ -94,11 +94,13 @@ def _refresh_text(refresh: TableRefresh) -> str:
         return f"-- {refresh.table} {changed}: all rows are computed, as {refresh.why_all}"
     key = ", ".join(refresh.key)
     done = {
-        "keys": f"rows of these values of {key} are computed",
+        "keys": f"the rows with these values of {key} are computed",
         "rows": "these rows are added"
         if refresh.only_added
         else "these rows are added and deleted",
-        "groups": f"this is merged into the rows of each {key}" if key else "this is merged",
+        "groups": f"the result is merged into the rows of each {key}"
+        if key
+        else "the result is merged",
     }[refresh.method]
     return f"-- {refresh.table} {changed}: {done}\n{refresh.sql}"
 

@@ -221,7 +221,7 @@ def _is_read(exposure: Exposure, name: ModelName, item: AffectedParts) -> bool:
 def _impact_line(name: ModelName, snapshot: Snapshot, item: AffectedParts) -> str:
     how = "" if snapshot.has_table else " (a view)"
     if item.rows:
-        return f"{name}{how}: its rows, and so all {len(item.columns)} columns"
+        return f"{name}{how}: its rows, therefore all {len(item.columns)} columns"
     return f"{name}{how}: {', '.join(item.columns)}"
 
 

@@ -17,12 +17,13 @@ Number = Annotated[
     int, typer.Option("--pr", metavar="NUMBER", min=1, help="The pull or merge request.")
 ]
 Commit = Annotated[
-    str, typer.Option(metavar="SHA", help="Newest commit of the request; default: as on the forge.")
+    str,
+    typer.Option(metavar="SHA", help="The pull request's newest commit; default: from the forge."),
 ]
 Merged = Annotated[
     int,
     typer.Option(
-        "--pr", metavar="NUMBER", min=0, help="The merged request; default: as on the forge."
+        "--pr", metavar="NUMBER", min=0, help="The merged pull request; default: from the forge."
     ),
 ]
 CheckedOut = Annotated[

@@ -371,8 +371,8 @@ def _result_status(done: DeployResult) -> str:
     lines = [f"## {sign} vde: {done.sentence}", "", f"of commit {done.commit[:12]}."]
     if done.outcome == "waiting":
         lines[-1] += (
-            f" A person may approve it in Dagster, or by `vde apply {PRODUCTION} --plan "
-            f"{done.plan_id}`; `vde plan reject {done.plan_id}` ends it. It waits because:"
+            f" Approve it in Dagster or with `vde apply {PRODUCTION} --plan {done.plan_id}`, "
+            f"or reject it with `vde plan reject {done.plan_id}`. It waits because:"
         )
     more = len(done.reasons) - _MOST_REASONS
     lines += ["", *(f"- {literal(reason)}" for reason in done.reasons[:_MOST_REASONS])]

@@ -73,7 +73,7 @@ def _read_github_event(variables: Mapping[str, str]) -> Event:
     if name not in ("pull_request", "pull_request_target", "push"):
         raise UsageError(
             f"the event '{name}' has no action",
-            hint="run it on pull_request and push, or run: vde ci check, deploy or close",
+            hint="use the events pull_request and push, or run: vde ci check, deploy or close",
         )
     payload = _read_payload(variables.get("GITHUB_EVENT_PATH", ""))
     try:

@@ -85,7 +85,7 @@ def _model_effects(
         *made,
         *(_table_version(replaced, one.previous_snapshot_id) for _, one in reviewed),
     }:
-        yield f"{name} replaces another definition than in the review"
+        yield f"{name} replaces a different definition than in the review"
 
 
 def _visible_state(plan: Plan, model: Plan.Model) -> tuple[str | None, ...]:

@@ -51,7 +51,7 @@ class LeftOutNodes:
         is_one = len(models) + len(tests) == 1
         message = (
             f"{' and '.join(numbers)} of the dbt project {'is' if is_one else 'are'} left out, as "
-            f"dbt cannot compile {'it' if is_one else 'them'} without answers of the warehouse: "
+            f"dbt cannot compile {'it' if is_one else 'them'} without results from the warehouse: "
             f"{'; '.join(filter(None, parts))}"
         )
         return cls(frozenset(gone), [n.relation for _, n in models if isinstance(n, Node)], message)

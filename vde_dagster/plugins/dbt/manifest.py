@@ -20,9 +20,9 @@ from vde_dagster.api.values import count, digest
 VERSION = 12
 _COMPILE_HINT = "run `dbt compile`"
 _NEWER = (
-    "manifests of dbt Core 1.8 to 1.11 are read, those of Fusion and dbt 2 are not: install "
-    '"dbt-core<1.12" with your adapter in an environment of its own, name it as executable under '
-    "[tool.vde.dbt], or run its `dbt compile`"
+    "only dbt Core 1.8 to 1.11 is supported, not Fusion and dbt 2: install "
+    '"dbt-core<1.12" with your adapter in a separate environment, and name its dbt as executable '
+    "under [tool.vde.dbt], or run its `dbt compile`"
 )
 _MODELS = ("model", "seed", "snapshot")
 _IGNORED_PARTS = ("metrics", "semantic_models", "saved_queries")
@@ -277,7 +277,7 @@ def read_manifest(
         metadata = msgspec.json.decode(content, type=_Head).metadata
         version = re.search(r"/v(\d+)\.json$", metadata.dbt_schema_version)
         if version is None or int(version[1]) != VERSION:
-            found = f"version {version[1]}" if version else "no version that is known"
+            found = f"version {version[1]}" if version else "no known version"
             newer = version is not None and int(version[1]) > VERSION
             raise ProjectError(
                 f"the manifest has {found}, made by dbt {metadata.dbt_version or '?'}; "
@@ -300,7 +300,7 @@ def read_manifest(
     for function in manifest.functions.values():
         raise ProjectError(
             f"'{function.name}' is a function, which dbt creates in the warehouse",
-            hint="write what it computes into the models, or a macro",
+            hint="write its expression in the models, or as a macro",
             location=SourceLocation(folder / function.original_file_path, 1),
         )
     return manifest

@@ -42,12 +42,7 @@ class DifferentValue:
 
 @dataclass(frozen=True, slots=True)
 class ComparedMetrics:
-    """Differences between the metrics of two environments.
-
-    Args:
-        dimensions: Names of the dimensions that the values are grouped by.
-        redefined: Metrics with different definitions.
-    """
+    """Differences between the metrics of two environments, with values grouped by dimensions."""
 
     dimensions: tuple[str, ...]
     versions: tuple[int, int]

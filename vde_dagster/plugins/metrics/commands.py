@@ -160,14 +160,12 @@ def metrics_diff(
     value = {"one": sides[0], "other": sides[1], "by": list(found.dimensions), "different": told,
              "redefined": list(found.redefined_metrics)}  # fmt: skip
     table = simple_table((*found.dimensions, "metric", one, other, "difference"), rows)
-    output.result(
-        {**value, "same": found.equal_values}, table if rows else f"{same}, all the same in both"
-    )
+    output.result({**value, "same": found.equal_values}, table if rows else f"{same}, all equal")
     if found.redefined_metrics:
         names = ", ".join(found.redefined_metrics)
         output.note(f"defined differently in {other} than in {one}: {names}")
     if rows:
-        output.note(f"[dim]{count(len(rows), 'value')} differ, {same} the same in both[/]")
+        output.note(f"[dim]{count(len(rows), 'value')} differ, {same} equal[/]")
 
 
 @on_project

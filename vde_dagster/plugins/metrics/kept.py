@@ -97,7 +97,7 @@ def require_published_metrics(
         if name in files.metrics or name in files.saved_queries:
             plan = environment.partition("@")[0]
             raise UsageError(
-                f"'{environment}' does not have the metric '{name}' of the files",
+                f"'{environment}' lacks the metric '{name}', which is defined in the files",
                 hint=f"publish it there: vde plan {plan}",
             )
 

@@ -219,7 +219,7 @@ class Messages:
             subject,
             tuple(lines),
             f"Nothing was published, and finished work is kept. {mend}; {again} continues with "
-            f"the definitions as they were, `vde apply {environment}` with those of the files.",
+            f"the same definitions, `vde apply {environment}` with the current files.",
             self._run_url(record) or self._page_url("apply", plan.id),
         )
 
@@ -305,8 +305,8 @@ class Messages:
             "failure",
             f"audits of {listed(models, 3)} found failing rows in {name}",
             tuple(found.values()),
-            f"Fix the input, then `vde apply {name} --restate {models[0]}` with the range "
-            f"computes it again; `vde rollback {name}` goes back.",
+            f"Fix the input, and recompute the range: `vde apply {name} --restate {models[0]} "
+            f"--start … --end …`. Or return to the earlier version: `vde rollback {name}`.",
             self._run_url(record) or self._page_url("environment", name),
         )
 

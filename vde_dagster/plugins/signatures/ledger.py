@@ -48,7 +48,7 @@ class Signatures:
             names = ", ".join(settings.owner_name(one.key) or one.key for one in bad)
             raise UsageError(
                 f"plan {plan_id} differs from what was signed (by {names}): nothing was applied",
-                hint="use the file as it was signed, or have this one signed: vde plan sign FILE",
+                hint="use the signed file, or have this file signed: vde plan sign FILE",
             )
         if found and not valid_signers(settings, document, found):
             names = ", ".join(one.key for one in found)

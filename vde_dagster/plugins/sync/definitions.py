@@ -142,12 +142,14 @@ def _parse_definition(
             document.read(keys, options, sink, f"the sink {written.sink}", "`vde help sync`")
         if options in to.values():
             raise document.error(
-                keys, f"two environments send '{written.name}' to one place", "use separate places"
+                keys,
+                f"two environments send '{written.name}' to the same place",
+                "use separate places",
             )
         to[own] = options
     if not to:
         raise document.error(
-            (number, "to"), f"the sync '{written.name}' is sent nowhere", "write to: {prod: {…}}"
+            (number, "to"), f"the sync '{written.name}' has no destination", "write to: {prod: {…}}"
         )
     place = document.location((number,))
     key, mode, batch = tuple(written.key), written.mode, written.batch

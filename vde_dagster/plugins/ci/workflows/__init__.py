@@ -37,7 +37,7 @@ def github_workflow(root: Path) -> Workflow:
     if secrets:
         todo.append(
             f"add the secrets {', '.join(secrets)} to both environments, not to the repository: "
-            f"in {checks} a login of the role vde_apply, in {production} one of vde_publish"
+            f"in {checks} a login of the role vde_apply, in {production} a login of vde_publish"
         )
     path = _repository_root(root) / ".github" / "workflows" / f"vde{suffix}.yml"
     return Workflow(
@@ -58,8 +58,8 @@ def gitlab_workflow(root: Path) -> Workflow:
     todo = [
         f"give the project the variables {', '.join(secrets)}, each with two environment scopes: "
         f"for vde{suffix}/* a login of the role vde_apply, not protected; for "
-        f"vde{suffix}-production one of vde_publish, protected; GITLAB_TOKEN is a project access "
-        "token with the role Reporter and the scope api",
+        f"vde{suffix}-production a login of vde_publish, protected; GITLAB_TOKEN is a project "
+        "access token with the role Reporter and the scope api",
         f"protect the environment vde{suffix}-production",
     ]
     if (top / ".gitlab-ci.yml").exists():
@@ -108,7 +108,7 @@ def _advise_separate_logins(root: Path) -> list[str]:
     if user is None or _SECRET.search(user[1]):
         return []
     return [
-        "make the login of state_url a variable, too, as the two jobs have different ones: "
+        "use variables for the login of state_url, because the two jobs have different logins: "
         "postgresql://${VDE_STATE_USER}:${VDE_STATE_PASSWORD}@host/database"
     ]
 

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-_ENDED = "the process that answers ended"
+_ENDED = "the process that answers queries has ended"
 plugins: list[Any] = []
 """Name that dbt expects for a module's plug-ins; the list is empty."""
 _NEEDS_NO_WAREHOUSE = frozenset(

@@ -93,7 +93,7 @@ def incremental_filling(
     config = node.config
     if node.relation_name and node.relation_name in (node.compiled_code or "") and later is None:
         raise ProjectError(
-            f"'{node.name}' was compiled for a table that exists, so that its query reads itself",
+            f"'{node.name}' was compiled for an existing table, so its query reads that table",
             hint="run `dbt compile --full-refresh`",
             location=location,
         )
