@@ -102,7 +102,7 @@ MODELS = {
 }
 
 
-@pytest.mark.turns(8, "Spark elsewhere")
+@pytest.mark.turns(16, "Spark elsewhere")
 @pytest.mark.server
 @pytest.mark.spark
 def test_spark_fills_and_reads_a_project_on_nessie(

@@ -54,7 +54,7 @@ class OnRest(other.Warehouses):
         return pointers_in(self.uri, self.part.root)
 
 
-@pytest.mark.turns(4)
+@pytest.mark.turns(8)
 @pytest.mark.server
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ class Mirrored(OnRest):
         return look(self.url, self.pointers)
 
 
-@pytest.mark.turns(4)
+@pytest.mark.turns(8)
 @pytest.mark.server
 @pytest.mark.parametrize(
     "before", [other.edited, other.rolled_back, other.deployed_after_a_preview]
@@ -154,7 +154,7 @@ def test_with_the_state_in_postgresql_a_repeated_command_finishes_and_views_foll
     stage.close()
 
 
-@pytest.mark.turns(8, "Spark elsewhere")
+@pytest.mark.turns(16, "Spark elsewhere")
 @pytest.mark.server
 @pytest.mark.spark
 def test_spark_reads_mirrored_views(
@@ -175,7 +175,7 @@ def test_spark_reads_mirrored_views(
     assert [tuple(row) for row in again.engine().session.sql(read).collect()] == [("2024-01-01", 1)]
 
 
-@pytest.mark.turns(8, "Spark elsewhere")
+@pytest.mark.turns(16, "Spark elsewhere")
 @pytest.mark.server
 @pytest.mark.spark
 def test_spark_fills_and_vde_serve_shows_a_project_of_a_rest_catalog(

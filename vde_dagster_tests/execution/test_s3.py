@@ -30,7 +30,7 @@ def store() -> Iterator[str]:
     server.stop()
 
 
-@pytest.mark.turns(8, "Spark elsewhere")
+@pytest.mark.turns(16, "Spark elsewhere")
 @pytest.mark.spark
 @pytest.mark.server
 def test_a_warehouse_in_s3_is_built_edited_published_rolled_back_and_cleaned_up(

@@ -90,7 +90,7 @@ def test_a_life_can_be_read_before_and_after_its_definition_changes(
         assert workspace.project.models[NAME] != before
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(120)
 @pytest.mark.spark
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_whoever_is_killed_another_finishes_as_if_computed_from_scratch(
         trial.kill(number, again=number % 2 == 0)
 
 
-@pytest.mark.turns(20)
+@pytest.mark.turns(40)
 @pytest.mark.spark
 @pytest.mark.parametrize("life", PLAIN, ids=lambda life: life.name.replace(" ", "_"))
 @pytest.mark.parametrize("part", range(PARTS))
@@ -118,7 +118,7 @@ def test_changes_that_come_after_a_kill_are_applied_once(
         trial.kill_before_changes(number)
 
 
-@pytest.mark.turns(4)
+@pytest.mark.turns(8)
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("name", "what"),

@@ -29,7 +29,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmEngine]:
     stop_engines(warm.folder)
 
 
-@pytest.mark.turns(44)
+@pytest.mark.turns(88)
 @pytest.mark.parametrize(
     ("life", "operation"), CASES, ids=lambda value: getattr(value, "name", "").replace(" ", "_")
 )

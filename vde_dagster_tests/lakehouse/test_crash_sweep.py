@@ -266,7 +266,7 @@ def test_side_effects_are_those_of_the_golden_file(
     assert sections.get(f"[{operation.name}]", "").strip() == found
 
 
-@pytest.mark.turns(24)
+@pytest.mark.turns(48)
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 @pytest.mark.parametrize(
     ("mode", "passages"),
@@ -338,7 +338,7 @@ def shape(seen: Seen) -> tuple[object, object, object]:
     )
 
 
-@pytest.mark.turns(24)
+@pytest.mark.turns(48)
 @pytest.mark.parametrize("pairs", [3, pytest.param(40, marks=pytest.mark.server)])
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_crash_during_recovery(operation: Operation, pairs: int, case) -> None:

@@ -135,7 +135,7 @@ def _in_utc(value: Any) -> Any:
     return value.astimezone(timezone.utc) if isinstance(value, datetime) else value
 
 
-@pytest.mark.turns(8, "Spark elsewhere")
+@pytest.mark.turns(16, "Spark elsewhere")
 def test_engines_read_what_vde_query_reads(
     tmp_path: Path,
     open_workspace: Open,

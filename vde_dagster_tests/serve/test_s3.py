@@ -157,7 +157,7 @@ def test_without_a_key_to_hand_out_clients_need_their_own(far: Far, tmp_path: Pa
         far.folder.write("pyproject.toml", text)
 
 
-@pytest.mark.turns(8, "Spark elsewhere")
+@pytest.mark.turns(16, "Spark elsewhere")
 @pytest.mark.spark
 def test_spark_reads_with_the_key_that_is_handed_out(far: Far, tmp_path: Path) -> None:
     far.store.seen.clear()

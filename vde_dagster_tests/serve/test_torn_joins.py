@@ -113,7 +113,7 @@ def test_duckdb_joins_tables_of_one_publication(
         assert duck_session(others[1], server, "prod@1")[0] == (1, 1, 1, 1, 1, 1, 1)
 
 
-@pytest.mark.turns(8, "Spark elsewhere")
+@pytest.mark.turns(16, "Spark elsewhere")
 @pytest.mark.spark
 def test_spark_joins_tables_of_one_publication(tmp_path: Path) -> None:
     folder = ProjectFolder(tmp_path / "shop", FILES)

@@ -152,7 +152,7 @@ def check_rows(folder: ProjectFolder) -> None:
     assert [row[:2] for row in shown(folder, "m.history")] == [(1, 4), (2, 10), (3, -1)]
 
 
-@pytest.mark.turns(8, "Spark elsewhere")
+@pytest.mark.turns(16, "Spark elsewhere")
 def test_every_kind_is_filled_audited_tested_and_queried_by_executors_of_two_workers(
     tmp_path: Path, machines: Path, master: str
 ) -> None:
@@ -165,7 +165,7 @@ def test_every_kind_is_filled_audited_tested_and_queried_by_executors_of_two_wor
     assert "21" in json.dumps(found)
 
 
-@pytest.mark.turns(8, "Spark elsewhere")
+@pytest.mark.turns(16, "Spark elsewhere")
 def test_the_example_with_its_state_in_postgresql_holds_what_pandas_counts(
     tmp_path: Path, machines: Path, master: str, postgres: PostgresServer
 ) -> None:

@@ -100,7 +100,7 @@ def test_closing_ends_a_warm_engine_that_is_still_starting(
     assert time.monotonic() - began < 5
 
 
-@pytest.mark.turns(8, "Spark elsewhere")
+@pytest.mark.turns(16, "Spark elsewhere")
 @pytest.mark.spark
 @pytest.mark.server
 def test_every_kind_is_filled_audited_tested_and_queried_through_a_server(
@@ -128,7 +128,7 @@ def test_every_kind_is_filled_audited_tested_and_queried_through_a_server(
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
-@pytest.mark.turns(8, "Spark elsewhere")
+@pytest.mark.turns(16, "Spark elsewhere")
 @pytest.mark.spark
 @pytest.mark.server
 def test_two_processes_at_once_publish_the_example_each_to_an_environment_of_its_own(

@@ -309,7 +309,7 @@ def test_scripts_start_spark_once_and_it_goes_on_without_what_was_kept_of_that(
     assert _in_process(SCRIPT, tmp_path, cache) == scripts
 
 
-@pytest.mark.turns(8, "Spark elsewhere")
+@pytest.mark.turns(16, "Spark elsewhere")
 @pytest.mark.spark
 @pytest.mark.server
 def test_starts_are_prepared_once_whatever_the_memory(tmp_path: Path) -> None:
