@@ -259,7 +259,7 @@ class DamagedFileError(ExecutionError):
     def __init__(self, what: str, file: str, damage: str, above: str | None = None) -> None:
         super().__init__(
             f"{what} {damage}: {file}" + (f", named by {above}" if above else ""),
-            hint="restore it from a backup, or from the storage's earlier versions of it; "
+            hint="restore it from a backup, or from an earlier version of it in the storage; "
             "`vde fsck` lists every damaged file",
         )
         self.what = what

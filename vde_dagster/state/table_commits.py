@@ -29,7 +29,7 @@ def production_shows(subject: str, environment: str) -> ConflictError:
     """Build the error for an environment that would write rows that production reads."""
     return ConflictError(
         f"production published {subject} after the plan for '{environment}' was made",
-        hint=f"plan again: vde plan {environment}; production's own runs fill what it shows",
+        hint=f"plan again: vde plan {environment}; runs of production fill the tables it shows",
     )
 
 

@@ -183,7 +183,7 @@ def test_an_edit_by_whoever_takes_the_triggers_away_is_seen(store: StateStore) -
             conn.execute(text(f"DROP TRIGGER vde_log_{name}{on}"))
         conn.execute(text("DELETE FROM vde_log WHERE number = 3"))
     cut = store.log.verify()
-    assert cut.wrong == "version 3 of 'prod' has no row: its row at the end was removed"
+    assert cut.wrong == "version 3 of 'prod' has no row: rows at the end were removed"
     assert "rows at its end were removed" in str(store.log.verify(head).wrong)
     with store.database.transaction() as conn:
         conn.execute(text("UPDATE vde_log SET who = 'mallory' WHERE number = 2"))

@@ -308,7 +308,7 @@ def test_fsck_finds_a_shown_table_that_lists_what_is_gone(
         found = {one.problem: one for one in damages(workspace)}
         assert list(found) == ["shown_table_behind"]
         told = found["shown_table_behind"]
-        assert "snapshots are gone in vde__marts.daily" in told.detail
+        assert "of its snapshots are missing in vde__marts.daily" in told.detail
 
 
 @pytest.mark.proof

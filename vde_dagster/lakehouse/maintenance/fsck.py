@@ -70,7 +70,7 @@ Problem = Literal[
     "stranger",
     "orphans",
 ]
-_RESTORE = "restore the file from a backup, or from the storage's earlier versions of it"
+_RESTORE = "restore the file from a backup, or from an earlier version of it in the storage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,8 +310,8 @@ def _damaged(damage: Damage) -> Finding:
         other = "roll back to a version before it, or compute the table again"
     else:
         other = (
-            "leave it: only kept versions need it, which cannot be read or rolled back to "
-            "until it is restored"
+            "leave it: only kept versions need it. Until it is restored, they cannot be read or "
+            "rolled back to"
         )
     detail = f"{error.what} {error.damage}: {error.file}"
     return Finding(problem, str(damage.ref), detail, f"{_RESTORE}; or {other}", error.file)
@@ -412,7 +412,12 @@ def _behind(lakehouse: LakeHandles) -> list[Finding]:
     except (DamagedFileError, FileNotFoundError):
         return []  # Another check reports that, and this one runs again after the repair.
     return [
-        Finding("shown_table_behind", str(ref), f"{number} snapshots are gone in {source}", advice)
+        Finding(
+            "shown_table_behind",
+            str(ref),
+            f"{number} of its snapshots are missing in {source}",
+            advice,
+        )
         for ref, source, number in behind
     ]
 

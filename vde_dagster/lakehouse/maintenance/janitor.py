@@ -215,7 +215,7 @@ def _report_mark(run: sweep.Cleaning, marked: Mark) -> None:
         size = sweep.table_bytes(run, table)
         run.report(sweep.Decision("give_up_table", str(table.ref), reason, outcome, size))
     for table in marked.held_back:
-        reason = "nothing reaches it, but it is above the limit of tables to give up at once"
+        reason = "nothing reaches it, but this cleanup may not give up more tables"
         run.report(sweep.Decision("keep_table", str(table.ref), reason, "kept"))
     for table in marked.waiting:
         reason = "it was given up, and its grace time has not passed yet"
@@ -250,7 +250,7 @@ def expire_snapshots(
             _report_pinned(run, table.ref, metadata["snapshots"], past, pins)
         if held:
             by = describe_holds([hold for hold in read if not hold.lapsed])
-            reason = f"kept past its retention time for {by}, which continues from it"
+            reason = f"kept past its retention time, because later changes will be read by {by}"
             run.report(sweep.Decision("hold_snapshots", str(table.ref), reason, "kept"))
         if not gone:
             continue
@@ -262,7 +262,7 @@ def expire_snapshots(
             try:
                 showing = showing_tables(run.lakehouse)
             except DamagedFileError as error:
-                run.leave("snapshots of tables that others show", error)
+                run.leave("snapshots of all tables", error)
                 return
         shown_by = showing.get(metadata["location"], [])
         run.act(decision, partial(_expire, run, table.ref, oldest_ms, held, shown_by))

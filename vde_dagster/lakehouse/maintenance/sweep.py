@@ -114,7 +114,7 @@ class Cleaning:
         file = error.file if isinstance(error, DamagedFileError) else str(error)
         if file not in self._damaged:
             self._damaged.add(file)
-            reason = "nothing of it is removed as long as it cannot be read"
+            reason = "none of its files is removed, because one of them cannot be read"
             self.report(Decision("keep_table", subject, reason, "failed", error=str(error)))
 
     def act(self, decision: Decision, work: Callable[[], bool]) -> None:
@@ -323,8 +323,8 @@ def delete_orphans(run: Cleaning) -> None:
             chosen.append((decision, [file.location for file in files]))
         if waiting:
             reason = (
-                f"{len(waiting)} data files that its metadata does not name, above the limit of "
-                "files to delete at once"
+                f"{len(waiting)} data files that its metadata does not name; this cleanup may not "
+                "delete more files"
             )
             later.append(Decision("delete_orphans", str(table.ref), reason, "kept"))
     _delete_orphans(run, chosen)

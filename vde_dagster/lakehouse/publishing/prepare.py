@@ -150,8 +150,8 @@ def differences(
             taken[ref] = view_of_another(ref, known.environment)
         elif _ours(pointer, known) is None:
             taken[ref] = ConflictError(
-                f"another program wrote to {ref}, which only shows a table of vde; the new rows "
-                "are in no model",
+                f"another program wrote to {ref}, which only shows the rows of another table; no "
+                "model has the new rows",
                 hint="save those rows elsewhere, drop the table (without PURGE) and plan again",
             )
         elif pointer != Pointer(known.metadata_location, kind) or (

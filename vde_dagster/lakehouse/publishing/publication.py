@@ -244,8 +244,8 @@ def table_moves(publication: Publication) -> list[TableMove]:
     twice = sorted((ref for ref, number in Counter(refs).items() if number > 1), key=str)
     if twice:
         raise ConflictError(
-            f"two branches of {twice[0]} would move at once: models of the environment show the "
-            "table and a preview of it, or two previews",
+            f"two branches of {twice[0]} would move at once, because models of the environment "
+            "show the table and a preview of it, or two previews",
             hint="publish the change in place first, or let one model read the other",
         )
     return moves

@@ -186,7 +186,8 @@ def _decide(
             raise UnknownOutcomeError(
                 f"the outcome of publication {environment.publication_id} is unknown: the response "
                 "to its commit was lost and the state store cannot be reached",
-                hint="run the same command again when the store is back: it checks this first",
+                hint="run the same command again when the store is back: it checks the outcome "
+                "first",
             ) from unreachable
         if status != "aborted" and record is not None and record.version is not None:
             return replace(environment, version=record.version)
@@ -322,7 +323,8 @@ def _leave_others_alone(conn: Connection, lakehouse: LakeHandles, publication: P
     for table_id, names in sorted(shown.items()):
         if names - told:
             raise ConflictError(
-                f"'{min(names - told)}' began to show {tables[table_id]}, which is rolled back",
+                f"'{min(names - told)}' began to show {tables[table_id]} while this table was "
+                "rolled back",
                 hint=f"roll back again: vde rollback {publication.environment.name}",
             )
 
@@ -405,5 +407,5 @@ def _require_current(conn: Connection, environment: Environment) -> None:
     if lock_rows(conn, query).scalar() != environment.version:
         raise ConflictError(
             f"'{environment.name}' was published while the views of its changes were written",
-            hint="nothing is lost: that publication writes them",
+            hint="nothing is lost: the new publication writes these views",
         )

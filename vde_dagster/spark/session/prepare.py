@@ -36,7 +36,7 @@ def prepare_starts(settings: SessionSettings) -> tuple[Path, bool]:
     place = start_path(command_line_config(context_config(settings)))
     if place is None:
         raise UsageError(
-            "only Spark's own scripts can start it with this configuration",
+            "only Spark's own scripts can start Spark with this configuration",
             hint="`vde help operations` lists the reasons: SPARK_CONF_DIR, spark.files, …",
         )
     with tempfile.TemporaryDirectory(prefix="vde-prepare-") as name:

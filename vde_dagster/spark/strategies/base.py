@@ -404,9 +404,9 @@ def require_row_level(write: Write, merge: str) -> None:
     if not _ROW_LEVEL.search(plan):
         steps = [line for line in plan.splitlines() if line and not line.startswith("==")]
         raise ExecutionError(
-            f"Spark would not merge rows into {write.task.table.ref} but run "
-            f"'{(steps or ['nothing'])[0].strip()[:80]}', which detects no conflict with another "
-            "writer; nothing was written",
+            f"Spark would write {write.task.table.ref} by "
+            f"'{(steps or ['nothing'])[0].strip()[:80]}', which does not detect conflicts with "
+            "other writers; nothing was written",
             hint="check the extensions in the session's settings: Iceberg's must come last, so "
             "that they plan MERGE",
             location=write.task.snapshot.model.location,

@@ -110,7 +110,9 @@ def changed_keys(write: Write) -> Iterator[KeysView | None]:
     except PySparkException as error:
         reason = str(error).partition("\n")[0]
         write.why_all.append(f"its changed keys cannot be computed: {reason}")
-        write.notes.append(f"all rows are computed, as its changed keys cannot be: {reason}")
+        write.notes.append(
+            f"all rows are computed, because computing the changed keys failed: {reason}"
+        )
         yield None
         return
     with keys_view(write, rows) as keys:

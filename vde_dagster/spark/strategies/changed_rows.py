@@ -141,7 +141,7 @@ def _merge_groups(write: Write, changed: ChangedGroups) -> None:
             raise NotWrittenError(f"the table has another type for {output}")
     ansi = write.session.conf.get("spark.sql.ansi.enabled", "false")
     if ansi != "true" and any(kind.startswith("decimal") for kind in found.values()):
-        raise NotWrittenError("sums of decimals may overflow without ANSI")
+        raise NotWrittenError("sums of decimals may overflow without ANSI mode")
     with ExitStack() as stack:
         new = _compute(changes, "the changes of the groups")
         if changed.key and new.count == 0:

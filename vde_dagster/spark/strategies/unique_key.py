@@ -88,8 +88,8 @@ def _duplicate_error(write: Write, kind: IncrementalByUniqueKey) -> ExecutionErr
     model = write.task.snapshot.model
     key = ", ".join((*kind.unique_key, *kind.key_expressions))
     return ExecutionError(
-        f"{model.name}: the query returns several rows of one unique_key ({key}) that the table "
-        "has already, and the strategy 'merge' cannot update one row with several",
+        f"{model.name}: the query returns several rows of one unique_key ({key}), but the "
+        "strategy 'merge' cannot update one row of the table with several",
         hint="return one row per unique_key, or set incremental_strategy='delete+insert' to keep "
         "them all",
         location=model.location,

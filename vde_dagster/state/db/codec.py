@@ -118,7 +118,7 @@ def _inflate(data: bytes) -> bytes:
     # The size is limited, because any login with the right to plan can write the value's row.
     out = stream.decompress(data, _MOST_BYTES)
     if not stream.eof or stream.unused_data:
-        raise zlib.error("it is cut off, has data after its end, or is larger than any value")
+        raise zlib.error("it is cut off, has data after its end, or exceeds the maximum size")
     return out
 
 

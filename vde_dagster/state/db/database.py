@@ -333,7 +333,7 @@ class Database:
                 raise
             raise UnknownOutcomeError(
                 f"the response to the commit of '{name}' was lost",
-                hint="run the same command again: it looks up what happened before it acts",
+                hint="run the same command again: it first checks whether the commit succeeded",
             ) from error
 
     @staticmethod

@@ -220,7 +220,7 @@ def _with_gaps_checked(conn: Connection, rows: Iterable[LogEntry], checked: Veri
     for name, number in kept:
         known = logged.get(name)
         if known and number > min(known) and number not in known:
-            wrong = f"version {number} of '{name}' has no row: its row at the end was removed"
+            wrong = f"version {number} of '{name}' has no row: rows at the end were removed"
             return Verified(checked.rows, checked.head, checked.rows + 1, wrong)
     return checked
 

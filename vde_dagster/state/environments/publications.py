@@ -128,7 +128,7 @@ class PublicationStore:
         status = "committed" if settled else "decided"
         if not self._decide(connection, publication_id, status, version):
             raise ConflictError(
-                f"the publication {publication_id} was aborted by a recovery meanwhile",
+                f"the publication {publication_id} was unfinished, so another process aborted it",
                 hint="apply the plan again",
             )
 

@@ -167,7 +167,7 @@ class SnapshotStore:
         for key, types in self.view_types(known).items():
             if not has_columns(known[key], types):
                 found, own = (", ".join(one) for one in _names(known[key], types))
-                yield key, f"the types of {known[key].name} are for {found}, but it has {own}"
+                yield key, f"the stored columns of {known[key].name} are {found}, but it has {own}"
 
     def save_view_types(self, types: Mapping[str, Iterable[tuple[str, str]]]) -> None:
         """Store the columns of views by snapshot id: (column, type) as Spark analyzed them."""
