@@ -172,8 +172,8 @@ def _partition_in_spark(text: str, dialect: str, trusted: frozenset[str]) -> str
             and trusted.isdisjoint({name, "*"})
         ):
             raise ValueError(
-                f"{name}() of {dialect} is a part of a date, unlike Iceberg's {name}s(): write "
-                f"{name}s(…)"
+                f"{name}() of {dialect} returns a part of a date, unlike Iceberg's {name}s(): "
+                f"write {name}s(…)"
             )
         return f"{name}({', '.join(in_spark(one, dialect, trusted) for one in arguments)})"
     try:

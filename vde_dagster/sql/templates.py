@@ -13,7 +13,7 @@ from vde_dagster.sql.scanner import SourceText, Token, scan
 _BEGINNINGS = ("{{", "{%", "{#")
 _BLOCKS = {"JINJA_QUERY_BEGIN": "query", "JINJA_STATEMENT_BEGIN": "statement"}
 _END = re.compile(r"\bJINJA_END\b\s*;?", re.IGNORECASE)
-JINJA = "Jinja is read only in blocks"
+JINJA = "Jinja is evaluated only in blocks"
 JINJA_HINT = (
     "write JINJA_QUERY_BEGIN; SELECT …; JINJA_END; (JINJA_STATEMENT_BEGIN; for other statements), "
     "or macros and variables with @, such as @name or @EACH(…); see `vde help macros`"
@@ -56,7 +56,7 @@ def find_jinja_blocks(source: SourceText, *, backslash: bool = True) -> list[Jin
             last = _END.search(text, behind.end)
             if last is None:
                 hint = "end it with JINJA_END;"
-                raise source.error("a block of Jinja is not ended", begun, hint)
+                raise source.error("a Jinja block has no end", begun, hint)
             block = JinjaBlock(_BLOCKS[word], begun, behind.end, last.start(), last.end())
         elif word == "{" and text.startswith("{#", token.start):
             stop = text.find("#}", token.start + 2)

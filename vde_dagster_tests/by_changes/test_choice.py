@@ -278,9 +278,9 @@ def _is_by_changes(code: RefreshCode) -> bool:
             "computed all rows: its inputs are small (1.2 MB); about 0.9 s, from changes 7.0 s",
         ),
         (
-            Refresh(RefreshCode.IMPOSSIBLE, "it takes the first rows: LIMIT 5"),
-            "computes all rows: it takes the first rows: LIMIT 5",
-            "computed all rows: it takes the first rows: LIMIT 5",
+            Refresh(RefreshCode.IMPOSSIBLE, "the query takes the first rows: LIMIT 5"),
+            "computes all rows: the query takes the first rows: LIMIT 5",
+            "computed all rows: the query takes the first rows: LIMIT 5",
         ),
     ],
 )

@@ -81,7 +81,7 @@ def test_a_plan_names_the_way_before_the_fill(
     texts = [plan["auto"][-1] for plan in plans]
     assert texts[0].startswith("computes all rows: its inputs are small (")
     assert texts[1].startswith("merges changes of raw.orders by customer; about ")
-    assert plans[0]["first"][-1] == "computes all rows: it takes the first rows: LIMIT 3"
+    assert plans[0]["first"][-1] == "computes all rows: the query takes the first rows: LIMIT 3"
 
 
 @pytest.mark.spark

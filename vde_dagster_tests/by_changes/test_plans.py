@@ -74,8 +74,8 @@ def test_a_wrong_header_is_told_with_its_place(
             "changes",
             "SELECT id FROM raw.orders\nORDER BY amount LIMIT 3",
             "models/it.sql:2:23: m.it: `refresh changes` has no effect, because all rows are "
-            "computed: it takes the first rows: LIMIT 3. Hint: remove it, or write the first rows "
-            "of each group with row_number(), or remove the property",
+            "computed: the query takes the first rows: LIMIT 3. Hint: remove the clause, or select "
+            "the first rows of each group with row_number(), or remove the property",
         ),
         (
             "changes",

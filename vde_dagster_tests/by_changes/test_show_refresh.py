@@ -37,6 +37,6 @@ def test_each_table_has_the_sql_of_the_keys_that_its_changes_affect(tmp_path: Pa
         (changed,) = [line for line in one.sql.split("(SELECT") if "came or went" in line]
         assert one.table in changed
     (first,) = workspace.models.refresh("m.first")
-    assert (first.key, first.why_all) == ((), "it takes the first rows: LIMIT 3")
+    assert (first.key, first.why_all) == ((), "the query takes the first rows: LIMIT 3")
     with pytest.raises(UsageError, match=r"m\.names does not refresh from changes"):
         workspace.models.refresh("m.names")

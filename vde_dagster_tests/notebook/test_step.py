@@ -124,7 +124,7 @@ FAILING = {
     "divides": ("1 / 0", "cell 2 of models/divides.ipynb failed: ZeroDivisionError"),
     "asks": (
         "n = 'marts.daily'\nworkspace.read(n)",
-        "marts.daily, which neither its header nor its cells name",
+        "marts.daily, which is not named in its header or cells",
     ),
     "misses": (
         "workspace.read('marts.top', columns=['plase'])",
@@ -212,7 +212,5 @@ def test_a_step_reads_the_rows_that_a_read_without_spark_has(
 
 
 def test_a_step_reads_nothing_that_it_does_not_name(context: ModelContext) -> None:
-    with pytest.raises(
-        UsageError, match=r"marts\.top, which neither its header nor its cells name"
-    ):
+    with pytest.raises(UsageError, match=r"marts\.top, which is not named in its header or cells"):
         read_parent(context, "marts.top")

@@ -103,12 +103,14 @@ def test_an_apply_tells_the_method_of_each_fill(workspace: Workspace, clock: Fak
     assert (sums.code, sums.tables, sums.key) == (RefreshCode.ASKED, ("m.base",), ("id",))
     assert (first.code, first.detail) == (
         RefreshCode.IMPOSSIBLE,
-        "it takes the first rows: LIMIT 1",
+        "the query takes the first rows: LIMIT 1",
     )
     assert ModelName("m", "base") not in result.refreshes
     lines = text.getvalue().splitlines()
     assert any("m.sums " in line and line.endswith(f", {BY_CHANGES}") for line in lines), lines
-    assert any("computed all rows: it takes the first rows: LIMIT 1" in line for line in lines)
+    assert any(
+        "computed all rows: the query takes the first rows: LIMIT 1" in line for line in lines
+    )
     (said,) = (one for one in result_json(result)["refreshes"] if one["model"] == "m.sums")
     assert (said["method"], said["reason"], said["key"]) == ("keys", "asked", ["id"])
 

@@ -67,7 +67,7 @@ def test_mistakes_have_the_line_of_the_configuration(
 def test_jinja_outside_of_blocks_is_refused(write_project: Write) -> None:
     text = 'before_all = ["SET a.b = {{ this_env }}"]'
 
-    with pytest.raises(ProjectError, match=r"pyproject.toml:2.*Jinja is read only in blocks"):
+    with pytest.raises(ProjectError, match=r"pyproject.toml:2.*Jinja is evaluated only in blocks"):
         read(write_project({"pyproject.toml": f"[tool.vde]\n{text}\n"}))
 
 

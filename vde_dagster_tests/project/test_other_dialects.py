@@ -320,8 +320,8 @@ def test_partitions_of_another_dialect_are_icebergs(
 @pytest.mark.parametrize(
     ("dialect", "written", "says"),
     [
-        ("duckdb", "month(ts)", "month() of duckdb is a part of a date, unlike Iceberg's months()"),
-        ("tsql", "day(ts)", "day() of tsql is a part of a date"),
+        ("duckdb", "month(ts)", "month() of duckdb returns a part of a date, unlike Iceberg's"),
+        ("tsql", "day(ts)", "day() of tsql returns a part of a date"),
         ("bigquery", "DATE_TRUNC(ts, WEEK)", "date_trunc() is not a transform of Iceberg"),
         ("bigquery", "RANGE_BUCKET(id, [1])", "range_bucket() is not a transform of Iceberg"),
         ("bigquery", "TIMESTAMP_TRUNC(ts, DAY, 'Asia/Tokyo')", "is not a transform of Iceberg"),

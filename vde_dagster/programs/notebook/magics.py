@@ -26,7 +26,7 @@ class _ArgumentReader(ArgumentParser):
         try:
             return self.parse_args(shlex.split(line))
         except ValueError as error:
-            return self.error(f"the words cannot be read: {error}")
+            return self.error(f"the arguments cannot be parsed: {error}")
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{self.prog}: {message}", hint=self.format_usage().strip())
@@ -96,7 +96,9 @@ class VdeMagics(Magics):
         given = words.read(line)
         workspace = self._workspace
         if isinstance(workspace, StepWorkspace):
-            words.error("a step cannot make models; tag the cell `skip-execution`")
+            words.error(
+                "a notebook that runs as a step cannot create models; tag the cell `skip-execution`"
+            )
         path, plan = _write_model(
             *(workspace, given.name, given.kind, cell, given.environment), replace=given.replace
         )

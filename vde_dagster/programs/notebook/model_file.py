@@ -65,7 +65,7 @@ def read_model(folder: Folder, path: Path, text: str, context: FileContext) -> L
         )
     if "blueprints" in block.header.properties:
         value = block.header.properties["blueprints"]
-        raise value.error("a notebook is one model", "write a Python model with blueprints")
+        raise value.error("a notebook cannot have blueprints", "write them in a Python model")
     scope = context.scope(context.settings.dialect)
     header = expanded_header(block.header, scope, {})
     properties = read_model_properties(header, context.settings, context.defaults_for(header))
@@ -92,7 +92,7 @@ def _make_model(
     for parent in _find_inputs(notebook, context, lists_inputs=bool(reads)):
         reads.setdefault(parent, SourceLocation(notebook.path))
     if name in reads:
-        raise error(f"{name} reads itself", "read other models, whose rows the notebook uses")
+        raise error(f"{name} reads itself", "remove it from the inputs of the notebook")
     fields = dict(properties.fields)
     fields["columns"] = fields["columns"] or (PAGE,)
     fields["signals"] = read_signals(map(read_call, properties.signals), context.signals)

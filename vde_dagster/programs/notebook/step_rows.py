@@ -37,7 +37,7 @@ def read_parent(
     name = ModelName.parse(model)
     if name not in context.reads:
         raise UsageError(
-            f"{context.model} reads {name}, which neither its header nor its cells name",
+            f"{context.model} reads {name}, which is not named in its header or cells",
             hint=f"add {name} to depends_on (…) of the notebook's header",
         )
     frame: DataFrame = context.table(str(name))

@@ -91,7 +91,7 @@ def require_workspace(value: object) -> NotebookWorkspace | StepWorkspace:
     """Return the notebook's variable `workspace`, or raise UsageError if it has another type."""
     if not isinstance(value, NotebookWorkspace | StepWorkspace):
         raise UsageError(
-            "the variable 'workspace' was overwritten and is not a notebook workspace any more",
+            "the variable 'workspace' was overwritten and is no longer a notebook workspace",
             hint="create it again: %reload_ext vde_dagster",
         )
     return value

@@ -313,7 +313,7 @@ def _list_or_text(e: exp.Expr, origin: Origin) -> Finding | None:
     if kind is None:
         if origin.dialect not in _LISTS_LIKE_TEXTS or not e.expressions:
             return None
-        what = "the length may be a list's" if is_length else "a subscript may be a text's"
+        what = "the length may be of a list" if is_length else "a subscript may be of a text"
         return untyped_finding(e, origin, what)
     if is_length and kind.this in (exp.DType.ARRAY, exp.DType.MAP):
         what = "the length of a list is its number of elements"
@@ -344,7 +344,7 @@ def _json(e: exp.Expr, origin: Origin) -> Finding | None:
     kind = kind_of_value(e.expressions[0]) if e.expressions else None
     if kind in (None, "list", "struct", "other"):
         return None
-    what = "to_json of a value that is no list and no struct is a text"
+    what = "to_json of a value other than a list or struct is a text"
     return certain_finding(e, origin, what, "write CAST(… AS VARCHAR)")
 
 

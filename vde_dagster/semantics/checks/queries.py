@@ -33,7 +33,7 @@ def make_finding(noted: RecordedRefusal, binder: Binder) -> Finding:
             hint = did_you_mean(name, near, f" {hint}") if near else hint
         case "number of arguments":
             taken = spark_functions.arguments_text(name)
-            message = f"'{name}' is given {_counted(details[0], 'argument')} and takes {taken}"
+            message = f"'{name}' has {_counted(details[0], 'argument')} but takes {taken}"
             hint = f"DESCRIBE FUNCTION {name} lists them in Spark"
         case "aggregate in clause":
             what = f"the aggregate function '{name}'" if name else "an aggregate function"

@@ -102,7 +102,7 @@ def _time_travel(e: exp.Version) -> _Refusals:
     column = e.expression.find(exp.Column, exp.Query) if e.this == "TIMESTAMP" else None
     if column is not None:
         what = "a query" if isinstance(column, exp.Query) else "a column"
-        yield e.parent or e, f"TIMESTAMP AS OF is given {what}", "write a constant time"
+        yield e.parent or e, f"TIMESTAMP AS OF cannot use {what}", "write a constant time"
 
 
 def _quantified(e: exp.Any | exp.All) -> _Refusals:
@@ -115,7 +115,7 @@ def _escape(e: exp.Escape) -> _Refusals:
     character = e.expression
     text = plain_string(character.this) if isinstance(character, exp.Literal) else None
     if text is not None and len(text) != 1:
-        yield character, f"ESCAPE is given {character.this}", "give it one character"
+        yield character, f"ESCAPE takes one character, not {character.this}", "write one character"
 
 
 def _literal(e: exp.Literal) -> _Refusals:

@@ -71,7 +71,7 @@ def check_concatenation(e: exp.Expr, origin: Origin) -> Finding | None:
     if isinstance(e, exp.DPipe) and origin.dialect in _LISTS_WITHOUT_NULL:
         kinds_of_sides = [infer(one.unnest()) for one in (e.this, e.expression)]
         if any(kind is not None and kind.this == _D.ARRAY for kind in kinds_of_sides):
-            what = "a list joined to NULL is the list"
+            what = "a list concatenated with NULL is the list"
             hint = "write COALESCE(…, ARRAY[]::INT[]) around each list, and array_cat"
             return certain_finding(e, origin, what, hint)
     values = [e.this, e.expression] if isinstance(e, exp.DPipe) else e.expressions
@@ -198,7 +198,7 @@ def _typed_text(e: exp.Expr, value: exp.Expr, origin: Origin) -> Finding | None:
         if isinstance(leaf, TableColumn):
             if leaf in origin.other_texts:
                 what = f"the text of {leaf.column}, which {leaf.table} cuts to days,"
-                hint = "cast it where it is made: CAST(date_trunc(…) AS DATE)"
+                hint = "cast the column where it is computed: CAST(date_trunc(…) AS DATE)"
                 return certain_finding(e, origin, f"{what} differs from Spark's", hint)
         elif isinstance(leaf, exp.Expr):
             found = _cut_day(e, leaf, origin)
@@ -208,7 +208,7 @@ def _typed_text(e: exp.Expr, value: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def _scale_finding(e: exp.Expr, origin: Origin) -> Finding:
-    what = "the text of a decimal has the value's digits, not those of a common type,"
+    what = "the text of a decimal has the digits of its value, not of a common type,"
     return certain_finding(e, origin, what, "cast the value: CAST(… AS DECIMAL(p, s))")
 
 
@@ -423,7 +423,7 @@ def check_set_operation_types(e: exp.Expr, origin: Origin) -> Finding | None:
             return narrowed
         kinds = {kind_of_value(value) for value in (*one, *two)}
         if "text" in kinds and kinds & _NUMBERS:
-            what = "a column of texts and of other values is a text"
+            what = "a column with texts and other values is a text"
             return certain_finding(e, origin, what, "cast all values of the column to one type")
     return None
 

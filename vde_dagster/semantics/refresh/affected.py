@@ -107,7 +107,7 @@ class _Step:
         if isinstance(query, exp.SetOperation):
             return self._set_operation(query)
         if not isinstance(query, exp.Select):
-            raise NotRefreshableError("a part of it is not a SELECT", query)
+            raise NotRefreshableError("a part of the query is not a SELECT", query)
         return self._select(query)
 
     def _holds(self, part: exp.Expr | None) -> bool:
@@ -123,7 +123,7 @@ class _Step:
         places = {one.alias_or_name.lower(): n for n, one in enumerate(branch.selects)}
         if len(places) < len(names) or len({name.lower() for name in names}) < len(names):
             raise NotRefreshableError(
-                "a set operation has two columns of one name",
+                "a set operation has two columns with the same name",
                 refusals.output_list(branch),
                 "give each column of the branches its own name",
             )
@@ -140,7 +140,7 @@ class _Step:
                     kept.append(exp.alias_(trees.unalias(one), names[place], quoted=True))
         if inexact and not kept:
             raise NotRefreshableError(refusals.INEXACT, inexact[0], refusals.CAST_INEXACT)
-        why = "the branches of a set operation have other types"
+        why = "the branches of a set operation have different types"
         hint = "cast the columns of both branches to the same types"
         return _only(found, kept, NotRefreshableError(why, refusals.output_list(branch), hint))
 
@@ -174,7 +174,7 @@ class _Step:
     def _sources(self, select: exp.Select) -> tuple[_Sources, exp.Select]:
         begin = select.args.get("from_")
         if begin is None:
-            raise NotRefreshableError("a part of it reads no table", select)
+            raise NotRefreshableError("a part of the query reads no table", select)
         found = _Sources()
         made = exp.Select(from_=exp.From(this=self._source(begin.this, found)))
         before = {begin.this.alias_or_name}
@@ -198,7 +198,9 @@ class _Step:
             return copied
         if not isinstance(source, exp.Subquery):
             raise NotRefreshableError(
-                "a lateral query reads it", source, "write the lateral query as a join"
+                "a lateral query reads the changed table",
+                source,
+                "write the lateral query as a join",
             )
         inner = self.query(source)
         found.partly = {one.alias_or_name.lower() for one in inner.selects}
@@ -209,15 +211,15 @@ class _Step:
     ) -> None:
         if trees.used_args(join) - {"this", "side", "kind", "on"}:
             raise NotRefreshableError(
-                "a join has another clause than ON", join, "write the join's condition as ON"
+                "a join has a clause other than ON", join, "write the join's condition as ON"
             )
         side, kind = (str(join.args.get(key) or "").upper() for key in ("side", "kind"))
         on, alias = trees.conjuncts(join.args.get("on")), join.this.alias_or_name
         if self._holds(join.args.get("on")):
             raise NotRefreshableError(
-                "the condition of a join reads it",
+                "the condition of a join reads the changed table",
                 join.args["on"],
-                "move the subquery from the ON to a join of its own",
+                "move the subquery from ON to a separate join",
             )
         lateral = isinstance(join.this, exp.Lateral | exp.Unnest)
         if lateral and not self._is_known(join.this, found):
@@ -256,7 +258,7 @@ class _Step:
             raise NotRefreshableError(
                 "the changed rows do not determine a condition of a join",
                 source,
-                "join by columns that are known for both sides' rows",
+                "join by columns whose values are known on both sides",
             )
         made.append("joins", trees.new_join(source, "", "", known))
 
@@ -275,7 +277,7 @@ class _Step:
             raise NotRefreshableError(
                 "the changed rows do not determine a condition of a FULL JOIN",
                 source,
-                "join by columns that are known for both sides' rows",
+                "join by columns whose values are known on both sides",
             )
         made.append("joins", trees.new_join(source, "RIGHT" if here else "LEFT", "", known))
         for one, other in trees.equal_pairs(known):
@@ -323,7 +325,7 @@ class _Step:
         """Return an EXISTS of a correlated query, or raise an error for other queries."""
         if not _is_correlated(inner):
             raise NotRefreshableError(
-                "a subquery is not correlated, so it affects all rows",
+                "a subquery is not correlated, so its changes affect all rows",
                 subquery,
                 "correlate the subquery with the row by an equality, or make it a model that this "
                 "model joins by a key",
@@ -361,7 +363,9 @@ class _Step:
             within.append(group.expressions)
         elif total := next(filter(trees.is_aggregate, refusals.computed_nodes(select)), None):
             raise NotRefreshableError(
-                "it aggregates all rows into one", total, "group by a column, or keep the kind FULL"
+                "the query aggregates all rows into one",
+                total,
+                "group by a column, or keep the kind FULL",
             )
         windows = (node for node in refusals.computed_nodes(select) if isinstance(node, exp.Window))
         within += [window.args.get("partition_by") or [] for window in windows]
@@ -518,7 +522,7 @@ def _linked(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Select:
         column = trees.unalias(output)
     else:
         raise NotRefreshableError(
-            "a subquery gives its tables names of the query around it",
+            "a subquery uses table aliases of the outer query",
             query,
             "give the tables in the subquery other aliases",
         )

@@ -27,7 +27,7 @@ def explain_not_refreshable(
         unique: Unique keys of the query, in lower case.
 
     >>> explain_not_refreshable("SELECT id FROM o LIMIT 3", {"o": {"id": "INT"}})
-    NotRefreshableError('it takes the first rows: LIMIT 3')
+    NotRefreshableError('the query takes the first rows: LIMIT 3')
     >>> explain_not_refreshable("SELECT id FROM o", {"o": {"id": "INT"}})
     """
     why: NotRefreshableError | None = None

@@ -92,7 +92,7 @@ def derive_key_steps(
         if table in changed
     )
     if not steps:
-        raise NotRefreshableError("it reads none of the tables that changed")
+        raise NotRefreshableError("the query reads none of the changed tables")
     wanted = tuple(name.lower() for name in key)
     columns = wanted or tuple(_common(known, steps))
     for step in steps:
@@ -103,10 +103,8 @@ def derive_key_steps(
             hint = f"choose a key among {there}"
             raise NotRefreshableError(f"{what} that they affect", hint=hint)
     if not columns:
-        hint = "select a column that the joins make equal in all tables, of a type other than float"
-        raise NotRefreshableError(
-            "no output column is determined by the changes of each of its tables", hint=hint
-        )
+        hint = "select a column that the joins make equal in all tables, but not a float"
+        raise NotRefreshableError("the changes of some table determine no output column", hint=hint)
     for one in sorted(map(sorted, unique), key=len):
         if not wanted and one and set(one) <= set(columns):
             columns = tuple(name for name in columns if name in one)

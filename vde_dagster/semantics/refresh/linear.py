@@ -92,7 +92,7 @@ LEFT JOIN (earlier c) AS `c` ON o.c = c.id)'
     _check_steady(query.tree)
     readings = [number for number, table in enumerate(query.readings) if table in changed]
     if not readings:
-        raise NotRefreshableError("it reads none of the tables that changed")
+        raise NotRefreshableError("the query reads none of the changed tables")
     return RowSteps(tuple(RowStep(one, _with_sign(query, one), query) for one in readings))
 
 
@@ -118,7 +118,7 @@ class _Signed:
         elif isinstance(query, exp.Select):
             self._select(query)
         else:
-            raise NotRefreshableError("a part of it is not a SELECT", query)
+            raise NotRefreshableError("a part of the query is not a SELECT", query)
 
     def _holds(self, part: exp.Expr | None) -> bool:
         return contains_node(part, self._leaf)
@@ -150,21 +150,25 @@ class _Signed:
             if isinstance(node, exp.Window):
                 raise NotRefreshableError("a window compares rows", node)
             if is_aggregate(node):
-                raise NotRefreshableError("an aggregate returns one row for many", node)
+                raise NotRefreshableError("an aggregate combines several rows into one", node)
         begin = select.args.get("from_")
         if begin is None:
-            raise NotRefreshableError("a part of it reads no table", select)
+            raise NotRefreshableError("a part of the query reads no table", select)
         alias = begin.this.alias_or_name if self._holds(begin.this) else ""
         for join in select.args.get("joins") or ():
             if used_args(join) - {"this", "side", "kind", "on"}:
-                raise NotRefreshableError("a join has another clause than ON", join)
+                raise NotRefreshableError("a join has a clause other than ON", join)
             if alias and join.side in ("RIGHT", "FULL"):
-                raise NotRefreshableError(f"it is the other side of a {join.side} JOIN", join)
+                raise NotRefreshableError(
+                    f"the changed table is the matched side of a {join.side} JOIN", join
+                )
             if not self._holds(join.this):
                 continue
             if join.side in ("LEFT", "FULL") or join.kind in ("SEMI", "ANTI"):
                 kind = join.kind if join.kind in ("SEMI", "ANTI") else join.side
-                raise NotRefreshableError(f"it is the other side of a {kind} JOIN", join)
+                raise NotRefreshableError(
+                    f"the changed table is the matched side of a {kind} JOIN", join
+                )
             alias = join.this.alias_or_name
         source = self._source(select, alias)
         sign = exp.column(exp.to_identifier(SIGN, quoted=True), _quoted(alias))
@@ -179,9 +183,9 @@ class _Signed:
         sources = [select.args["from_"].this, *(j.this for j in select.args.get("joins") or ())]
         found = next((one for one in sources if self._holds(one)), None)
         if found is None:
-            raise NotRefreshableError("a subquery of an expression reads it", select)
+            raise NotRefreshableError("a subquery of an expression reads the changed table", select)
         if found is not self._leaf and not isinstance(found, exp.Subquery):
-            raise NotRefreshableError("a lateral query reads it", found)
+            raise NotRefreshableError("a lateral query reads the changed table", found)
         if isinstance(found, exp.Subquery) and used_args(found) - {"this", "alias"}:
             raise NotRefreshableError(refusals.NOT_SUPPORTED, found)
         if not alias:
@@ -191,10 +195,10 @@ class _Signed:
 
 _WHY = {
     "distinct": "DISTINCT compares all rows",
-    "group": "it groups rows",
-    "having": "it groups rows",
-    "limit": "it takes the first rows",
-    "offset": "it takes the first rows",
+    "group": "the query groups rows",
+    "having": "the query groups rows",
+    "limit": "the query takes the first rows",
+    "offset": "the query takes the first rows",
     "qualify": "a window compares rows",
 }
 """Reasons by clause of a SELECT."""
@@ -204,7 +208,7 @@ def _check_steady(tree: exp.Expr) -> None:
     """Raise NotRefreshableError if a part of a query depends on the order of rows."""
     for node in tree.walk():
         if isinstance(node, exp.Limit | exp.Fetch | exp.Offset):
-            raise NotRefreshableError("it takes the first rows", node)
+            raise NotRefreshableError("the query takes the first rows", node)
         call = node.this if isinstance(node, exp.Window) else node
         while isinstance(call, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
             call = call.this

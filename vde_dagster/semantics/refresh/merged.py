@@ -130,11 +130,11 @@ class _Groups:
     def __init__(self, query: Qualified, only_added: bool, types: Mapping[str, str]) -> None:
         tree = query.tree
         if not isinstance(tree, exp.Select):
-            raise NotRefreshableError("it is not a single SELECT", tree)
+            raise NotRefreshableError("the query is not a single SELECT", tree)
         for clause in sorted(used_args(tree) - _PLAIN):
             part = tree.args[clause]
             part = part if isinstance(part, exp.Expr) else tree
-            raise NotRefreshableError("a clause follows its aggregates", part)
+            raise NotRefreshableError("a clause follows the aggregates", part)
         group = tree.args.get("group")
         if group is not None and used_args(group) - {"expressions"}:
             raise NotRefreshableError(SEVERAL_SETS, group, ONE_SET)
@@ -170,9 +170,9 @@ class _Groups:
             if _written(self._types.get(name, "?")) != _written(self._stored.get(name, "")):
                 raise NotRefreshableError(f"the table has another type for {name}")
         if not found or any(all(one != self._inner[name] for name in key) for one in self._by):
-            raise NotRefreshableError("it does not return all columns that it groups by")
+            raise NotRefreshableError("the query does not return all columns that it groups by")
         if len({*key, *(name for name, *_ in found)}) < len(self._tree.selects):
-            raise NotRefreshableError("two outputs have one name")
+            raise NotRefreshableError("two output columns have the same name")
         for number, (_, _, argument) in enumerate(found):
             if argument is not None:
                 self._inner[f"vde_{number}"] = argument
@@ -185,7 +185,7 @@ class _Groups:
             values |= self._values(totals[-1], call, argument, f"vde_{number}")
         rows = counted.get(None, "")
         if not self._only_added and self._by and not rows:
-            raise NotRefreshableError("rows were removed, and count(*) is not among its outputs")
+            raise NotRefreshableError("rows were removed, and count(*) is not among the outputs")
         return GroupSteps(tuple(key), tuple(totals), rows, RowSteps(()), values)
 
     def _total(
@@ -206,7 +206,7 @@ class _Groups:
                 )
             return MergeableAggregate(name, "sum", False, counted.get(argument, ""), type_, open_)
         if not self._only_added and self._by:
-            raise NotRefreshableError(f"rows were removed, and {name} may be from one of them")
+            raise NotRefreshableError(f"rows were removed, and {name} may come from a removed row")
         if not has_exact_equality(type_):
             raise NotRefreshableError(f"values of {name} cannot be compared")
         return MergeableAggregate(
@@ -256,7 +256,7 @@ def _argument(value: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
         argument = exp.Star()
     if not isinstance(value, (exp.Count, exp.Sum, *_EXTREMES)):
         raise NotRefreshableError(
-            "an output is neither grouped by nor count, sum, min or max", value
+            "an output is neither a GROUP BY column nor count, sum, min or max", value
         )
     if value.expressions:
         raise NotRefreshableError("an aggregate compares values", value)

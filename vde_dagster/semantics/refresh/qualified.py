@@ -35,7 +35,7 @@ class NotRefreshableError(Exception):
     """A query cannot be refreshed from changes.
 
     Args:
-        why: The reason, for example "it takes the first rows", where "it" is the query.
+        why: The reason, for example "the query takes the first rows".
         part: The part of the query that prevents the refresh, if there is exactly one.
         hint: A change of the query or of the model's kind that makes a refresh possible.
 
@@ -97,7 +97,7 @@ def qualify(query: str, schema: Schema) -> Qualified:
             name = ".".join(part.name for part in table.parts).lower()
             if name not in schema or set(table.args) - {"this", "db", "catalog", "alias", "joins"}:
                 raise NotRefreshableError(
-                    f"it reads {name} with clauses that are not supported",
+                    f"the query reads {name} with clauses that are not supported",
                     table,
                     "read the table without TABLESAMPLE, PIVOT and AS OF",
                 )
@@ -119,9 +119,11 @@ def qualify(query: str, schema: Schema) -> Qualified:
             _rename(table, *readings[reading_number(table.name)].split("."))
         same = _version(write_spark_sql(again), schema) == version
     except (SqlglotError, SemanticError, RecursionError, LookupError) as error:
-        raise NotRefreshableError("its columns cannot be assigned to tables") from error
+        raise NotRefreshableError(
+            "the tables of the query's columns cannot be determined"
+        ) from error
     if not same or not isinstance(tree, exp.Query):
-        raise NotRefreshableError("its columns cannot be assigned to tables")
+        raise NotRefreshableError("the tables of the query's columns cannot be determined")
     return Qualified(tree, tuple(readings), schema)
 
 
@@ -227,7 +229,7 @@ def _without_ctes(tree: exp.Expr) -> exp.Expr:
         owner.set("with_", None)
         owner.set("with", None)
         if sum(1 for _ in tree.walk()) > _MOST_NODES:
-            raise NotRefreshableError("its CTEs are referenced too often")
+            raise NotRefreshableError("the query's CTEs are referenced too often")
     return tree
 
 

@@ -16,11 +16,11 @@ from vde_dagster.semantics.refresh.trees import (
 
 PLAIN = {"kind", "expressions", "from_", "joins", "where", "group", "having", "qualify"}
 PLAIN |= {"distinct", "order", "laterals", "hint", "windows"}
-NO_COLUMN = "the rows that a change affects have no known column"
-NOT_SUPPORTED = "part of the query has a clause that is not supported"
-SEVERAL_SETS = "it groups by several sets of columns"
+NO_COLUMN = "no output column is known for the affected rows"
+NOT_SUPPORTED = "the query has a clause that is not supported"
+SEVERAL_SETS = "the query groups by several sets of columns"
 ONE_SET = "write one GROUP BY for each set, joined by UNION ALL"
-INEXACT = "equal values of its type may be written differently"
+INEXACT = "equal values of this type may be written differently"
 CAST_INEXACT = "compare a value of another type, such as a decimal"
 SELECT_ONE = "add a column to the SELECT that identifies the rows of the changed table"
 
@@ -63,10 +63,10 @@ def no_known_column_error(select: exp.Select, lost: Collection[str]) -> NotRefre
 def unsupported_clause_error(query: exp.Query) -> NotRefreshableError:
     for name in ("limit", "offset"):
         if (part := query.args.get(name)) is not None:
-            hint = "remove it, or write the first rows of each group with row_number()"
-            return NotRefreshableError("it takes the first rows", part, hint)
+            hint = "remove the clause, or select the first rows of each group with row_number()"
+            return NotRefreshableError("the query takes the first rows", part, hint)
     if isinstance(query, exp.SetOperation):
-        return NotRefreshableError("its branches are matched by name", query)
+        return NotRefreshableError("the branches of a set operation are matched by name", query)
     odd = sorted(used_args(query) - PLAIN)
     found = next((part for name in odd if isinstance(part := query.args[name], exp.Expr)), query)
     return NotRefreshableError(NOT_SUPPORTED, found)

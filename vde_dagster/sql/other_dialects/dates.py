@@ -303,7 +303,7 @@ def check_format(node: exp.Expr, dialect: str) -> Replacement:
     if form is None or not form.is_string:
         return None
     if node.args.get("zone") is not None:
-        raise Unwritable("a time that is read in a zone")
+        raise Unwritable("a text that is parsed as a time in a zone")
     letters = _translate_format(form.name, dialect)
     if isinstance(node, exp.ParseDatetime):
         return call("TO_TIMESTAMP", node.this, exp.Literal.string(letters))
