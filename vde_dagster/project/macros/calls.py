@@ -39,7 +39,8 @@ def call_user_macro(
 ) -> str:
     """Call a Python macro of the project, and return its result as SQL text.
 
-    If the call is a whole `statement`, a list becomes several statements.
+    `arguments` is the text between the call's brackets. If the call is a whole `statement`, a list
+    becomes several statements.
     """
     result = _call_macro(expander, name, arguments)
     if statement and isinstance(result, list | tuple):

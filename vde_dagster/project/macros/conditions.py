@@ -238,7 +238,7 @@ SIDES = re.compile(
 def clause_end(tokens: list[Token], clause: str, end: int) -> int:
     """Return the offset after a clause, where the next clause or the text ends it.
 
-    `tokens` are the tokens after the macro's call, without comments.
+    `tokens` follow the macro's call, without comments; `clause` is one of `CLAUSES`.
     """
     depth = 0
     for index, token in enumerate(tokens):

@@ -85,7 +85,11 @@ class MacroContext(Protocol):
     is_not_for_loading: bool
 
     def expand_text(self, text: str) -> str:
-        """Expand the macros of a macro's argument or result."""
+        """Expand macros in a macro's argument or result.
+
+        Raises:
+            ProjectError: The text, or the total of the statement's texts, is too long.
+        """
 
     def error(
         self, message: str, hint: str | None = None, *, unknown: Unknown | None = None
@@ -114,7 +118,11 @@ class MacroContext(Protocol):
         """Return a variable's SQL text, or its placeholder if it is known only at run time."""
 
     def macro(self, name: str) -> UserMacro | None:
-        """Return a Python macro of the project or of a plug-in."""
+        """Find a Python macro of the project or of a plug-in, or return None.
+
+        Raises:
+            ProjectError: The plug-in cannot be imported, or two distributions have the name.
+        """
 
     def bound(self, values: Mapping[str, str]) -> AbstractContextManager[None]:
         """Set variables while the block runs."""

@@ -53,7 +53,7 @@ def read_parts(
 ) -> Parts:
     """Read the statements in a decorator's arguments, and the query of an SQL function.
 
-    `function` returns the query; it is None if the decorated function returns rows.
+    `function` returns the query, or is None if the decorated function returns rows.
     """
     text = None if function is None else _call_query_function(function, location, context, dialect)
     with placed(location):

@@ -19,7 +19,7 @@ _LOOKS_AROUND = frozenset({"eval", "exec", "locals", "vars", "globals", "inspect
 
 
 def literal_queries(text: str, function: str) -> tuple[str, ...] | None:
-    """Return the queries of a Python model's function, or None if it may read other rows.
+    """Return a top-level function's queries in order, or None if it may read other rows.
 
     >>> code = "@model('s.wet')\\ndef run(c):\\n    return c.fetchdf('SELECT a FROM s.t')"
     >>> literal_queries(code, "run")

@@ -48,7 +48,7 @@ class Module:
         )
 
     def sole(self, name: str) -> ast.stmt | None:
-        """Return the only statement that binds a name, or None if there is none or several."""
+        """Return the statement that alone binds a name, or else None."""
         found = self.bindings.get(name, ())
         return self.statements[found[0]] if len(found) == 1 else None
 

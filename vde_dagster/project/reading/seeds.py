@@ -159,7 +159,7 @@ def _seed_columns(
 
 
 def _infer_type(values: pyarrow.ChunkedArray) -> str:
-    """Return the narrowest Spark type of a column; leading zeros or no values mean text."""
+    """Return the narrowest Spark type for all values; leading zeros or no values mean text."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -29,6 +29,7 @@ def notify_table(
     """Convert the notification targets of a project and its users to `[tool.vde.notify]`.
 
     Args:
+        targets: The project's `notification_targets`, as JSON values.
         variables: Names of the environment variables that the configuration has read.
 
     Returns:
