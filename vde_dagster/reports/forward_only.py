@@ -49,8 +49,8 @@ def _refusal(finding: InPlaceFinding) -> ProjectError:
         what = finding.code.value
         message = f"{_policy_warning(finding)}, which on_{what}_change of its kind forbids"
         hint = (
-            f"--allow-{what}-model {name} allows it this once, on_{what}_change allow in its kind "
-            "always"
+            f"add --allow-{what}-model {name} to allow it once, or set on_{what}_change allow in "
+            "its kind"
         )
     return ProjectError(message, hint=hint, location=model.location)
 
@@ -59,8 +59,8 @@ def _warning(finding: InPlaceFinding) -> str:
     model, name = finding.model, finding.model.name
     if finding.code is InPlaceFindingCode.RECOMPUTED_ELSEWHERE:
         return (
-            f"{name} is not changed forward-only as in {', '.join(finding.names)}, because it was "
-            f"recomputed in {', '.join(finding.others)}; add --forward-only to keep its rows"
+            f"{name} is recomputed as in {', '.join(finding.others)}, although it changes "
+            f"forward-only in {', '.join(finding.names)}; add --forward-only to keep its rows"
         )
     if finding.code is InPlaceFindingCode.ROWS_STAY:
         return (

@@ -48,16 +48,16 @@ _SENTENCES = {
     ReasonCode.NO_EFFECT: "the definition changed, its data does not",
     ReasonCode.PARENT_ROWS: "the rows of {parent} changed",
     ReasonCode.PARENT_NOT_UNDERSTOOD: (
-        "any change of {parent} counts: the query is not understood: {detail}"
+        "any change of {parent} counts, because the query is not understood: {detail}"
     ),
-    ReasonCode.PARENT_COLUMNS: "{count} columns that it reads changed with them: {all}",
+    ReasonCode.PARENT_COLUMNS: "{count} columns that it reads changed with these rows: {all}",
     ReasonCode.HISTORY_RESTARTS: (
-        "its history restarts: its sources no longer have the past that its table keeps"
+        "its history restarts: its sources no longer have the earlier rows that its table has"
     ),
     ReasonCode.PREVIEWED: "changes forward-only, as previewed in {all}",
-    ReasonCode.CATCHES_UP: "its inputs now have more of the time that its latest slot covers",
+    ReasonCode.CATCHES_UP: "its inputs now have more data for its latest slot",
     ReasonCode.BEFORE_CRON: (
-        "requested before its cron is due: computed where its inputs have changed"
+        "requested before its cron is due: computed if its inputs have changed"
     ),
     ReasonCode.BECOMES_TABLE: ("its rows are stored in a table; its readers find the same rows"),
 }
@@ -129,9 +129,7 @@ def _describe_reason(reason: Reason) -> str:
 
 
 def describe_break(broken: ContractBreak, more_readers: Iterable[str] = ()) -> str:
-    """Describe a breaking change in a sentence, with `more_readers` outside of the project's
-    models.
-    """
+    """Describe a breaking change and its readers in a sentence."""
     subject = str(broken.model) if broken.column is None else f"{broken.model}.{broken.column}"
     if broken.becomes is None:
         went = f"is renamed to {broken.renamed}" if broken.renamed else "is removed"
@@ -226,7 +224,6 @@ def describe_refresh(refresh: Refresh, *, done: bool = False) -> str:
 
 
 def describe_why_all(refresh: Refresh) -> str:
-    """Return why a fill computes all rows, as a clause."""
     sizes = refresh.sizes
     if sizes is not None and refresh.code is RefreshCode.SMALL:
         why = f"its inputs are small ({size(sizes.inputs)})"
@@ -256,12 +253,10 @@ def _about(seconds: float) -> str:
 
 
 def describe_skip(skipped: Skipped) -> str:
-    """Return why a fill computes nothing, as a clause."""
     return f"its inputs have not changed since {instant_text(skipped.since)}"
 
 
 def describe_batches(batches: Batches) -> str:
-    """Describe the estimated jobs of a long backfill."""
     size = batches.bytes
     shown = f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size / 1e3:,.1f} kB"
     return f"about {batches.count:,} batches that read {shown} each"

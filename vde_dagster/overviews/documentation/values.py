@@ -314,7 +314,7 @@ class Publication:
     Args:
         what: `definitions`, `data`, `both` or `nothing`.
         plan: The applied plan; None for a rollback.
-        models_added: Number of added models, like `models_changed` and `models_removed`.
+        models_added, models_changed, models_removed: Numbers of models.
     """
 
     environment: str

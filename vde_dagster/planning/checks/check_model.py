@@ -54,7 +54,6 @@ _TYPES = frozenset({"STRING", "DECIMAL", "SMALLINT"})
 def check_spark_grammar(
     known: CheckedModel, parents: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
-    """Report queries of a model and its audits that Spark's grammar rejects."""
     model = known.model
     if model.query is not None:
         sent, refusal = _refusal(model.query)
@@ -272,8 +271,8 @@ def check_changed_keys(
             f"{model.name}: no parent's rows contain the key {key}, so changed keys cannot be "
             f"found: {why}",
             (why.hint if why is not None else "")
-            or "choose a key that the query joins, groups and partitions by and takes unchanged "
-            "from a parent's columns, or choose kind FULL",
+            or "choose a key that the query copies from a parent and uses in each JOIN, GROUP BY "
+            "and PARTITION BY, or choose kind FULL",
             place if offset is None else model.place(offset),
         )
 
@@ -598,6 +597,5 @@ _CHECKS = (
 
 
 def check_model(known: CheckedModel, parents: Mapping[ModelName, Snapshot]) -> tuple[Problem, ...]:
-    """Find mistakes in one model, given the snapshots of its parents."""
     found = [problem for check in _CHECKS for problem in check(known, parents)]
     return tuple(sorted(dict.fromkeys(found), key=lambda one: one.location.order))

@@ -233,7 +233,6 @@ _NO_NAMESPACE = "default"
 def missing_table_problems(
     absent: Collection[ModelName], models: Mapping[ModelName, Model]
 ) -> Iterator[Problem]:
-    """Report tables that models read but that do not exist."""
     # Similar models are suggested for undeclared tables.
     own = [name for name, model in models.items() if not model.kind.is_external]
     for name in absent:
@@ -245,7 +244,7 @@ def missing_table_problems(
         ]
         reader = readers[0] if readers else "a model"
         what = f"{reader} reads {name}, which is neither a model, nor declared, nor in the catalog"
-        hint = "declare tables that others write in external_models.yaml"
+        hint = "declare tables of other programs in external_models.yaml"
         if is_declared:
             what = f"{reader} reads {name}, which is declared but not in the catalog"
             hint = "create it before a plan computes its readers, or correct its declaration"
@@ -314,7 +313,6 @@ _OF_VIEWS = {"virtual_properties": "has no view to have properties"}
 def unused_properties(
     known: CheckedModel, parents: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
-    """Report header properties that have no effect."""
     model, kind = known.model, known.model.kind
     given = properties_in_header(model)
     for name, why in {**METADATA, **_OF_CATALOGS}.items():
@@ -374,7 +372,7 @@ def unused_stages(known: CheckedModel, parents: Mapping[ModelName, Snapshot]) ->
         if stage in _NO_STAGES:
             yield Problem(
                 f"{known.model.name}: @{STAGE} is never '{stage}' here: {_NO_STAGES[stage]}",
-                f"write it for '{EVALUATING}', or '{PROMOTING}' on virtual update",
+                f"compare with '{EVALUATING}', or on virtual update with '{PROMOTING}'",
                 place,
                 certain=False,
             )
