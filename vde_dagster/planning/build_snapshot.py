@@ -176,7 +176,7 @@ def _meaning(
 
 
 def _other_texts(model: Model, analysis: Analysis | None) -> tuple[str, ...]:
-    """Return the columns without a declared type whose text form differs from Spark's."""
+    """Return columns without a declared type that the dialect casts to other texts than Spark."""
     declared = {column.name.lower() for column in model.columns if column.type}
     return tuple(sorted((analysis.other_texts if analysis else frozenset()) - declared))
 

@@ -73,9 +73,7 @@ class TaskExchange:
                 self._workers.send(number, build_in_worker, self._request(number, tasks), tasks)
 
     def receive(self, *, wait: bool) -> list[tuple[BuildTask, BuiltSnapshot | None]]:
-        """Return the tasks that workers finished, with their results; None for a model with
-        mistakes.
-        """
+        """Return finished tasks with their results; None for a model with mistakes."""
         found: list[tuple[BuildTask, BuiltSnapshot | None]] = []
         for number, tasks, values in self._workers.receive(wait=wait):
             for task, data in zip(tasks, values, strict=True):

@@ -69,11 +69,9 @@ class InputState:
     """The Iceberg snapshot and content hash of an input table when a fill read it.
 
     Args:
-        snapshot_id: The last Iceberg snapshot that changed these columns; None for a table without
-            rows.
+        snapshot_id: The last Iceberg snapshot that changed these columns; None for an empty table.
         read_id: The Iceberg snapshot that was read. A reader of changes continues after it.
-        digests: Digests of the rows, by set of columns. Each set includes all columns that were
-            read.
+        digests: Digests of the rows, by set of columns. Each set includes all columns read.
         schema_id: Iceberg's id of the schema, for an external table.
         file: The name of the metadata file with this state.
         how: Which rows were read.
@@ -274,12 +272,10 @@ def load_facts(
 
 
 def load_output(text: str | None) -> Output | None:
-    """Read the stored JSON of a fill's output digests."""
     return from_text(Output, text) if text else None
 
 
 def load_parent_gaps(text: str | None) -> ParentGaps:
-    """Read the stored JSON of the parent intervals that a table lacks."""
     return dict(from_text(_PARENT_GAPS, text)) if text else {}
 
 

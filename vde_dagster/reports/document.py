@@ -75,7 +75,6 @@ class Section:
 
     @property
     def heading(self) -> str:
-        """The title, followed by the amount if any."""
         return f"{self.title} {self.amount}".rstrip()
 
 

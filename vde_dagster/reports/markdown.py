@@ -150,10 +150,7 @@ def diff_block(lines: Iterable[str]) -> str:
 
 
 def markdown_table(rows: Sequence[Mapping[str, object]]) -> str:
-    """Format rows, at least one, as a narrow Markdown table of the first row's columns.
-
-    None becomes `NULL`.
-    """
+    """Format rows, at least one, as a narrow table of the first row's columns; None is `NULL`."""
     columns = list(rows[0])
     cells = [["NULL" if r[c] is None else str(r[c]) for c in columns] for r in rows]
     return plain_table(columns, cells, narrow=True)
@@ -178,7 +175,6 @@ def literal(text: str) -> str:
 
 
 def more_rows(total: int, most: int = MAX_ROWS) -> list[str]:
-    """Return a line with the number of omitted rows, if any."""
     return ["", f"…{and_more(total, most)}"] if total > most else []
 
 
@@ -188,7 +184,7 @@ def plain_table(
     """Format a table as Markdown.
 
     Args:
-        narrow: Whether to fit the table into Dagster's metadata, where columns are as wide as their
+        narrow: Whether to fit the table into Dagster's metadata, whose columns are as wide as
             words.
     """
     # If a narrow table is too wide, empty columns are left out and long words are cut in their

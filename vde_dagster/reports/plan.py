@@ -279,11 +279,7 @@ def _in_place(model: PlannedModel) -> tuple[str, ...]:
 def text_changes(
     plan: Plan, model: PlannedModel, previous: Mapping[str, Snapshot]
 ) -> tuple[str, ...]:
-    """Return a unified diff of a model's text, if it was edited.
-
-    Args:
-        previous: Snapshots that the plan replaces, by id.
-    """
+    """Return a unified diff of a model's text, if it was edited."""
     old = previous.get(model.previous_snapshot_id or "")
     if old is None or model.change not in (Change.MODIFIED, Change.REMOVED):
         return ()

@@ -139,11 +139,7 @@ class VersionStep:
     publication_id: str | None
 
     def write_change_columns(self, change: str) -> str:
-        """Write the SQL columns that describe a change, to precede the model's columns.
-
-        Args:
-            change: SQL expression for the kind of the change.
-        """
+        """Write the SQL columns before the model's own; `change` is SQL for the kind of change."""
         escaped = (self.publication_id or "").replace("\\", "\\\\").replace("'", "\\'")
         values = (
             change,
@@ -209,10 +205,7 @@ def is_comparable(type_: str) -> bool:
 
 
 def weigh_versions(before: str | None, after: str | None, pairs: Sequence[ColumnPair]) -> str:
-    """Write a query of all rows in the earlier version (weight -1) and in the later one (weight 1).
-
-    Pass None for a version that has no view.
-    """
+    """Write a query of the earlier version's rows (weight -1) and the later one's (weight 1)."""
     parts = []
     if before is not None:
         listed = ", ".join(f"{_before(pair)} AS c{i}" for i, pair in enumerate(pairs))

@@ -201,10 +201,7 @@ NEWEST = 30
 
 @dataclass(frozen=True, slots=True)
 class RefreshCosts:
-    """Factors that estimate the seconds of a fill by each of its two methods.
-
-    Each method has four factors, which multiply the results of `_parts`.
-    """
+    """Factors of the results of `_parts`, to estimate the seconds of a fill by each method."""
 
     whole: tuple[float, ...] = (1.0,) * 4
     changes: tuple[float, ...] = (1.0,) * 4
@@ -328,10 +325,7 @@ def _multiply(left: Iterable[float], right: Iterable[float]) -> tuple[float, ...
 
 
 def _fit(factors: Sequence[float], fills: Sequence[MeasuredFill]) -> tuple[float, ...]:
-    """Fit cost factors to the measured seconds of fills that used one method.
-
-    Minimizes the squares of relative errors, and of the factors' distances from 1.
-    """
+    """Fit cost factors to fills of one method: small relative errors, and factors near 1."""
     # Errors of more than `_USUAL_ERROR` weigh less, because one slow fill proves little.
     rows = []
     for fill in fills:
@@ -365,9 +359,7 @@ _ROUNDS = 8
 def _minimize(
     squares: Sequence[Sequence[float]], products: Sequence[float], start: Sequence[float]
 ) -> list[float]:
-    """Solve the normal equations of a least-squares problem, with factors of at least
-    `_LEAST_FACTOR`.
-    """
+    """Solve the normal equations of a least-squares problem; no factor is below `_LEAST_FACTOR`."""
     found, moved = list(start), 1.0
     for _ in range(_MOST_STEPS):
         if moved < _SAME:

@@ -104,7 +104,6 @@ def check_double_quotes(
 
 
 def audit_place(model: Model, audit: Audit | None) -> SourceLocation:
-    """Return the file and line where a model names an audit."""
     if audit is None:
         return model.location
     if model.location.path.suffix not in (".yaml", ".yml"):
@@ -159,9 +158,7 @@ def hint_to_remove_property(model: Model, name: str, text: str) -> Hint:
 
 
 def statements_after_header(model: Model, word: str) -> Iterator[tuple[Token, SourceLocation]]:
-    """Yield the second token and the place of each statement after the header that starts with
-    `word`.
-    """
+    """Yield the second token and place of statements after the header that start with `word`."""
     if model.location.path.suffix != ".sql" or word.lower() not in model.source.lower():
         return
     body = _body(model)
@@ -185,10 +182,7 @@ def find_compared_texts(model: Model, variable: str) -> Iterator[tuple[str, Sour
 
 
 def properties_in_header(model: Model) -> Mapping[str, frozenset[str]]:
-    """Return the properties in a model's header or decorator, in lower case.
-
-    Each property is mapped to the names in its brackets, such as the properties of `kind`.
-    """
+    """Map each property in a model's header, in lower case, to the names in its brackets."""
     if _is_python(model):
         given = _in_decorators(model.source, model.location.line or 1)
         return {
@@ -300,7 +294,6 @@ def _body(model: Model) -> list[Token]:
 
 @lru_cache(maxsize=64)
 def _header(text: str, line: int) -> list[Token]:
-    """Return the tokens of a header up to its closing bracket."""
     start = sum(len(part) for part in text.splitlines(keepends=True)[: line - 1])
     found: list[Token] = []
     depth = 0

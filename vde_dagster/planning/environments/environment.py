@@ -42,7 +42,6 @@ class ViewNames:
         return self.environment == PRODUCTION and self.mode == "dev_only"
 
     def ref(self, name: ModelName) -> TableRef:
-        """Return the name of a model's view."""
         if self.environment == PRODUCTION:
             return TableRef(name.namespace, name.name)
         if self.suffix == "table":
@@ -50,15 +49,10 @@ class ViewNames:
         return TableRef(f"{name.namespace}__{self.environment}", name.name)
 
     def quoted(self, name: ModelName, catalog: str) -> str:
-        """Return the full name of a model's view, quoted for Spark SQL."""
         return self.ref(name).quoted(catalog)
 
     def require_free(self, shown: Iterable[ModelName], taken: Iterable[ModelName]) -> None:
-        """Check that no view has the name of a production view or of an external table.
-
-        Raises:
-            UsageError: A name is taken, so the environment needs another name.
-        """
+        """Raise UsageError if a view would have the name of a production view or external table."""
         if self.environment == PRODUCTION:
             return
         names = {(name.namespace.lower(), name.name.lower()): name for name in taken}
@@ -153,13 +147,7 @@ class Environment:
         return {e.table_id: e.held for e in entries if e.table_id and e.held is not None}
 
     def require_whole(self) -> None:
-        """Check that no table is shown at two different states, and production shows no earlier
-        state.
-
-        Raises:
-            ConflictError: Models show one table at two snapshots, or production shows an earlier
-                one.
-        """
+        """Raise ConflictError if a table is shown at two states, or production's at an old one."""
         held = self.pinned_states
         if not held:
             return
@@ -178,11 +166,7 @@ class Environment:
 
 
 def require_changeable(name: str, frozen: str | None) -> None:
-    """Check that an environment may change.
-
-    Raises:
-        UsageError: The environment shows a frozen version.
-    """
+    """Raise UsageError if an environment shows a frozen version."""
     if frozen is not None:
         raise UsageError(
             f"environment '{name}' is frozen: it always shows {frozen}",

@@ -135,11 +135,7 @@ class Resolver:
         )
 
     def require_writable(self, table: PhysicalTable) -> None:
-        """Check that the environment may write a table.
-
-        Raises:
-            ConflictError: Production reads the table, and this environment is not production.
-        """
+        """Raise ConflictError if production reads the table, unless this is production."""
         if self.environment != PRODUCTION and table.id in self.production:
             raise ConflictError(
                 f"environment '{self.environment}' may not write {table.ref}: production reads it",
@@ -251,9 +247,7 @@ def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str],
 
 
 def changes_in_place(table: PhysicalTable, snapshot: Snapshot) -> bool:
-    """Return whether a snapshot reuses a table in place, or other definitions also filled the
-    table.
-    """
+    """Return whether a table has rows of several definitions, as after a change in place."""
     forward = snapshot.forward
     return table.mixed or (forward is not None and forward.table_id == table.id)
 

@@ -150,5 +150,4 @@ class IntervalSet:
         return at >= 0 and interval.end <= self.ranges[at].end
 
     def to_json(self) -> list[dict[str, str]]:
-        """Return the ranges as a list of `{"start": …, "end": …}`."""
         return [interval.to_json() for interval in self.ranges]

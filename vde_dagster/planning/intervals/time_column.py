@@ -72,11 +72,7 @@ class TimeColumn:
         )
 
     def reading_condition(self, interval: Interval) -> str:
-        """Return a Spark SQL condition for reading an interval's rows.
-
-        Where `condition` would list many values, this condition parses the column and compares
-        instants.
-        """
+        """Return `condition`; if it would list many values, a condition that parses the column."""
         shortest = finest_directive(self.pattern)
         if shortest is None or not self._is_formatted or sorts_by_time(self.pattern):
             return self.condition(interval)

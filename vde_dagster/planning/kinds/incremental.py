@@ -84,8 +84,7 @@ class TimeRangeMeaning(IncrementalMeaning):
 
 
 def listed_values(time_format: str | None, unit: IntervalUnit) -> int | None:
-    """Count the texts of a time format within one interval unit, such as 31 of `%d-%m-%Y` in a
-    month.
+    """Count the texts of a time format in one interval unit: 31 for `%d-%m-%Y` in a month.
 
     Returns None if a condition need not list the texts, for example because they sort by time.
     """

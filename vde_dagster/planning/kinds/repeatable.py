@@ -65,10 +65,7 @@ def explain_not_repeatable(
     snapshots: Mapping[ModelName, Snapshot],
     seen: set[ModelName] | None = None,
 ) -> Reason | None:
-    """Return why a query may give different rows for the same tables, such as a call of `now()`.
-
-    Returns None for a repeatable model.
-    """
+    """Return why a query may give different rows for the same tables (such as `now()`), or None."""
     seen = set() if seen is None else seen
     model = snapshot.model
     if model.pre_statements or model.post_statements:

@@ -108,15 +108,12 @@ def check_deterministic(
     text: str,
     refused: tuple[str, ...] = ("aggregate", "ordered aggregate", "unsteady", "generator"),
 ) -> None:
-    """Check that an expression of a model's kind calls only functions with one value per row.
+    """Raise ProjectError if an expression of a kind calls a function of a refused kind.
 
     Args:
         functions: The functions that the expression calls, in lower case.
         text: The expression, for the message.
-        refused: The kinds of functions to refuse.
-
-    Raises:
-        ProjectError: A function is refused.
+        refused: By default, functions that may have several values per row.
     """
     from vde_dagster.semantics import spark_functions
 

@@ -188,9 +188,7 @@ class _OutdatedRanges:
     def _put(
         self, table_id: str, snapshot: Snapshot, change: IntervalSet, environment: str | None
     ) -> IntervalSet:
-        """Record a table's outdated ranges, and return the ranges where its readers see changed
-        rows.
-        """
+        """Record a table's outdated ranges, and return the ranges that change for its readers."""
         table = self.made.tables.get(table_id)
         if table is None or table_id in self.kept or snapshot.model.kind.disable_restatement:
             return IntervalSet()
@@ -269,7 +267,6 @@ def affected_intervals(
     """Return the filled ranges of a table that a change of its inputs affects.
 
     Args:
-        filled: The table's filled ranges (UTC).
         changed: Ranges (UTC) with changed rows of the table or of its parents.
     """
     # A table that is written as a whole is computed again for its last slot, but its readers see

@@ -379,11 +379,7 @@ def _with_new_fields(
 def with_deployed_definition(
     table: PhysicalTable, snapshot: Snapshot, widened: Mapping[str, str]
 ) -> PhysicalTable:
-    """Return a table's record after a changed definition was deployed in place.
-
-    Args:
-        widened: New Spark SQL types by output column.
-    """
+    """Return a table's record after a definition was deployed in place, with `widened` types."""
     types = {
         physical: widened[output]
         for output, physical in column_map(snapshot, table)

@@ -142,7 +142,6 @@ def audited_range(
     Args:
         old: The audit's snapshot in the environment.
         moving: Models that are computed or changed.
-        start: The audit's start, if any.
         last: End of the range that runs of the environment have audited, if any.
     """
     # A plan runs the audit over its whole range if the audit is new or changed, or if its parents

@@ -193,9 +193,7 @@ class ColumnsInPlace:
 def columns_in_place(
     plain: Snapshot, base: Snapshot, table: PhysicalTable, types: Mapping[str, str]
 ) -> ColumnsInPlace:
-    """Return the columns of a definition that reuses a table; see `ColumnsInPlace` for the
-    arguments.
-    """
+    """Return the columns of a definition that reuses a table, see `ColumnsInPlace`."""
     return ColumnsInPlace(plain, base, table, types).compare()
 
 

@@ -55,11 +55,7 @@ def may_change_in_place(
 def require_matching_patterns(
     options: PlanOptions, snapshots: Mapping[ModelName, Snapshot]
 ) -> None:
-    """Check the model patterns of `--allow-destructive` and `--allow-additive`.
-
-    Raises:
-        UsageError: A pattern matches no model.
-    """
+    """Raise UsageError if a pattern of `--allow-…-model` matches no model."""
     names = [str(name) for name in snapshots]
     for what, patterns in (
         ("destructive", options.allow_destructive),
@@ -74,11 +70,7 @@ def require_matching_patterns(
 
 
 def require_effective_from_used(options: PlanOptions, plan: Plan) -> None:
-    """Check that a plan with `--effective-from` contains a change in place.
-
-    Raises:
-        UsageError: The plan has no change in place, or the option's instant is in the future.
-    """
+    """Raise UsageError if `--effective-from` is in the future, or no change in place uses it."""
     since = options.effective_from
     if since is None:
         return

@@ -169,9 +169,7 @@ def audited_ranges(snapshot: Snapshot, ranges: IntervalSet) -> tuple[Interval, .
 def next_in_order(
     snapshot: Snapshot, filled: IntervalSet, start: datetime, within: IntervalSet
 ) -> IntervalSet:
-    """Return the first range of `within` if it follows the filled ranges without a gap, else
-    nothing.
-    """
+    """Return the first range of `within` that directly follows the filled ranges, or nothing."""
     cadence = snapshot.cadence
     whole = filled if cadence.partials else cadence.unit.align_inward(filled)
     begin = whole.ranges[-1].end if whole else cadence.unit.floor(start)
@@ -196,11 +194,7 @@ def add_lookback(snapshot: Snapshot, missing: IntervalSet, within: IntervalSet) 
 def infer_starts(
     snapshots: Mapping[ModelName, Snapshot], window: Window
 ) -> dict[ModelName, datetime]:
-    """Return the start of each model's data, inherited from parents if not declared.
-
-    Args:
-        snapshots: In topological order.
-    """
+    """Return the start of each model's data, by default from its parents (passed first)."""
     out: dict[ModelName, datetime] = {}
     for name, snapshot in snapshots.items():
         start = snapshot.model.start_at(window.now)

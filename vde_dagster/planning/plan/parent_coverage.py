@@ -47,9 +47,7 @@ MOST_RANGES = 30
 
 @dataclass(slots=True)
 class ParentCoverage:
-    """Tracks the ranges that each model has, and lacks, after a plan.
-
-    Record parents before their children.
+    """Tracks the ranges that each model has, and lacks, after a plan. Record parents first.
 
     Args:
         starts: First instant of data by model (UTC).
@@ -70,9 +68,7 @@ class ParentCoverage:
     """Models computed only from files, such as seeds."""
 
     def complete_parent_ranges(self, snapshot: Snapshot) -> IntervalSet:
-        """Return the only ranges where a model can be filled: all of its parents have complete
-        data.
-        """
+        """Return the ranges with complete data in all parents; only these can be filled."""
         cadence, out = snapshot.cadence, ALWAYS
         if _reads_whole(snapshot):
             return out
@@ -194,11 +190,7 @@ def _coarse(ranges: IntervalSet) -> IntervalSet:
 
 
 def parent_gaps(plan: Plan, default_start: datetime | None) -> dict[str, ParentGaps]:
-    """Map each full table of a plan to the parents' intervals that it will lack, by table id.
-
-    Args:
-        default_start: Start (UTC) of models that do not declare one.
-    """
+    """Map each full table of a plan to the parents' intervals that it will lack, by table id."""
     snapshots = sort_parents_first(plan.target)
     planned = {model.name: model for model in plan.models}
     starts = infer_starts(snapshots, Window(plan.created_at, default_start=default_start))

@@ -45,7 +45,6 @@ class EnvironmentStatements:
         """Return the statements with values for the time variables (all UTC).
 
         Args:
-            now: The time of the plan.
             start: The plan's start; by default, yesterday at 00:00.
             end: The plan's end; by default, today at 00:00.
         """
@@ -88,8 +87,7 @@ class PlanKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """The number and size of the jobs of a long backfill, chosen by the parents' sizes when
-    planned.
+    """The number and size of the jobs of a long backfill, estimated from the parents' sizes.
 
     Args:
         bytes: Average size of the parents' files that each job reads.
@@ -243,7 +241,6 @@ class Objection:
         level: `refuse` if the plan cannot be applied, `ask` if it must be applied by its id after
             someone has read it, or `warn` if it may be applied freely.
         approvers: The possible approvers. If empty, anyone may approve.
-        models: The models that the objection concerns.
     """
 
     rule: str

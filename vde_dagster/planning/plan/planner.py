@@ -102,11 +102,7 @@ def compare_models(
     tables: Mapping[ModelName, PhysicalTable],
     state: WarehouseState,
 ) -> dict[ModelName, PlannedModel]:
-    """Compare a project's snapshots with an environment, without planning any fills.
-
-    Args:
-        tables: The target's table of each model.
-    """
+    """Compare a project's snapshots with an environment, without planning any fills."""
     planner = _Planner(request, snapshots, tables, {}, state)
     return {model.name: model for model in (*planner.compared(), *planner.removed())}
 

@@ -92,14 +92,7 @@ _FEW = 2
 
 
 def require_confirmed_removals(plan: Plan, state: WarehouseState, share: float) -> None:
-    """Check that a plan does not remove most models of an environment.
-
-    Args:
-        share: The share of the environment's models, from 0 to 1, that may always be removed.
-
-    Raises:
-        UsageError: All models, or a larger share, would be removed; the message names them.
-    """
+    """Raise UsageError if a plan removes all models, or a larger share (0 to 1) than `share`."""
     # A plan of a wrong folder would remove most models.
     known = state.target.entries if state.target is not None else {}
     read = {n for n, e in known.items() if state.snapshots[e.snapshot_id].model.kind.is_shown}
@@ -122,11 +115,7 @@ def require_confirmed_removals(plan: Plan, state: WarehouseState, share: float) 
 def require_no_gaps(
     plan: Plan, current: Environment | None, tables: Mapping[str, PhysicalTable]
 ) -> None:
-    """Check that a plan publishes all time ranges that the environment shows now.
-
-    Raises:
-        UsageError: The plan lacks ranges; the message lists them by model.
-    """
+    """Raise UsageError if a plan lacks time ranges that the environment shows now."""
     gone = dict(_gaps(plan, current, tables))
     if gone:
         ranges_by_model = "; ".join(

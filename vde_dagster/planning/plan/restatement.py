@@ -64,12 +64,7 @@ class WidenedModel:
 
 @dataclass(frozen=True, slots=True)
 class Restatement:
-    """A plan that computes filled intervals again, and the models that it leaves out.
-
-    Args:
-        refused: The models that are not computed again.
-        chosen: The models that the user selected.
-    """
+    """A plan that fills intervals again, the models left out, and the models the user chose."""
 
     plan: Plan
     refused: tuple[Refusal, ...]
@@ -88,7 +83,6 @@ def restate(
     """Change a run's plan so that it computes ranges of some models and their descendants again.
 
     Args:
-        plan: A run's plan of what an environment shows.
         wanted: The ranges to compute again (UTC).
         protected: Ids of tables that the environment may not write.
         fills_missing: Whether to also fill intervals in these ranges that were never filled.
@@ -112,7 +106,6 @@ def restate_published(
     """Change a run's plan into the restatement that `--restate-model` requests.
 
     Args:
-        run: A run's plan of the environment.
         options: The models and the range; by default, everything that is filled.
         protected: Ids of tables that the environment may not write.
         changed: Returns which files differ from a branch, for patterns that use git.
@@ -147,11 +140,7 @@ def restate_published(
 
 
 def require_same_ranges(run: Plan, shown: Mapping[ModelName, PhysicalTable]) -> None:
-    """Check that a restatement gives no model a table with fewer filled ranges.
-
-    Raises:
-        UsageError: A model's new table lacks filled ranges of its current table.
-    """
+    """Raise UsageError if a restatement gives a model a table with fewer filled ranges."""
     # A run assigns another table to a model if a parent's table was replaced, for example by a
     # preview, after production stopped showing the table that it shared with the environment.
     for model in run.models:
@@ -177,9 +166,7 @@ class _RestatementProgress:
     def take(
         self, model: PlannedModel, asked: IntervalSet, fills_missing: bool, beside: bool
     ) -> PlannedModel:
-        """Return a model with the ranges to compute again, and record where its readers see
-        changes.
-        """
+        """Return a model with the ranges to compute again; record where its readers see changes."""
         idle = model
         if not beside:
             idle = replace(

@@ -32,11 +32,7 @@ class RunStatements:
 
 @dataclass(frozen=True, slots=True)
 class LockTables:
-    """Stage that locks published tables that the plan writes.
-
-    Args:
-        models: All models whose tables the plan writes.
-    """
+    """Stage that locks the tables that the plan writes, if they are published."""
 
     # The tables stay locked for the whole apply.
     name: ClassVar[str] = "lock"
@@ -83,7 +79,6 @@ class Publish:
     The commit contains the views, table branches, changes of tables in place, and the new version.
 
     Args:
-        version: The environment's next version.
         deploys: Models whose published tables get another definition in place.
     """
 

@@ -47,11 +47,7 @@ def define_served_view(
     properties: Mapping[str, str] = MappingProxyType({}),
     doubled: Mapping[ModelName, RepeatedColumns] = MappingProxyType({}),
 ) -> ViewDefinition:
-    """Define the view of a model that has no table, or that shows one column under two names.
-
-    Args:
-        types: The model's columns with their Spark SQL types.
-    """
+    """Define the view of a model that has no table, or that shows one column under two names."""
     snapshot = resolver.resolve(name).snapshot
     columns = tuple(types)
     if name in doubled:

@@ -123,10 +123,7 @@ def _trino_type(type_: str) -> str:
 def trino_query(
     sql: str, columns: Iterable[tuple[str, str]], catalog: str, trino_catalog: str
 ) -> str | None:
-    """Translate a query to Trino's SQL, with casts to Spark's types.
-
-    Returns:
-        The translated query, or None if it cannot be translated.
+    """Translate a query to Trino's SQL, with casts to Spark's types; None if this is not possible.
 
     Args:
         columns: (column, Spark SQL type) of the query's result.

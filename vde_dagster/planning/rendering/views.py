@@ -34,10 +34,7 @@ def has_view(binding: Binding) -> bool:
 
 
 def view_signature(name: ModelName, resolver: Resolver, catalog: str) -> str | None:
-    """Hash the query, names and properties of a model's view, without column types.
-
-    Returns None if the model has no view.
-    """
+    """Hash a view's query, names and properties without types; None for a model without a view."""
     binding = resolver.resolve(name)
     if not has_view(binding):
         return None
@@ -174,7 +171,7 @@ def _with_kept_types(binding: Binding) -> Binding:
 
 
 def _in_analysed_types(sql: str, columns: Iterable[tuple[str, str]]) -> str:
-    """Cast the columns of a VIEW model's query to the types that Spark found in an analysis."""
+    """Cast the columns of a VIEW model's query to the types that Spark reported earlier."""
     # Without the casts, the view would break when a table's column gets a wider type.
     given = tuple(columns)
     if not any(may_widen(type_) for _, type_ in given):
@@ -220,7 +217,6 @@ def statements_after_publication(
 
     Args:
         current: The environment's current version; None if it is new.
-        now: Time of the publication (UTC).
     """
     # Only models that the publication adds or changes have statements to run.
     before = {}

@@ -49,11 +49,7 @@ def pack(built: BuiltSnapshot) -> bytes:
 
 
 def unpack(data: bytes, model: Model) -> BuiltSnapshot:
-    """Read a snapshot that `pack` serialized.
-
-    Raises:
-        ValueError: The data is damaged.
-    """
+    """Read a snapshot that `pack` serialized, or raise ValueError if the data is damaged."""
     names, form = _stored()
     seen, problems, *values = from_bytes(form, data)
     return BuiltSnapshot(

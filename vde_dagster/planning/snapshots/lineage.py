@@ -40,13 +40,10 @@ def direct_flows(snapshot: Snapshot, column: str | None) -> Iterator[Flow]:
 def trace(
     snapshots: Mapping[ModelName, Snapshot], name: ModelName, column: str | None = None
 ) -> list[Flow]:
-    """Return the parents' columns that a column depends on, directly or through other models.
+    """Return the parents' columns that a column depends on, directly or not, nearest first.
 
     Args:
         column: The column; None for all columns and for the rows.
-
-    Returns:
-        Each flow once, nearest first.
     """
     by_name = {str(one): snapshot for one, snapshot in snapshots.items()}
     columns = [column] if column else [item.name for item in snapshots[name].columns]

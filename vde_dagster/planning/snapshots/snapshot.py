@@ -92,15 +92,14 @@ class Snapshot:
         id: Hash of all other fields as they are stored (hex), see `identity`.
         fill_version: Hash of everything that determines a table's rows: row version, kind, time
             column or key, lookback, stamp (hex).
-        metadata_hash: Hash of descriptions and of settings for running the model, but not of its
-            data.
+        metadata_hash: Hash of descriptions and of settings for running the model.
         layout_hash: Hash of partitioning, sort order and table properties.
         parents: Models among `model.depends_on`.
         canonicaliser: Version of the code that made the hashes.
         definition_hash: Hash of the model's own definition, without its parents.
         reads: Columns of its parents that the query reads.
         forward: The production table that the snapshot reuses in place, if any.
-        other_texts: Columns whose text form in the model's dialect differs from Spark's.
+        other_texts: Columns that the model's dialect casts to other texts than Spark.
     """
 
     # Snapshots are immutable, stored once, and shared by environments.

@@ -77,8 +77,7 @@ class ShownFields:
         return named if self.read == self.shown else f"CAST({named} AS {self.shown})"
 
     def stored(self, value: str, has: str, *, strict: bool = True) -> str:
-        """Return Spark SQL that converts a query's value of type `has` to the table's type, by
-        name.
+        """Return Spark SQL that casts a value of type `has` to the table's type, by field names.
 
         Args:
             strict: Whether to refuse, not omit, a field that the definition's type lacks.
@@ -111,8 +110,7 @@ def select_fields(has: str, added: Fields, shown: Fields) -> ShownFields:
     Args:
         has: The column's Spark SQL type in the table.
         added: The table's fields that were added in place, by their paths in the table.
-        shown: The definition's fields at every depth, in order; empty for the column's first
-            fields.
+        shown: The definition's fields at every depth, in order; empty for the original fields.
     """
     return _Showing(dict(added), shown).fields(has)
 
@@ -273,9 +271,8 @@ class FieldMerge:
         """Return the type and fields of the changed column, or None if the whole type changes.
 
         Args:
-            old: The column's Spark SQL type before.
+            old, new: The column's Spark SQL type before, and in the new definition.
             fields: The fields of `old`.
-            new: The type in the new definition.
         """
         self._known = {_key(field.path): field.version for field in fields}
         kind = self._merged(_parsed(old), _parsed(new), ())

@@ -17,8 +17,7 @@ class PinnedTable:
 
     Args:
         snapshot_id: None for a table without rows.
-        columns: Spark SQL types of the table's columns when it was published. Empty if no columns
-            are read.
+        columns: Spark SQL types of the table's columns at its publication; empty if none are read.
         there: Spark SQL types in the snapshot's schema, which engines use to read it.
     """
 
@@ -27,9 +26,7 @@ class PinnedTable:
     there: Mapping[str, str] = field(default_factory=dict)
 
     def column_and_cast(self, column: str) -> tuple[bool, str | None]:
-        """Return whether the snapshot has a column, and the type to cast it to, or None for no
-        cast.
-        """
+        """Return whether the snapshot has a column, and the type to cast the column to, if any."""
         has = self.snapshot_id is not None and (column in self.there or not self.columns)
         type_ = self.columns.get(column)
         return has, None if has and self.there.get(column) == type_ else type_
