@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from vde_dagster.spark.jvm.class_data import archive_options, archive_path
-from vde_dagster.spark.jvm.class_list import ClassList, make_archive_of_list
+from vde_dagster.spark.jvm.class_list import ClassList, make_archive
 from vde_dagster.spark.jvm.known_start import StartCommand, start_path
 from vde_dagster.spark.session.settings import SessionSettings, command_line_config, context_config
 from vde_dagster_tests.conftest import SMALL_SPARK
@@ -52,32 +52,11 @@ print(json.dumps({"sum": rows, "scripts": "org.apache.spark.deploy.SparkSubmit" 
 """
 
 
-ARCHIVE = """
-import json, sys
-from pathlib import Path
-from pyspark import SparkContext
-from pyspark.java_gateway import launch_gateway
-from vde_dagster.spark.jvm.class_data import archive_path, make_archive
-from vde_dagster.spark.jvm.known_start import StartCommand
-
-command = StartCommand.find(Path(sys.argv[1]))
-with open(sys.argv[1] + ".log", "wb") as log:
-    begun = command.start(log)
-with begun.offer_to_pyspark():
-    SparkContext._gateway = gateway = launch_gateway()
-make_archive(command, gateway.jvm)
-gateway.shutdown()
-begun.process.stdin.close()
-begun.process.wait()
-print(json.dumps(str(archive_path(command))))
-"""
-"""Of the few classes of a JVM in which Spark has not begun."""
-
 LISTED = """
 import json, sys
 from pathlib import Path
 from pyspark.java_gateway import launch_gateway
-from vde_dagster.spark.jvm.class_list import ClassList, make_archive_of_list
+from vde_dagster.spark.jvm.class_list import ClassList, make_archive
 from vde_dagster.spark.jvm.known_start import StartCommand
 
 known = StartCommand.find(Path(sys.argv[1]))
@@ -89,11 +68,11 @@ with begun.offer_to_pyspark():
 gateway.shutdown()
 begun.process.stdin.close()
 begun.process.wait()
-made = make_archive_of_list(known, listed.path)
+made = make_archive(known, listed.path)
 listed.remove()
 print(json.dumps(made))
 """
-"""The same from the list of the classes that such a JVM loads."""
+"""Of the few classes of a JVM in which Spark has not begun."""
 
 
 def _in_process(script: str, path: Path, cache: Path) -> Any:
@@ -235,7 +214,7 @@ def test_classes_are_listed_until_an_archive_exists_or_has_failed(cache: Path) -
     listed = ClassList.begin(known)
     assert listed is not None
     assert listed.path.parent == archive_path(known).parent
-    assert not make_archive_of_list(known, listed.path), "this Java fails"
+    assert not make_archive(known, listed.path), "this Java fails"
     assert ClassList.begin(known) is None
     assert not archive_path(known).exists()
     assert not list(archive_path(known).parent.glob("*.part"))
@@ -265,7 +244,7 @@ def test_only_one_process_makes_an_archive(cache: Path) -> None:
     archive.parent.mkdir(parents=True)
     with archive.with_suffix(".lock").open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert not make_archive_of_list(known, archive.with_suffix(".classes"))
+        assert not make_archive(known, archive.with_suffix(".classes"))
     assert ClassList.begin(known) is not None, "it was not tried, so it has not failed"
 
 
@@ -293,18 +272,15 @@ def test_scripts_start_spark_once_and_it_goes_on_without_what_was_kept_of_that(
     assert sorted(found, key=lambda start: start["scripts"]) == [known, scripts]
     (place,) = (cache / "vde-dagster").glob("*.json")
     assert place.stat().st_mode & 0o077 == 0
-    archive = Path(str(_in_process(ARCHIVE, place, cache)))
-    assert not list(archive.parent.glob("*.part*"))
+    assert _in_process(LISTED, place, cache) is True
+    assert not list(place.parent.glob("*.classes")) + list(place.parent.glob("*.part"))
+    (archive,) = place.parent.glob("*.jsa")
 
     assert _in_process(SCRIPT, tmp_path, cache) == {**known, "archive": True}
     archive.chmod(0o600)
     with archive.open("r+b") as file:
         file.write(b"damaged" * 100)
     assert _in_process(SCRIPT, tmp_path, cache) == known
-    archive.unlink()
-    assert _in_process(LISTED, place, cache) is True
-    assert _in_process(SCRIPT, tmp_path, cache) == {**known, "archive": True}
-    assert not list(place.parent.glob("*.classes")) + list(place.parent.glob("*.part"))
     place.write_text(place.read_text().replace('"java": "', '"java": "/bin/false", "was": "'))
     assert _in_process(SCRIPT, tmp_path, cache) == scripts
 

@@ -11,7 +11,6 @@ import os
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.spark.jvm.known_start import StartCommand, cache_folder
@@ -60,57 +59,9 @@ def has_large_heap(known: StartCommand) -> bool:
     return bool(sizes) and sizes[-1] >= _LARGE_HEAP
 
 
-def make_archive(known: StartCommand, jvm: Any) -> None:
-    """Let a JVM archive the classes that it has loaded.
-
-    Raises:
-        Py4JError, OSError: The archive could not be written, and no part of it remains.
-    """
-    archive = archive_path(known)
-    part = archive.with_suffix(f".{os.getpid()}.part")
-    before = _dump_logs()
-    try:
-        # HotSpot starts another JVM for this, which takes some 40 s of one core.
-        _run_jcmd(jvm, "vmCds", "static_dump", str(part))
-        os.replace(part, archive)
-    finally:
-        for left in (*archive.parent.glob(f"{part.name}*"), *(_dump_logs() - before)):
-            left.unlink(missing_ok=True)
-    remove_old_archives(archive.parent)
-
-
 def remove_old_archives(folder: Path) -> None:
     """Remove all archives of a folder except the newest."""
     archives = sorted(folder.glob("*.jsa"), key=lambda file: file.stat().st_mtime)
     for old in archives[:-_ARCHIVES_TO_KEEP]:
         with suppress(OSError):
             old.unlink()
-
-
-def _dump_logs() -> set[Path]:
-    return set(Path.cwd().glob("java_pid*_std???"))
-
-
-def _run_jcmd(jvm: Any, command: str, *arguments: str) -> None:
-    """Run a command of `jcmd` in a JVM, through HotSpot's management bean."""
-    from pyspark import SparkContext
-
-    gateway: Any = SparkContext._gateway
-
-    def array(kind: Any, *items: Any) -> Any:
-        made = gateway.new_array(kind, len(items))
-        for at, item in enumerate(items):
-            made[at] = item
-        return made
-
-    java = jvm.java.lang
-    server = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
-    bean = jvm.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
-    texts = "[Ljava.lang.String;"
-    kinds = ("javax.management.ObjectName", "java.lang.String", "[Ljava.lang.Object;", texts)
-    # Py4J finds the methods of the server's interface, but not of its class, which is not public.
-    invoke = java.Class.forName("javax.management.MBeanServer").getMethod(
-        "invoke", array(java.Class, *map(java.Class.forName, kinds))
-    )
-    given = array(java.Object, array(java.String, *arguments))
-    invoke.invoke(server, array(java.Object, bean, command, given, array(java.String, texts)))

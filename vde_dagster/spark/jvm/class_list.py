@@ -1,7 +1,7 @@
-"""Archives of the classes that a command's own JVM has loaded, made after the command.
+"""Archives of the classes that a JVM has loaded, made by another process.
 
-The JVM of a command without an archive lists all loaded classes, at no measurable cost. When the
-command ends, a process with the lowest priority makes the archive from that list:
+A JVM without an archive lists all loaded classes, at no measurable cost. When a command ends, or an
+engine is warm and idle, a process with the lowest priority makes the archive from that list:
 `python -m vde_dagster.spark.jvm.class_list`, with the request as JSON on standard input.
 """
 
@@ -50,7 +50,7 @@ class ClassList:
         archive = class_data.archive_path(known)
         if (
             archive.exists()
-            or _failure(archive).exists()
+            or failure_path(archive).exists()
             or class_data.chooses_archive(known)
             or any(option.startswith(_AGENTS) for option in known.options)
         ):
@@ -95,7 +95,7 @@ class ClassList:
             self.path.unlink()
 
 
-def make_archive_of_list(known: StartCommand, classes: Path) -> bool:
+def make_archive(known: StartCommand, classes: Path) -> bool:
     """Make a command's class archive from a list of classes, and return whether it was made.
 
     Nothing is done if another process is making the archive. If Java fails, later commands with the
@@ -116,7 +116,7 @@ def make_archive_of_list(known: StartCommand, classes: Path) -> bool:
             code = _dump(known, classes, part)
             if code != 0 or not part.exists():
                 if code in _REFUSALS:
-                    _failure(archive).touch()
+                    failure_path(archive).touch()
                 return False
             os.replace(part, archive)
         finally:
@@ -147,7 +147,7 @@ def _dump(known: StartCommand, classes: Path, part: Path) -> int:
     return done.returncode
 
 
-def _failure(archive: Path) -> Path:
+def failure_path(archive: Path) -> Path:
     """Return the path of a file that records that the archive could not be made."""
     return archive.with_suffix(".failed")
 
@@ -171,7 +171,7 @@ def main() -> None:
             # The JVM may still be writing the last line.
             lines = path.read_bytes()
             classes.write_bytes(lines[: lines.rfind(b"\n") + 1])
-            make_archive_of_list(known, classes)
+            make_archive(known, classes)
     finally:
         path.unlink(missing_ok=True)
         _remove_old_lists(cache_folder())

@@ -23,16 +23,16 @@ from vde_dagster.spark.session.settings import command_line_config, describe_mem
 
 def launch(
     config: dict[str, str], log_file: Path | None, *, archives: bool = False
-) -> StartCommand | None:
+) -> ClassList | None:
     """Start a JVM for this process, and Spark in the JVM.
 
     Args:
         config: Spark's configuration, which may contain secrets.
         log_file: File for the JVM's output; a temporary file if None.
-        archives: Whether a process makes a missing archive of classes after this process's end.
+        archives: Whether the JVM lists its classes if their archive is missing.
 
     Returns:
-        The stored command that was used, or None if Spark's scripts started the JVM.
+        The list of classes, or None if no archive will be made.
 
     Raises:
         StoreError: The JVM does not start.
@@ -40,10 +40,10 @@ def launch(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     pyspark = sys.modules.get("pyspark")
-    gateway, known = pyspark.SparkContext._gateway if pyspark else None, None
+    gateway, listed = pyspark.SparkContext._gateway if pyspark else None, None
     if gateway is None:
         log_file = log_file or _temporary_log()
-        gateway, known = _launch_gateway(config, log_file, archives)
+        gateway, listed = _launch_gateway(config, log_file, archives)
         if gateway.proc is not None:
             master = config["spark.master"]
             remember(LaunchedJvm(gateway.proc, log_file, describe_memory(config), is_local(master)))
@@ -54,36 +54,35 @@ def launch(
     conf = SparkConf(loadDefaults=False).setAll(list(config.items()))
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
     SparkSession.builder.config(conf=conf).getOrCreate()
-    return known
+    return listed
 
 
 def _launch_gateway(
     config: dict[str, str], log_file: Path, archives: bool
-) -> tuple[Any, StartCommand | None]:
+) -> tuple[Any, ClassList | None]:
     """Start a JVM by its stored command, or else by Spark's scripts.
 
-    Return PySpark's gateway, and the stored command if it was used.
+    Return PySpark's gateway, and the list of the JVM's classes if it writes one.
     """
     visible = command_line_config(config)
     place = start_path(visible)
     log_file.parent.mkdir(parents=True, exist_ok=True)
     stored = StartCommand.find(place) if place is not None else None
-    if (
-        stored is not None
-        and (gateway := _run_stored_command(stored, log_file, archives)) is not None
-    ):
-        return gateway, stored
+    if stored is not None and (started := _run_stored_command(stored, log_file, archives)):
+        return started
     with package_lock(config):
         known = StartCommand.find(place) if place is not None else None
         if known is not None and known != stored:  # Another process stored it meanwhile.
-            gateway = _run_stored_command(known, log_file, archives)
-            if gateway is not None:
-                return gateway, known
+            started = _run_stored_command(known, log_file, archives)
+            if started is not None:
+                return started
         return _run_scripts(visible, place, log_file), None
 
 
-def _run_stored_command(known: StartCommand, log_file: Path, archives: bool) -> Any:
-    """Start a JVM by a stored command, and return PySpark's gateway, or None if that fails."""
+def _run_stored_command(
+    known: StartCommand, log_file: Path, archives: bool
+) -> tuple[Any, ClassList | None] | None:
+    """Start a JVM by a stored command. Return None if the command fails."""
     sharing = archive_options(known)
     listed = ClassList.begin(known) if archives else None
     with log_file.open("wb") as log:
@@ -94,14 +93,12 @@ def _run_stored_command(known: StartCommand, log_file: Path, archives: bool) -> 
         if listed:
             listed.remove()
         return None
-    if listed:
-        atexit.register(listed.archive_in_background)
     from pyspark.java_gateway import launch_gateway
 
     with started.offer_to_pyspark():
         gateway = launch_gateway()
     gateway.proc = started.process
-    return gateway
+    return gateway, listed
 
 
 def _run_scripts(visible: dict[str, str], place: Path | None, log_file: Path) -> Any:

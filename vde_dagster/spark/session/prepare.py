@@ -8,6 +8,7 @@ from pathlib import Path
 
 from vde_dagster.errors import NoSparkError, UsageError
 from vde_dagster.spark.jvm.class_data import archive_path
+from vde_dagster.spark.jvm.class_list import failure_path
 from vde_dagster.spark.jvm.known_start import StartCommand, start_path
 from vde_dagster.spark.session.settings import (
     SessionSettings,
@@ -56,11 +57,14 @@ def prepare_starts(settings: SessionSettings) -> tuple[Path, bool]:
             archive = archive_path(known)
             if archive.exists():
                 return archive, False
+            failed = failure_path(archive)
+            failed.unlink(missing_ok=True)
             engine = join_engine(settings, warm, start=True)
             assert engine is not None
             until = time.monotonic() + _MOST_SECONDS
             while not archive.exists():
-                if time.monotonic() > until or not engine.is_alive(folder):
+                late = time.monotonic() > until
+                if late or failed.exists() or not engine.is_alive(folder):
                     raise NoSparkError(
                         "this Java did not create an archive of Spark's classes",
                         hint="use OpenJDK 17 or newer; Spark also starts without an archive",

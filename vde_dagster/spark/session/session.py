@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import re
 import sys
@@ -159,7 +160,8 @@ def _launch(settings: SessionSettings) -> None:
     from vde_dagster.spark.session.launch import launch
 
     archives = settings.warm is not None and settings.warm.warm_up
-    launch(config, settings.log_file, archives=archives)
+    if listed := launch(config, settings.log_file, archives=archives):
+        atexit.register(listed.archive_in_background)
     logger.info("Spark started in %.1f s", time.monotonic() - began)
 
 

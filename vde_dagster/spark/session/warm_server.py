@@ -49,7 +49,7 @@ def main(folder: Path) -> None:
         "spark.connect.grpc.binding.port": "0",
         "spark.connect.authenticate.token": token,
     }
-    known = launch(config, log_path(folder, os.getpid()))
+    listed = launch(config, log_path(folder, os.getpid()), archives=request["warm_up"])
     from pyspark import SparkContext
 
     process = SparkContext._gateway.proc
@@ -66,7 +66,7 @@ def main(folder: Path) -> None:
         serve_usage(context, token),
     )
     own = exercise_folder(folder, engine.pid)
-    warm_up = WarmUp(context, engine.master, own, service, known)
+    warm_up = WarmUp(context, engine.master, own, service, listed)
     with engine.write(folder):
         if request["warm_up"]:
             warm_up.start()

@@ -11,8 +11,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.spark.jvm.class_data import archive_path, make_archive
-from vde_dagster.spark.jvm.known_start import StartCommand
+from vde_dagster.spark.jvm.class_list import ClassList
 from vde_dagster.spark.jvm.local_files import use_plain_files
 from vde_dagster.spark.session.connect_service import EXERCISE_USER, ConnectService
 from vde_dagster.spark.session.warm import environment_without_client
@@ -46,7 +45,7 @@ class WarmUp(threading.Thread):
 
     Args:
         folder: Place for the project that the warm-up builds.
-        known: Command that started the JVM, or None if Spark's scripts did.
+        listed: The list of the JVM's classes, or None if no archive will be made.
     """
 
     def __init__(
@@ -55,11 +54,11 @@ class WarmUp(threading.Thread):
         master: str,
         folder: Path,
         service: ConnectService,
-        known: StartCommand | None,
+        listed: ClassList | None,
     ) -> None:
         super().__init__(name="vde-warm-up", daemon=True)
         self._context, self._master, self._folder = context, master, folder
-        self._service, self._known = service, known
+        self._service, self._listed = service, listed
         self._ending = threading.Event()
 
     def run(self) -> None:
@@ -71,11 +70,8 @@ class WarmUp(threading.Thread):
                     break
             jvm: Any = self._context._jvm
             jvm.java.lang.System.gc()  # Releases the memory that this took.
-            known = self._known
-            if known is None or archive_path(known).exists():
-                return
-            if self._wait_until_idle(_ARCHIVE_SECONDS):
-                make_archive(known, jvm)
+            if self._listed is not None and self._wait_until_idle(_ARCHIVE_SECONDS):
+                self._listed.archive_in_background()
         except Exception:  # The engine keeps serving whatever happens here.
             if not self._ending.is_set():
                 logger.warning("warming up ended early", exc_info=True)
@@ -130,3 +126,5 @@ class WarmUp(threading.Thread):
         self._ending.set()
         if self.is_alive():
             self.join(_END_SECONDS)
+        if self._listed is not None:
+            self._listed.remove()
