@@ -7,10 +7,9 @@ another state arrives between the two: then the repetition becomes a change.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from vde_dagster.api.errors import ExecutionError
 from vde_dagster.api.plans import Snapshot
@@ -18,10 +17,6 @@ from vde_dagster.api.values import quote
 from vde_dagster.api.writers import Layout, Strategy, Write
 from vde_dagster.plugins.vault.first_seen import check_time, null_error
 from vde_dagster.plugins.vault.kinds import AGAIN, DELETED, Changes
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 SEVERAL_STATES = "vde_several_states"
 """Column of the arriving rows: whether another state with the same key and time is left out."""
@@ -326,24 +321,16 @@ class ChangesWriter(Strategy):
             write.physical_name(name)
         check_time(write, kind.time)
         states = make_states(kind, write.types, write.physical)
-        # Rows are read several times, and a query may not return the same ones twice.
+        # Rows are read several times, and a query may not return the same ones twice. Unlike
+        # `persist`, a checkpoint lets Spark join small partitions, which would become files.
         there = [f"{quote(write.physical_name(name))} IS NOT NULL" for name in kind.skip_null]
         came = write.frame.where(" AND ".join(there) or "TRUE").select(*map(quote, states.data))
-        with _cached_view(write, came) as source, write.committing(), write.in_utc():
+        came = came.localCheckpoint()
+        with write.source(came) as source, write.committing(), write.in_utc():
             _check_nulls(write, kind, states, source)
             # States are computed from the table, which must not change until the merge. So the work
             # is done on a branch without other writers, and retried if another commit was faster.
             write.staged(lambda staging: _write(write, kind, states, source, staging), "merged")
-
-
-@contextmanager
-def _cached_view(write: Write, rows: DataFrame) -> Iterator[str]:
-    held = rows.persist()
-    try:
-        with replace(write, frame=held).source() as name:
-            yield name
-    finally:
-        held.unpersist()
 
 
 def _check_nulls(write: Write, kind: Changes, states: States, source: str) -> None:
@@ -359,20 +346,24 @@ def _write(write: Write, kind: Changes, states: States, source: str, staging: st
     target = write.target(staging)
     sql = write.session.sql
     with ExitStack() as kept:
+
+        def computed_once(query: str) -> str:
+            return kept.enter_context(write.source(sql(query).localCheckpoint()))
+
         rows = states.unique_rows(source, None if first else target)
-        unique = kept.enter_context(_cached_view(write, sql(rows)))
+        unique = computed_once(rows)
         gaps = None
         if kind.deletes:
-            gaps = kept.enter_context(_cached_view(write, sql(states.gaps(unique))))
+            gaps = computed_once(states.gaps(unique))
             _check_deletions(write, kind, states.deletions(source, unique, gaps))
         (discarded,) = sql(states.count_discarded(unique)).collect()[0]
         if discarded:
             write.notes.append(_warn_of_several_states(write, kind, discarded))
-        rows = sql(states.states(unique, gaps))
+        rows = states.states(unique, gaps)
         if first:
-            write.overwrite(rows, staging)
+            write.overwrite(sql(rows), staging)
         else:
-            sql(states.merge(target, source, kept.enter_context(_cached_view(write, rows))))
+            sql(states.merge(target, source, computed_once(rows)))
 
 
 def _warn_of_several_states(write: Write, kind: Changes, number: int) -> str:
