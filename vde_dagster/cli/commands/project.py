@@ -366,13 +366,11 @@ def new_project(folder: Path, *, dagster: bool = True, dbt: bool = False) -> New
     return NewProject(tuple(written), tuple(sorted(there)), project_id)
 
 
-def _find_dbt() -> Path | None:
+def _find_dbt() -> str | None:
     import shutil
     import sys
 
-    beside = Path(sys.executable).parent / "dbt"
-    found = shutil.which("dbt")
-    return Path(found) if found is not None else beside if beside.is_file() else None
+    return shutil.which("dbt") or shutil.which("dbt", path=Path(sys.executable).parent)
 
 
 def _dbt_settings() -> str:
@@ -380,6 +378,6 @@ def _dbt_settings() -> str:
     import sys
 
     found = _find_dbt()
-    own = found is None or found.parent == Path(sys.executable).parent
+    own = found is None or Path(found).parent == Path(sys.executable).parent
     text = 'executable = "dbt"  # dbt in a separate environment: its path or name'
     return f"\n[tool.vde.dbt]\n{'# ' if own else ''}{text}\n"

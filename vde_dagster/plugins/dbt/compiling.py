@@ -424,8 +424,8 @@ def find_compiler(folder: Folder, inside: str) -> Compiler | None:
                 location=SourceLocation(Path("pyproject.toml")),
             )
         return Compiler(folder, inside, Path(found), settings)
-    beside = Path(sys.executable).parent / ("dbt.exe" if os.name == "nt" else "dbt")
-    return Compiler(folder, inside, beside, settings) if beside.is_file() else None
+    beside = shutil.which("dbt", path=Path(sys.executable).parent)
+    return Compiler(folder, inside, Path(beside), settings) if beside else None
 
 
 def dbt_command(executable: Path) -> list[str]:
