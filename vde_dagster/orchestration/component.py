@@ -100,7 +100,7 @@ class VdeProjectComponent(dg.Component, dg.Resolvable):
         bool,
         dg.Resolver.default(
             description="Run every job in one process, so that all its steps share one Spark "
-            "session. Turn it off when other definitions set the executor.",
+            "session. Turn it off when other definitions set the executor."
         ),
     ] = True
 

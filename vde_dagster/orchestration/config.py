@@ -49,9 +49,7 @@ if TYPE_CHECKING:
         advanced: dg.Config
 else:
     _Advanced = create_model(
-        "_Advanced",
-        __base__=dg.Config,
-        **{name: _field(_PLAN_FIELDS[name]) for name in _RARE},
+        "_Advanced", __base__=dg.Config, **{name: _field(_PLAN_FIELDS[name]) for name in _RARE}
     )
     # Permissive, because stored configurations may have the rare options outside of `advanced`.
     _PlanForm = create_model(

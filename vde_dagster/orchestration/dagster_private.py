@@ -41,11 +41,7 @@ from dagster._core.events import (
 from dagster._core.events.log import EventLogEntry
 from dagster._core.launcher import DefaultRunLauncher, LaunchRunContext
 from dagster._core.launcher.base import CheckRunHealthResult, WorkerStatus
-from dagster._core.remote_origin import (
-    CodeLocationOrigin,
-    RemoteJobOrigin,
-    RemoteRepositoryOrigin,
-)
+from dagster._core.remote_origin import CodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 from dagster._core.storage.tags import (
     AUTO_MATERIALIZE_TAG,
     AUTOMATION_CONDITION_TAG,

@@ -20,8 +20,7 @@ class VdePySparkResource(LazyPySparkResource):
     """
 
     spark_config: dict[str, Any] = Field(
-        default_factory=dict,
-        description="Leave empty: the project's settings configure Spark.",
+        default_factory=dict, description="Leave empty: the project's settings configure Spark."
     )
     vde: WorkspaceResource
 

@@ -112,12 +112,7 @@ def build_and_check_snapshot(
     return snapshot, check_model(known, parents)
 
 
-_Meaning = tuple[
-    SemanticVersion,
-    tuple[OutputColumn, ...],
-    tuple[Read, ...],
-    "Analysis | None",
-]
+_Meaning = tuple[SemanticVersion, tuple[OutputColumn, ...], tuple[Read, ...], "Analysis | None"]
 
 
 def _meaning(

@@ -304,9 +304,7 @@ class _Run:
         )
 
     def _process(
-        self,
-        graph: Mapping[ModelName, Set[ModelName]],
-        work: Callable[[PlannedModel], None],
+        self, graph: Mapping[ModelName, Set[ModelName]], work: Callable[[PlannedModel], None]
     ) -> None:
         def failed(name: ModelName, error: Exception, skipped: list[ModelName]) -> None:
             self._applier.emit(ModelFailed(name, error, tuple(skipped)))

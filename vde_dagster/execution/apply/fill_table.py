@@ -13,11 +13,7 @@ from vde_dagster.execution.apply.fill_range import Auditor, RangeFiller
 from vde_dagster.execution.apply.make_table import add_columns, analysed_types, create_table
 from vde_dagster.execution.apply.table_branches import TableLeases, Target
 from vde_dagster.execution.apply.worker_pool import Slots
-from vde_dagster.execution.events import (
-    MemoryLacked,
-    ModelFinished,
-    ModelStarted,
-)
+from vde_dagster.execution.events import MemoryLacked, ModelFinished, ModelStarted
 from vde_dagster.lakehouse.metadata.commit_summaries import BranchName
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of

@@ -176,10 +176,7 @@ def _types_by_version(
 
 
 def _name_new_columns(
-    known: PhysicalTable,
-    snapshot: Snapshot,
-    taken: Iterable[str],
-    types: Mapping[str, str],
+    known: PhysicalTable, snapshot: Snapshot, taken: Iterable[str], types: Mapping[str, str]
 ) -> tuple[PhysicalColumn, ...]:
     # A name can be taken because an earlier process added the column and then died before it
     # updated the state.

@@ -72,11 +72,7 @@ class LastRead:
 
 
 def find_changed_rows(
-    tasks: PlanTasks,
-    filler: Snapshot,
-    reads: Sequence[TableRead],
-    seen: States,
-    now: States,
+    tasks: PlanTasks, filler: Snapshot, reads: Sequence[TableRead], seen: States, now: States
 ) -> Changes:
     """Build the query for the rows to recompute after input changes since the table's last fill.
 

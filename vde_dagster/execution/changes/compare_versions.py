@@ -317,10 +317,7 @@ class Side:
 
 
 def read_side(
-    handles: Handles,
-    version: Environment,
-    name: ModelName,
-    reader: PinnedVersion | None = None,
+    handles: Handles, version: Environment, name: ModelName, reader: PinnedVersion | None = None
 ) -> Side | None:
     """Build the query that reads a model in a version. Returns None if the version lacks the model.
 

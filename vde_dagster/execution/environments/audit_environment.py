@@ -57,10 +57,7 @@ class AuditReport:
 
 
 def audit_environment(
-    handles: Handles,
-    environment: str,
-    patterns: Sequence[str],
-    labels: Collection[str] | None,
+    handles: Handles, environment: str, patterns: Sequence[str], labels: Collection[str] | None
 ) -> AuditReport:
     """Audit an environment's published tables and store the results; empty `patterns` means all."""
     store, shown = handles.store, named_environment(handles, environment)

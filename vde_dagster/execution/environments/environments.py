@@ -244,11 +244,7 @@ class Environments:
         )
 
     def audit(
-        self,
-        environment: str,
-        *,
-        select: Sequence[str] = (),
-        labels: Collection[str] | None = None,
+        self, environment: str, *, select: Sequence[str] = (), labels: Collection[str] | None = None
     ) -> AuditReport:
         """Run the audits of an environment's published tables.
 

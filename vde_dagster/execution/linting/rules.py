@@ -41,11 +41,7 @@ class RuleViolation:
     """
 
     def __init__(
-        self,
-        rule: Rule,
-        violation_msg: str,
-        violation_range: Any = None,
-        fixes: Any = None,
+        self, rule: Rule, violation_msg: str, violation_range: Any = None, fixes: Any = None
     ) -> None:
         self.rule = rule
         self.violation_msg = violation_msg

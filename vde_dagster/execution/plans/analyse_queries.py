@@ -199,12 +199,7 @@ class _QueryAnalyzer:
         return found
 
     def _analyze_audits(
-        self,
-        snapshot: Snapshot,
-        table: PhysicalTable | None,
-        types: Columns | None,
-        *,
-        late: bool,
+        self, snapshot: Snapshot, table: PhysicalTable | None, types: Columns | None, *, late: bool
     ) -> None:
         model, resolver = snapshot.model, self._resolver()
         catalog = self.handles.settings.catalog

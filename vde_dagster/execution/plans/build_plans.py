@@ -289,10 +289,7 @@ def _has_backlog(plan: Plan, model: PlannedModel) -> bool:
 
 
 def select_models(
-    handles: Handles,
-    environment: str,
-    models: Mapping[ModelName, Model],
-    patterns: Sequence[str],
+    handles: Handles, environment: str, models: Mapping[ModelName, Model], patterns: Sequence[str]
 ) -> dict[ModelName, Model]:
     """Take selected models from the files, and all others as published.
 

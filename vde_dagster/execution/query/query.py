@@ -18,15 +18,8 @@ from sqlglot.errors import SqlglotError
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.execution.pinned_reads import PinnedVersion
-from vde_dagster.execution.published_version import (
-    named_environment,
-    published_version,
-)
-from vde_dagster.planning.environments.environment import (
-    PRODUCTION,
-    Environment,
-    environment_name,
-)
+from vde_dagster.execution.published_version import named_environment, published_version
+from vde_dagster.planning.environments.environment import PRODUCTION, Environment, environment_name
 from vde_dagster.planning.rendering.render import replace_tables
 from vde_dagster.planning.tables.table import ExternalTable, TableRef, external_table
 from vde_dagster.project.table_names import TableNames
@@ -305,8 +298,7 @@ def _render_for_spark(
         rendered = replace_tables(sql, find_relation, names)
     except SqlglotError as error:
         raise UsageError(
-            f"the query is invalid: {str(error).splitlines()[0]}",
-            hint="write it in Spark SQL",
+            f"the query is invalid: {str(error).splitlines()[0]}", hint="write it in Spark SQL"
         ) from error
     if not raw:
         refuse_substitution(rendered)  # Escapes in strings are resolved here.

@@ -21,12 +21,7 @@ from vde_dagster.orchestration.events.records import Reporter
 from vde_dagster.orchestration.events.steps import guarded_step
 from vde_dagster.orchestration.location_refresh import refresh_after
 from vde_dagster.orchestration.models.catalog import AssetCatalog
-from vde_dagster.orchestration.names import (
-    BREAKING_CHECK,
-    POOL,
-    QUERIES_CHECK,
-    TESTS_CHECK,
-)
+from vde_dagster.orchestration.names import BREAKING_CHECK, POOL, QUERIES_CHECK, TESTS_CHECK
 from vde_dagster.orchestration.pages.plan_page import (
     checks_by_spark,
     find_readers,
@@ -176,10 +171,7 @@ def reject_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
         launcher = Launcher.from_run(context.run.tags, config.who)
         _log_launcher(context, launcher, config.who)
         record = workspace.plans.reject(
-            context.partition_key,
-            config.reason,
-            who=launcher.name,
-            verified=launcher.verified,
+            context.partition_key, config.reason, who=launcher.name, verified=launcher.verified
         )
         yield dg.MaterializeResult(metadata=rejection_metadata(record), tags=plan_tags(record))
         # This run works on the plan, so the projector would skip the partition as busy.

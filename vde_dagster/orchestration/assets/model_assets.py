@@ -21,11 +21,7 @@ from vde_dagster.orchestration.events.checks import (
     unit_test_evaluation,
     unit_test_names,
 )
-from vde_dagster.orchestration.events.fills import (
-    ServedModel,
-    filled_partitions,
-    recorded_events,
-)
+from vde_dagster.orchestration.events.fills import ServedModel, filled_partitions, recorded_events
 from vde_dagster.orchestration.events.provenance import (
     ProjectionContext,
     input_tags,
@@ -39,11 +35,7 @@ from vde_dagster.orchestration.models.catalog import (
     partition_mapping,
     requested_ranges,
 )
-from vde_dagster.orchestration.models.live import (
-    Combination,
-    LiveVersion,
-    without_circles,
-)
+from vde_dagster.orchestration.models.live import Combination, LiveVersion, without_circles
 from vde_dagster.orchestration.names import POOL, dagster_name
 from vde_dagster.planning.environments.environment import production_first
 from vde_dagster.planning.intervals.cadence import ALWAYS, EPOCH, FAR

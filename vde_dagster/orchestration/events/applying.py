@@ -19,9 +19,7 @@ from typing import Any, TypeVar
 
 import dagster as dg
 
-from vde_dagster.errors import (
-    VdeError,
-)
+from vde_dagster.errors import VdeError
 from vde_dagster.execution.events import (
     ApplyResult,
     ApplyStarted,

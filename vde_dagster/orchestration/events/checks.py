@@ -24,9 +24,7 @@ from vde_dagster.errors import SourceLocation
 from vde_dagster.execution.unit_testing.test_report import DifferenceRecord, TestRecord
 
 # What `AssetCheckResult` fills in for checks that are steps; Dagster does not export it.
-from vde_dagster.orchestration.dagster_private import (
-    AssetCheckEvaluationTargetMaterializationData,
-)
+from vde_dagster.orchestration.dagster_private import AssetCheckEvaluationTargetMaterializationData
 from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.models.catalog import AssetCatalog, check_names, partition_keys
 from vde_dagster.orchestration.models.live import version_key

@@ -13,12 +13,7 @@ from vde_dagster.errors import ConflictError, VdeError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.dagster_private import PARTITION_NAME_TAG
 from vde_dagster.orchestration.events.provenance import ProjectionContext
-from vde_dagster.orchestration.events.records import (
-    UNFINISHED,
-    NewPartition,
-    Projected,
-    Reporter,
-)
+from vde_dagster.orchestration.events.records import UNFINISHED, NewPartition, Projected, Reporter
 from vde_dagster.orchestration.names import (
     ENVIRONMENT_TAG,
     EVALUATION,
@@ -109,10 +104,7 @@ def applied_event(
         values = {str(name): skip_json(fill) for name, fill in skipped.items()}
         facts["vde/skipped"] = dg.MetadataValue.json(values)
     return dg.AssetMaterialization(
-        asset_key=context.names.apply_key,
-        partition=plan.id,
-        metadata=facts,
-        tags=plan_tags(plan),
+        asset_key=context.names.apply_key, partition=plan.id, metadata=facts, tags=plan_tags(plan)
     )
 
 

@@ -25,11 +25,7 @@ from vde_dagster.state.store import StateStore
 
 SENSOR = "sensor"
 """Origin of records that sensors write, in place of a run's id."""
-FINISHED = {
-    dg.DagsterRunStatus.SUCCESS,
-    dg.DagsterRunStatus.FAILURE,
-    dg.DagsterRunStatus.CANCELED,
-}
+FINISHED = {dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED}
 UNFINISHED = [status for status in dg.DagsterRunStatus if status not in FINISHED]
 E = TypeVar("E")
 

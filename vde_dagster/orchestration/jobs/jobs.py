@@ -231,11 +231,7 @@ def plan_and_apply(work: Work, config: PlanAndApplyConfig) -> Iterator[Any]:
     )
 
 
-@_job(
-    "vde_run",
-    RunConfig,
-    "Compute the due intervals of an environment.",
-)
+@_job("vde_run", RunConfig, "Compute the due intervals of an environment.")
 def run(work: Work, config: RunConfig) -> Iterator[Any]:
     """Compute the due intervals of an environment with its published definitions."""
     made = work.workspace.plans.due(config.environment, full=config.full)
@@ -266,9 +262,7 @@ def _apply(work: Work, plan: Plan, **options: Any) -> Iterator[Any]:
 
 
 @_job(
-    "vde_rollback",
-    RollbackConfig,
-    "Roll an environment back to an earlier version and its data.",
+    "vde_rollback", RollbackConfig, "Roll an environment back to an earlier version and its data."
 )
 def rollback(work: Work, config: RollbackConfig) -> Iterator[Any]:
     """Publish an earlier version of an environment again."""

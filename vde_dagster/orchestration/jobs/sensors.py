@@ -134,10 +134,7 @@ def evaluate(
 
 
 def _result(
-    names: Names,
-    found: str,
-    planned: Sequence[tuple[Plan, AutoApply]] | None,
-    left: Sequence[str],
+    names: Names, found: str, planned: Sequence[tuple[Plan, AutoApply]] | None, left: Sequence[str]
 ) -> dg.SensorResult:
     requests = []
     plans = [(plan, policy) for plan, policy in planned or () if not plan.is_empty]

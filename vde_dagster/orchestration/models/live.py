@@ -234,11 +234,7 @@ def live_models(
     targets = [
         *((env.name, combine(env.entries, stored, tables), False) for env in ordered),
         *(
-            (
-                plan.environment,
-                combine(plan.entries, plan.snapshots, plan.tables),
-                True,
-            )
+            (plan.environment, combine(plan.entries, plan.snapshots, plan.tables), True)
             for plan in approved
         ),
         (WORKING_COPY, Combination(files), False),

@@ -38,13 +38,7 @@ from vde_dagster.planning.plan.plan import Change, Plan, PlanKind, PlannedModel
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.reports.document import count_units
 from vde_dagster.reports.markdown import short_name
-from vde_dagster.reports.plan import (
-    Readers,
-    break_sentences,
-    breaking_models,
-    plan_report,
-    risks,
-)
+from vde_dagster.reports.plan import Readers, break_sentences, breaking_models, plan_report, risks
 from vde_dagster.reports.plan_json import plan_json
 from vde_dagster.reports.reasons import describe_breaks
 from vde_dagster.state.db.leases import environment_lease

@@ -57,12 +57,7 @@ class ColumnEvent:
     becomes: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "what": self.what,
-            "column": self.column,
-            "was": self.was,
-            "becomes": self.becomes,
-        }
+        return {"what": self.what, "column": self.column, "was": self.was, "becomes": self.becomes}
 
 
 def pair_columns(

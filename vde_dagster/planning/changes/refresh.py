@@ -250,9 +250,7 @@ RULE_OF_THUMB = RefreshCosts()
 
 
 def choose_refresh(
-    sizes: RefreshSizes,
-    costs: RefreshCosts = RULE_OF_THUMB,
-    fills: Sequence[MeasuredFill] = (),
+    sizes: RefreshSizes, costs: RefreshCosts = RULE_OF_THUMB, fills: Sequence[MeasuredFill] = ()
 ) -> RefreshCode:
     """Choose how to compute a table's rows: the faster method, or a trial of the slower method.
 

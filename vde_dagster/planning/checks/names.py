@@ -223,7 +223,7 @@ _FILES = frozenset(
         "parquet",
         "text",
         "xml",
-    ],
+    ]
 )
 """Formats of files that Spark reads by their path, as in parquet.`/path`; in lower case."""
 _NO_NAMESPACE = "default"

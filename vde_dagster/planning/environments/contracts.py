@@ -180,9 +180,7 @@ def find_unknown_columns(
 
 
 def find_reader_mistakes(
-    readers: Iterable[Exposure],
-    snapshots: Mapping[ModelName, Snapshot],
-    warnings: list[Problem],
+    readers: Iterable[Exposure], snapshots: Mapping[ModelName, Snapshot], warnings: list[Problem]
 ) -> Iterator[ProjectError]:
     """Yield the errors in metrics, syncs and exposures; append other problems to `warnings`."""
     readers = tuple(readers)

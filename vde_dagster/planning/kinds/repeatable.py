@@ -61,9 +61,7 @@ def explain_never_skipped(
 
 
 def explain_not_repeatable(
-    snapshot: Snapshot,
-    snapshots: Mapping[ModelName, Snapshot],
-    seen: set[ModelName] | None = None,
+    snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot], seen: set[ModelName] | None = None
 ) -> Reason | None:
     """Return why a query may give different rows for the same tables (such as `now()`), or None."""
     seen = set() if seen is None else seen

@@ -263,9 +263,7 @@ def _index(columns: dict[str, list[PhysicalTable]], table: PhysicalTable) -> Non
 
 
 def choose_table(
-    snapshot: Snapshot,
-    tables: TablesByContent,
-    usable: Callable[[PhysicalTable], bool],
+    snapshot: Snapshot, tables: TablesByContent, usable: Callable[[PhysicalTable], bool]
 ) -> PhysicalTable | None:
     """Choose the existing table that needs the fewest fills to serve a snapshot, or None.
 

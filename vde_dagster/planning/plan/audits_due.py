@@ -57,9 +57,7 @@ def _passed(
 
 
 def add_audits_of_unchanged_models(
-    planned: Iterable[PlannedModel],
-    snapshots: Mapping[ModelName, Snapshot],
-    state: WarehouseState,
+    planned: Iterable[PlannedModel], snapshots: Mapping[ModelName, Snapshot], state: WarehouseState
 ) -> Iterator[PlannedModel]:
     """Yield the planned models, and add audits of unchanged rows that depend on changed tables."""
     # External tables are audited before their readers are computed. Unchanged rows are audited

@@ -20,11 +20,7 @@ from vde_dagster.planning.tables.nested_fields import (
     select_fields,
     typed_fields,
 )
-from vde_dagster.planning.tables.table import (
-    ColumnChange,
-    PhysicalColumn,
-    PhysicalTable,
-)
+from vde_dagster.planning.tables.table import ColumnChange, PhysicalColumn, PhysicalTable
 
 
 @dataclass
@@ -120,12 +116,7 @@ class ColumnsInPlace:
             self._note(column, "retyped", was)
 
     def _merge(
-        self,
-        column: OutputColumn,
-        kept: OutputColumn,
-        place: PhysicalColumn,
-        was: str,
-        own: Fields,
+        self, column: OutputColumn, kept: OutputColumn, place: PhysicalColumn, was: str, own: Fields
     ) -> bool:
         """Keep a nested column and merge its fields; return false if its whole type changes."""
         if not (is_nested(was) and is_nested(column.type) and is_nested(place.type)):

@@ -232,11 +232,7 @@ class ForwardOnly:
         return False
 
     def _extend(
-        self,
-        plain: Snapshot,
-        base: Snapshot,
-        table: PhysicalTable,
-        made: ColumnsInPlace,
+        self, plain: Snapshot, base: Snapshot, table: PhysicalTable, made: ColumnsInPlace
     ) -> Snapshot:
         columns, changes = tuple(made.columns), tuple(made.changes)
         self._check(plain, changes)

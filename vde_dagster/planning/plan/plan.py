@@ -225,11 +225,7 @@ class Proposal:
 
 Level = Literal["refuse", "ask", "warn"]
 """The effect of an objection, see `Objection`."""
-_CONSEQUENCES = {
-    "refuse": "it cannot be applied",
-    "ask": "it waits for an approval",
-    "warn": "",
-}
+_CONSEQUENCES = {"refuse": "it cannot be applied", "ask": "it waits for an approval", "warn": ""}
 
 
 @dataclass(frozen=True, slots=True)

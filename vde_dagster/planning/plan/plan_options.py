@@ -26,8 +26,7 @@ class PlanOptions:
         "Only intervals up to this date, the day included, or before this instant (UTC)."
     )
     select: tuple[str, ...] = _option(
-        "Publish the changes of these models only: name, +name, name+, tag:name or a glob.",
-        (),
+        "Publish the changes of these models only: name, +name, name+, tag:name or a glob.", ()
     )
     restate: tuple[str, ...] = _option(
         "Recompute the published versions of these models, and of their readers, in the range; "
@@ -58,9 +57,7 @@ class PlanOptions:
         "Plan as if it were this time (UTC), for dates and crons.", name="execution_time"
     )
     full: bool = _option(
-        "Compute what is due, even if its inputs have not changed.",
-        False,
-        of_run=True,
+        "Compute what is due, even if its inputs have not changed.", False, of_run=True
     )
     forward_only: bool = _option(
         "Keep production's tables and their rows; new definitions apply to later rows.", False

@@ -61,8 +61,7 @@ def plan_window(options: PlanOptions, now: datetime, default_start: datetime | N
         Interval(start, end)
     if start is not None and start > now:
         raise UsageError(
-            f"the start {instant_text(start)} lies in the future",
-            hint="give a start before now",
+            f"the start {instant_text(start)} lies in the future", hint="give a start before now"
         )
     tonight = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
     if end is not None and end > now and end != tonight:
@@ -74,9 +73,7 @@ def plan_window(options: PlanOptions, now: datetime, default_start: datetime | N
 
 
 def models_to_fill(
-    snapshots: Mapping[ModelName, Snapshot],
-    patterns: Sequence[str],
-    changed: Changed | None = None,
+    snapshots: Mapping[ModelName, Snapshot], patterns: Sequence[str], changed: Changed | None = None
 ) -> frozenset[ModelName] | None:
     """Return the models that patterns select, and their ancestors; None without patterns.
 

@@ -185,10 +185,7 @@ def work_graph(
     # This includes models that it depends on through models without work. If several models share a
     # table, the later models wait for the first and then have nothing left to do.
     after = {
-        model.name: (
-            *plan.snapshots[model.snapshot_id].parents,
-            *audits.before.get(model.name, ()),
-        )
+        model.name: (*plan.snapshots[model.snapshot_id].parents, *audits.before.get(model.name, ()))
         for model in plan.models
         if model.snapshot_id is not None
     }

@@ -236,9 +236,7 @@ class ViewWriter:
     named: Callable[..., str] | None = None
 
 
-WRITERS: Mapping[str, ViewWriter] = {
-    "trino": ViewWriter(trino_select, trino_query, trino_select),
-}
+WRITERS: Mapping[str, ViewWriter] = {"trino": ViewWriter(trino_select, trino_query, trino_select)}
 """Writers by the dialect's name in Iceberg's view metadata, in the order of representations."""
 _PLUGINS: Seam[ViewWriter] = Seam("view_dialects", tuple(WRITERS))
 

@@ -14,9 +14,7 @@ from vde_dagster.semantics.errors import SemanticError
 
 
 def column_spelling(
-    name: ModelName,
-    snapshots: Mapping[ModelName, Snapshot],
-    functions: Collection[str] = (),
+    name: ModelName, snapshots: Mapping[ModelName, Snapshot], functions: Collection[str] = ()
 ) -> dict[str, str]:
     """Map a model's column names in lower case to the names with their original case.
 

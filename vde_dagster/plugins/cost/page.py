@@ -40,9 +40,7 @@ def cost_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
 
     @dg.asset(
         key=names.asset_key("vde", "cost"),
-        deps=[
-            dg.AssetDep(names.environment_key, partition_mapping=dg.AllPartitionMapping()),
-        ],
+        deps=[dg.AssetDep(names.environment_key, partition_mapping=dg.AllPartitionMapping())],
         group_name=names.group,
         description=_TEXT,
         required_resource_keys={names.resource},

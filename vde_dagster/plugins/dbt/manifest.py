@@ -27,10 +27,7 @@ _NEWER = (
 _MODELS = ("model", "seed", "snapshot")
 _IGNORED_PARTS = ("metrics", "semantic_models", "saved_queries")
 """Parts of the manifest that are not read here; `metrics` reads some from another file."""
-_WORDS = {
-    "analysis": "analyses",
-    "sql_operation": "inline queries",
-}
+_WORDS = {"analysis": "analyses", "sql_operation": "inline queries"}
 """Words for unsupported types of nodes, for warnings."""
 
 

@@ -136,11 +136,7 @@ class _ProposalWriter:
         if model.query is not None:
             yield (
                 "viewProperties",
-                {
-                    "materialized": model.has_table,
-                    "viewLogic": model.query,
-                    "viewLanguage": "SQL",
-                },
+                {"materialized": model.has_table, "viewLogic": model.query, "viewLanguage": "SQL"},
             )
         if model.kind != "EXTERNAL":
             yield "upstreamLineage", self._upstream_lineage(model)

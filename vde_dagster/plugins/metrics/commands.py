@@ -16,16 +16,13 @@ Names = Annotated[
     list[str], typer.Argument(metavar="METRIC...", help="Metrics, or one saved query.")
 ]
 Metric = Annotated[
-    list[str],
-    typer.Option("--metric", "-m", metavar="METRIC", help="The metric; repeatable."),
+    list[str], typer.Option("--metric", "-m", metavar="METRIC", help="The metric; repeatable.")
 ]
 By = Annotated[
-    list[str] | None,
-    typer.Option(metavar="DIMENSION", help="Group by this dimension; repeatable."),
+    list[str] | None, typer.Option(metavar="DIMENSION", help="Group by this dimension; repeatable.")
 ]
 Where = Annotated[
-    list[str] | None,
-    typer.Option(metavar="SQL", help="A condition on dimensions; repeatable."),
+    list[str] | None, typer.Option(metavar="SQL", help="A condition on dimensions; repeatable.")
 ]
 Grain = Annotated[
     str | None,

@@ -217,8 +217,7 @@ def _apprise() -> Any:
         import apprise
     except ImportError:
         raise UsageError(
-            "Apprise, which sends notifications, is not installed",
-            hint=how_to_install("notify"),
+            "Apprise, which sends notifications, is not installed", hint=how_to_install("notify")
         ) from None
     apprise.logger.propagate = False  # It may quote addresses.
     on = cast("Any", apprise.decorators.notify)

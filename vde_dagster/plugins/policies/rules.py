@@ -189,8 +189,7 @@ def _compile_expression(document: YamlDocument, number: int, field: str, text: s
         from celpy.celparser import CELParseError
     except ImportError as error:
         raise UsageError(
-            "rules over plans need a package that is not installed",
-            hint=how_to_install("policies"),
+            "rules over plans need a package that is not installed", hint=how_to_install("policies")
         ) from error
     environment = Environment()
     try:

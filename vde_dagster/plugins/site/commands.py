@@ -76,11 +76,7 @@ def docs_write(workspace: Workspace, output: Output) -> None:
 
 @on_project
 def docs_serve(
-    workspace: Workspace,
-    output: Output,
-    of: Of = None,
-    to: To = None,
-    port: SitePort = 8090,
+    workspace: Workspace, output: Output, of: Of = None, to: To = None, port: SitePort = 8090
 ) -> None:
     """Write the documentation and serve it to this machine's browsers, until Ctrl+C.
 

@@ -260,9 +260,7 @@ class _Compactor:
             if flow.column is not None and not to:
                 continue
             key = (self.names.number(flow.parent), self.words.number(flow.how))
-            found.setdefault(key, []).extend(
-                (to, known.get(flow.source.lower(), flow.source)),
-            )
+            found.setdefault(key, []).extend((to, known.get(flow.source.lower(), flow.source)))
         return [[parent, how, pairs] for (parent, how), pairs in found.items()]
 
     def _table(self, model: str, table: Document.Table) -> dict[str, Any]:

@@ -37,9 +37,7 @@ def _make_asset(catalog: AssetCatalog, definition: SyncDefinition) -> dg.AssetsD
         # Dagster would derive the input's name from a key of any characters.
         ins={
             "source": dg.AssetIn(
-                catalog.key(definition.source),
-                dagster_type=dg.Nothing,
-                partition_mapping=all_of,
+                catalog.key(definition.source), dagster_type=dg.Nothing, partition_mapping=all_of
             )
         },
         # A publication, and a rollback, too, is an event of this one.

@@ -87,9 +87,7 @@ def load_file(path: Path, text: str, names: TableNames) -> LoadedFile:
     )
 
 
-def _exposed_columns(
-    one: SyncDefinition,
-) -> Iterator[tuple[ModelName, str | None, SourceLocation]]:
+def _exposed_columns(one: SyncDefinition) -> Iterator[tuple[ModelName, str | None, SourceLocation]]:
     yield one.source, None, one.place
     for column in one.key:
         yield one.source, column.lower(), one.key_place

@@ -4,12 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from vde_dagster.api.kinds import (
-    AddedColumn,
-    Kind,
-    Property,
-    Value,
-)
+from vde_dagster.api.kinds import AddedColumn, Kind, Property, Value
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -29,9 +24,7 @@ def _read_loaders(value: Value) -> tuple[tuple[str, str], ...] | None:
 
 
 _LOADERS = Property(
-    "loaders",
-    _read_loaders,
-    {"anyOf": [{"enum": ["BY_SOURCE", "TOGETHER"]}, {"type": "object"}]},
+    "loaders", _read_loaders, {"anyOf": [{"enum": ["BY_SOURCE", "TOGETHER"]}, {"type": "object"}]}
 )
 
 _SKIP_NULL = Property.columns("skip_null")

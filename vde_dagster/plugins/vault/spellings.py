@@ -69,10 +69,7 @@ RecordTracking = _spelling(
 )
 Satellite = _spelling("SATELLITE", Changes, "CHANGES of a key's columns")
 MultiActiveSatellite = _spelling(
-    "MULTI_ACTIVE_SATELLITE",
-    Changes,
-    "CHANGES of a key's sets of rows",
-    needs=("key", "set_key"),
+    "MULTI_ACTIVE_SATELLITE", Changes, "CHANGES of a key's sets of rows", needs=("key", "set_key")
 )
 EffectivitySatellite = _spelling(
     "EFFECTIVITY_SATELLITE",

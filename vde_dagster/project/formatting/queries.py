@@ -9,15 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from vde_dagster.project.formatting.documents import (
-    HARD,
-    LINE,
-    SOFT,
-    Document,
-    Group,
-    Nest,
-    Remark,
-)
+from vde_dagster.project.formatting.documents import HARD, LINE, SOFT, Document, Group, Nest, Remark
 from vde_dagster.project.formatting.nodes import (
     Bracket,
     Clause,

@@ -92,11 +92,7 @@ class ProjectCache:
 
     def save_index(self) -> None:
         """Write hashes, settings and the sources' data to the cache."""
-        content = {
-            "stats": self.stats,
-            "settings": self.settings,
-            "memories": self.memories,
-        }
+        content = {"stats": self.stats, "settings": self.settings, "memories": self.memories}
         text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
         _write_checked(self.folder / "index.json", text.encode("utf-8", "surrogatepass"))
 

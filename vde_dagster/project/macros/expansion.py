@@ -26,12 +26,7 @@ from vde_dagster.project.macros.conditions import (
 )
 from vde_dagster.project.macros.scope import MacroScope, UserMacro
 from vde_dagster.project.macros.templates import template
-from vde_dagster.project.macros.variables import (
-    IN_TEXT,
-    KIND_NAME,
-    TIME_VARIABLES,
-    bare,
-)
+from vde_dagster.project.macros.variables import IN_TEXT, KIND_NAME, TIME_VARIABLES, bare
 from vde_dagster.sql.edits import NOTHING, Expanded
 from vde_dagster.sql.expressions import add_brackets
 from vde_dagster.sql.scanner import (

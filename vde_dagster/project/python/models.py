@@ -52,11 +52,7 @@ from vde_dagster.sql.scanner import SourceText, scan
 
 
 def load_python_file(
-    root: Path,
-    path: Path,
-    text: str,
-    context: FileContext,
-    hash_of: Callable[[str], str],
+    root: Path, path: Path, text: str, context: FileContext, hash_of: Callable[[str], str]
 ) -> LoadedFile:
     """Run a Python file and read its models; `hash_of` hashes a file of the project by path."""
     tree = parse_python(path, text)

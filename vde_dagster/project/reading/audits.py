@@ -122,8 +122,7 @@ def read_call(value: Value) -> AuditCall:
         sides = argument.split(separator)
         if len(sides) != 2 or len(sides[0].tokens) != 1:
             raise argument.error(
-                f"'{argument.raw}' is not an argument of {name}",
-                f"write {name}(argument := value)",
+                f"'{argument.raw}' is not an argument of {name}", f"write {name}(argument := value)"
             )
         texts[sides[0].text().lower()] = sides[1].raw
     return AuditCall(name, texts, value.location())
@@ -273,10 +272,7 @@ def _render_text(
 
 
 def _render_custom(
-    definition: AuditDefinition,
-    call: AuditCall,
-    arguments: dict[str, str],
-    context: AuditContext,
+    definition: AuditDefinition, call: AuditCall, arguments: dict[str, str], context: AuditContext
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
     expander = _argument_expander(call, context)
     with _at_call(call):
@@ -294,9 +290,7 @@ def _render_custom(
         raise
     if f"@{TABLE_PARTS['table_name']}" in sql:
         raise _call_error(
-            call,
-            f"audit {call.name}: @RESOLVE_TEMPLATE is only for statements",
-            "use @this_model",
+            call, f"audit {call.name}: @RESOLVE_TEMPLATE is only for statements", "use @this_model"
         )
     return sql, reads
 

@@ -41,10 +41,7 @@ class GitHub(RestForge):
             )
         base = os.environ.get("GITHUB_API_URL", "https://api.github.com").rstrip("/")
         token = Token.from_variable("Authorization", "Bearer ", "GITHUB_TOKEN")
-        headers = {
-            "Accept": "application/vnd.github+json",
-            "X-GitHub-Api-Version": "2022-11-28",
-        }
+        headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
         return cls(Rest(base, token, headers), login, repository)
 
     def pull_request(self, number: int) -> PullRequest:

@@ -26,12 +26,7 @@ _NULLS = ("", "null", "NULL", "Null")
 
 
 def read_filling(
-    node: Node,
-    later: str | None,
-    path: Path,
-    adapter: str,
-    dialect: str,
-    location: SourceLocation,
+    node: Node, later: str | None, path: Path, adapter: str, dialect: str, location: SourceLocation
 ) -> Filling:
     """Convert a node's materialization to a kind.
 

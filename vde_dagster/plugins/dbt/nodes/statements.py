@@ -34,10 +34,7 @@ _WRITES_ROWS = re.compile(
 
 
 def with_statements(
-    model: Model,
-    node: Node,
-    rendered: Mapping[str, str],
-    context: Context,
+    model: Model, node: Node, rendered: Mapping[str, str], context: Context
 ) -> tuple[Model, tuple[str, ...]]:
     """Add a node's hooks and grants to its model.
 
@@ -176,10 +173,7 @@ def _relation(node: Node) -> str:
 
 def _has_bare_name(text: str, node: Node, dialect: str) -> bool:
     """Return whether a hook names its table without a schema, except in strings."""
-    name, tokens = (
-        node.relation[-1].lower(),
-        Token.split(text, dialect),
-    )
+    name, tokens = node.relation[-1].lower(), Token.split(text, dialect)
     return any(token.text.strip('`"').lower() == name for token in tokens)
 
 

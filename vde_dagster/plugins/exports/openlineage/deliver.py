@@ -37,8 +37,7 @@ def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
         from openlineage.client import OpenLineageClient
     except ImportError:
         raise UsageError(
-            "OpenLineage's client is not installed",
-            hint=how_to_install("openlineage"),
+            "OpenLineage's client is not installed", hint=how_to_install("openlineage")
         ) from None
     settings = workspace.settings.plugins.get("openlineage") or {}
     transport = expand_secrets(settings.get("transport") or {})

@@ -6,14 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from openlineage.client.event_v2 import (
-    DatasetEvent,
-    Job,
-    JobEvent,
-    Run,
-    RunEvent,
-    StaticDataset,
-)
+from openlineage.client.event_v2 import DatasetEvent, Job, JobEvent, Run, RunEvent, StaticDataset
 from openlineage.client.facet_v2 import (
     DatasetFacet,
     dataset_type_dataset,
