@@ -41,7 +41,7 @@ def test_audits_of_what_is_published_are_told(shop: ProjectFolder, server: Recei
     assert [one["path"] for one in server.got] == ["/team", "/anna"]
     assert server.titles("team") == ["[shop] audits of marts.customers found failing rows in prod"]
     assert "unique_values(columns=(customer)) found 1 row" in server.got[0]["message"]
-    assert "`vde apply prod --restate marts.customers`" in server.got[0]["message"]
+    assert "`vde apply prod --restate marts.customers --start …" in server.got[0]["message"]
 
 
 def test_audits_that_find_nothing_are_not(shop: ProjectFolder, server: Receiving) -> None:
