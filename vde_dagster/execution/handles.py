@@ -134,7 +134,7 @@ class Handles:
 
     @cached_property
     def parsed(self) -> ParsedQueries:
-        """Syntax trees of the queries that loading has just parsed."""
+        """Syntax trees of the queries parsed while the project was loaded."""
         return ParsedQueries()
 
     def path(self, path: str | Path) -> Path:
@@ -155,7 +155,7 @@ class Handles:
         return files_in(self.settings, folder, *endings)
 
     def text(self, path: str) -> str:
-        r"""Return the text of a project file, given relative to the root, with `\n` as line ending.
+        r"""Return a file's text, by its path relative to the project, with `\n` as line ending.
 
         Raises ProjectError if the file is too large, or not UTF-8.
         """
@@ -344,7 +344,7 @@ class Handles:
                 raise ProjectError(
                     f"{name} is a view of '{PRODUCTION}', but no file of the project defines it",
                     hint="restore the model's file, or remove its name from the queries that read "
-                    "it; a table that others write needs another name",
+                    "it; if you mean an external table, give it another name",
                 )
         return columns
 

@@ -88,7 +88,7 @@ class PlanConfig(_PlanForm):
     """Options of a new plan."""
 
     def target(self) -> str:
-        """Return the form's environment, or raise UsageError if it still is the placeholder."""
+        """Return the form's environment, or raise UsageError if it is empty or the placeholder."""
         if not self.environment.strip() or not _is_set(self.environment):
             raise UsageError(
                 "the config names no environment", hint="set `environment`, such as dev or prod"

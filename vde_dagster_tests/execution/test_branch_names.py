@@ -112,7 +112,7 @@ def test_two_branches_of_one_name_are_told_apart(folder: ProjectFolder) -> None:
 def test_an_environment_with_a_name_of_its_own_is_no_branchs(folder: ProjectFolder) -> None:
     with open_fake(folder.root) as workspace:
         workspace.apply(workspace.plan("feature_x"))
-        with pytest.raises(UsageError, match="was created with that name, and 'feature/x'"):
+        with pytest.raises(UsageError, match="created with this exact name, and 'feature/x'"):
             workspace.plan("feature/x")
         assert workspace.plan("feature_x").branch == ""
 

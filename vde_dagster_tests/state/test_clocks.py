@@ -52,7 +52,10 @@ def test_a_run_one_day_ahead_is_said_and_a_plan_that_only_looks_changes_nothing(
     seen = world.workspace.plans.due("prod", save=False)
     again = world.workspace.plans.due("prod", save=False)
     assert [model.intervals for model in again.builds] == [m.intervals for m in seen.builds]
-    assert ["a clock was ahead (this one shows" in text for text in seen.warnings] == [True, False]
+    assert ["a clock was ahead (this machine's clock shows" in text for text in seen.warnings] == [
+        True,
+        False,
+    ]
     assert "version 2 of 'prod' was published" in seen.warnings[1]
     assert world.workspace.plans.due("prod", save=False).warnings == seen.warnings
     world.close()
@@ -84,7 +87,9 @@ def test_what_cannot_be_made_again_stays_as_a_process_ten_minutes_ahead_has_fill
         machine.off = timedelta()
         plan = workspace.plans.due("prod")
     assert sum((r.end - r.start).days for m in plan.builds for r in m.intervals) == filled
-    said = [text for text in plan.warnings if "a clock was ahead (this one shows" in text]
+    said = [
+        text for text in plan.warnings if "a clock was ahead (this machine's clock shows" in text
+    ]
     assert len(said) == len(named)
     assert all(part in text for part, text in zip(named, said, strict=True))
 

@@ -73,24 +73,24 @@ def _warn_of_clock(
     warnings = []
     if early:
         warnings.append(
-            f"a clock was ahead (this one shows {instant_text(now)}), and "
-            f"{count(len(early), 'table')} had ranges filled early: "
-            "they are filled again when they are due"
+            f"a clock was ahead (this machine's clock shows {instant_text(now)}), and "
+            f"{count(len(early), 'table')} had ranges filled early: these ranges are filled again "
+            "when they are due"
         )
     if stays:
         warnings.append(
-            f"a clock was ahead (this one shows {instant_text(now)}) when "
-            f"{', '.join(sorted(stays))} was filled: later rows may be missing there, and it "
-            "cannot be refilled without losing rows; change its definition to fill it again, or "
-            "add the rows by hand"
+            f"a clock was ahead (this machine's clock shows {instant_text(now)}) when "
+            f"{', '.join(sorted(stays))} was filled: later rows may be missing, and a refill "
+            "would lose rows; change the model's definition to compute a new table, or add the "
+            "rows by hand"
         )
     current = state.target
     if current is not None and current.published_at > now + MOST_APART:
         warnings.append(
             f"version {current.version} of '{current.name}' was published at "
-            f"{instant_text(current.published_at)}, which is in the future: that clock was wrong, "
-            f"or this one is (it shows {instant_text(now)}); `{current.name}@<instant>` refers "
-            "to the instants in `vde history`"
+            f"{instant_text(current.published_at)}, which is in the future: the publisher's clock "
+            f"was wrong, or this machine's clock is (it shows {instant_text(now)}); "
+            f"`{current.name}@<instant>` refers to the instants in `vde history`"
         )
     return tuple(warnings)
 
@@ -101,6 +101,6 @@ def require_created_in_past(plan: Plan, now: datetime) -> None:
     if plan.created_at > now + STEP:
         raise UsageError(
             f"the plan was created at {instant_text(plan.created_at)}, but it is only "
-            f"{instant_text(now)}: a clock was ahead, or this one is behind",
+            f"{instant_text(now)}: a clock was ahead, or this machine's clock is behind",
             hint=f"set the clock, then plan again: vde plan {plan.environment}",
         )

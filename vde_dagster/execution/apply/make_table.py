@@ -156,9 +156,9 @@ def _require_named_fields(store: StateStore, table: PhysicalTable, snapshot: Sna
         for output, physical in column_map(reader, table):
             if physical in growing and output not in fields:
                 raise ConflictError(
-                    f"{snapshot.name} cannot add fields to column {output} in place: environment "
-                    f"'{environment}' shows the table by a definition that is not forward-only, "
-                    "so its view reads the column as a whole",
+                    f"{snapshot.name} cannot add fields to column {output} in place: the view in "
+                    f"environment '{environment}' reads the whole column, because its definition "
+                    "is not forward-only",
                     hint=f"publish the forward-only definition there: vde apply {environment}; or "
                     f"remove the environment: vde drop {environment}",
                 )

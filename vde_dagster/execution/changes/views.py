@@ -1,8 +1,8 @@
 """Views in production's catalog with the recent changes of its models.
 
-One transaction after a publication updates all of them or none, and so does the cleanup before it
-deletes versions that they read. Their content is pinned, so an outdated view lacks recent changes
-but never shows wrong ones.
+One separate transaction after each publication updates them. The cleanup also updates them, before
+it deletes versions that they read. Their content is pinned, so an outdated view lacks recent
+changes but never shows wrong ones.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def views_to_compare(
 def compare_model(
     handles: Handles, model: ModelName, environments: str, limit: int = 10
 ) -> Comparison | None:
-    """Compare the rows of a model in two environments. None if it has no grain or unique key.
+    """Compare the rows of a model in two environments. Returns None without a grain or unique key.
 
     Args:
         environments: Both names, as `dev:prod`.
@@ -198,7 +198,7 @@ Types = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class SchemaDiff:
-    """Columns that a target adds, removes or types differently, compared with a source."""
+    """Columns added, removed or changed in type from a source table to a target table."""
 
     added: Types
     removed: Types
@@ -260,7 +260,10 @@ class TableDiff:
         self.not_compared = tuple(name for name in others if name not in self.columns)
 
     def counts(self) -> str:
-        """Build the query that counts joined, differing and unmatched rows, also by column."""
+        """Build the query that counts joined, differing and unmatched rows.
+
+        The query also counts the differing values of each column.
+        """
         differs = [f"NOT (s.c{i} <=> t.c{i})" for i in range(len(self.columns))]
         both = "s.there AND t.there"
         whole = f"{both} AND ({' OR '.join(differs)})" if differs else "false"

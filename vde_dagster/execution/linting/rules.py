@@ -172,7 +172,7 @@ class ModelView(Model):
         return tuple(n for n, p in parents if p.model.kind.is_external and not p.model.source)
 
     def violation(self, message: str, *words: str) -> Violation:
-        """Build a violation at the first of `words` in the model's header, or at its beginning."""
+        """Build a violation at the first of `words` in the header, or at the model's start."""
         model = self.snapshot.model
         where = place_in_header(model, *words) if words else model.location
         return Violation(f"{model.name} {message}", where)

@@ -127,7 +127,7 @@ def with_outdated(handles: Handles, plan: Plan) -> Plan:
 
 
 def find_changeable_environment(handles: Handles, snapshot_id: str) -> Environment:
-    """Return an unfrozen environment with a snapshot, production first, or raise UsageError."""
+    """Find an unfrozen environment with a snapshot, preferably production, or raise UsageError."""
     names = handles.store.shown.environments_with_snapshot(snapshot_id)
     for name in sorted(names, key=production_first):
         # An environment dropped meanwhile is empty.
@@ -141,7 +141,7 @@ def find_changeable_environment(handles: Handles, snapshot_id: str) -> Environme
 
 
 def with_auto_restatement(handles: Handles, plan: Plan, *, save: bool) -> Plan:
-    """Add due restatements (`auto_restatement_cron`) to a run; `save` records them."""
+    """Add due restatements (`auto_restatement_cron`) to production's run. `save` records them."""
     # The restatement of a tick is recorded until it is computed. A failed run leaves it to the next
     # run, even if the cron ticks again meanwhile.
     if plan.environment != PRODUCTION:

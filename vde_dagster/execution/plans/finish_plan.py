@@ -61,9 +61,9 @@ def _warn_of_empty_state(handles: Handles) -> Iterator[str]:
         settings = handles.settings
         yield (
             f"the state store {without_password(settings.resolved_state_url)} is new, but the "
-            f"warehouse {settings.resolved_warehouse} has tables and views already (in "
-            f"{', '.join(found[:3])}{', …' if found[3:] else ''}): if they are this project's, "
-            "the state is the wrong one, and everything would be recomputed: check state_url and "
+            f"warehouse {settings.resolved_warehouse} already has tables and views (in "
+            f"{', '.join(found[:3])}{', …' if found[3:] else ''}). If they belong to this project, "
+            "this is the wrong state, and the plan recomputes everything: check state_url and "
             "VDE_STATE_URL, or import the state (vde state import)"
         )
 

@@ -95,7 +95,7 @@ class Gates:
         if asked:
             to = (
                 ", ".join(dict.fromkeys(name for one in asked for name in one.approvers))
-                or "whoever"
+                or "anyone"
             )
             raise _refusal(
                 plan,

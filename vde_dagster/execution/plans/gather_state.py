@@ -222,7 +222,7 @@ def complete_state(
 def reuse_production_tables(
     handles: Handles, models: Mapping[ModelName, Model], snapshots: dict[ModelName, Snapshot]
 ) -> dict[ModelName, Snapshot]:
-    """Let models that change in place reuse production's tables, as a plan does, but silently."""
+    """Reuse production's tables for models that change in place, without a plan's warnings."""
     if not any(snapshot.model.kind.changes_in_place for snapshot in snapshots.values()):
         return snapshots
     production = handles.store.environments.get(PRODUCTION)

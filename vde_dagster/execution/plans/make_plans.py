@@ -98,7 +98,7 @@ class Plans:
         return self._store(plan, save=save, at_once=at_once, once=once)
 
     def proposed(self, plan: Plan, author: str | None = None) -> Plan:
-        """Turn a plan of files into a proposal for approval, by default of the system user."""
+        """Turn a plan into a proposal for approval. Its author is the system user by default."""
         proposal = Proposal(self.handles.project.files_hash, author or current_user())
         return replace(plan, proposal=proposal)
 
@@ -109,11 +109,10 @@ class Plans:
         )
         if known is None or known == branch:
             return branch
-        of = f"belongs to branch '{known}'" if known else "was created with that name"
+        of = f"belongs to branch '{known}'" if known else "was created with this exact name"
         meant = known or environment
         raise UsageError(
-            f"environment '{environment}' {of}, and '{named.strip()}' would be the same "
-            "environment",
+            f"environment '{environment}' {of}, and '{named.strip()}' names the same environment",
             hint=f"to use it, run vde plan {meant}; otherwise choose another name, or run vde drop "
             f"{environment} first",
         )

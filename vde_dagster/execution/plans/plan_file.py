@@ -145,7 +145,7 @@ class PlanFiles:
             raise _not_a_plan_error(path, f"it has no '{ATTACHED}'")
         if unknown := sorted(name for name in attached if ATTACHMENTS.find(name) is None):
             raise _not_a_plan_error(
-                path, f"no plug-in here reads its part '{ATTACHED}.{unknown[0]}'"
+                path, f"no installed plug-in reads its part '{ATTACHED}.{unknown[0]}'"
             )
         try:
             plan = _decode_plan(content)
@@ -323,7 +323,7 @@ def _decode_plan(content: Mapping[str, Any]) -> Plan:
     for key in stored.snapshot_ids:
         snapshot = from_content(key, b64decode(definitions[key]["stored"], validate=True))
         if snapshot is None:
-            raise ValueError(f"the definition's content does not have its id {key}")
+            raise ValueError(f"the content of a definition does not match its id {key}")
         snapshots[key] = snapshot
     return replace(stored.plan, snapshots=snapshots)
 

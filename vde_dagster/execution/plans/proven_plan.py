@@ -235,7 +235,7 @@ def _find_contradictions(plan: Plan, current: Environment | None) -> Iterator[st
     models = {model.name: model for model in plan.models}
     for key, snapshot in plan.snapshots.items():
         if key != snapshot.id and snapshot.canonicaliser == CANONICALISER:
-            yield f"the definition {key[:12]} of {snapshot.name} has another id"
+            yield f"the content of definition {key[:12]} of {snapshot.name} does not match this id"
     for name, entry in plan.entries.items():
         snapshot, model = plan.snapshots[entry.snapshot_id], models.get(name)
         before = shown.get(name)

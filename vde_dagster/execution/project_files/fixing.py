@@ -1,6 +1,6 @@
 """Application of fixes: one error's fix, or the fixes of all errors and violations of a project.
 
-A fix needs the text that it replaces, and is kept only if it causes no new errors.
+A fix applies only if the file still has the text to replace. It is undone if it causes new errors.
 """
 
 from __future__ import annotations
