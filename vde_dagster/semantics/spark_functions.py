@@ -185,7 +185,7 @@ _UNCOUNTED = OPERATORS | PARSED | CATALOG
 
 
 def accepts_argument_count(name: str, count: int) -> bool:
-    """Return whether a function accepts this number of arguments, or true if unknown.
+    """Return whether a function accepts this number of arguments; true if unknown.
 
     >>> accepts_argument_count("date_trunc", 1), accepts_argument_count("my_function", 5)
     (False, True)
@@ -207,7 +207,7 @@ def arguments_text(name: str) -> str:
 
 
 def argument_counts(name: str) -> tuple[int, int | None]:
-    """Return the least and largest number of arguments; the largest is None if unlimited."""
+    """Return the least and largest number of arguments, with None for an unlimited number."""
     counts = _counts(ALIASES.get(name, name))
     ends = [one.partition("-") for one in counts]
     least = min(int(first.rstrip("+")) for first, _, _ in ends)

@@ -1,4 +1,4 @@
-"""Server features about words: definitions, uses, renames, hover and completion."""
+"""Server features for words: definitions, uses, renames, hover and completion."""
 
 from __future__ import annotations
 

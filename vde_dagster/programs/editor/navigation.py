@@ -51,7 +51,7 @@ def _macro_definition(reading: Reading, path: str, offset: int) -> list[Span]:
 
 
 def find_renamable_word(symbols: Symbols, path: str, offset: int) -> Mention:
-    """Return the word at an offset that a rename starts from.
+    """Return the renamable word at an offset.
 
     Raises:
         UsageError: The word cannot be renamed.
@@ -82,8 +82,8 @@ def rename_symbol(
     If a query still outputs a renamed column under its old name, that name is added as an alias.
 
     Raises:
-        UsageError: The name is taken, invalid or written by a macro, or the rename would change
-            more.
+        UsageError: The name is taken, invalid or written by a macro, or the rename has other
+            effects.
     """
     mention = find_renamable_word(symbols, path, offset)
     symbol, reading = symbols.root(mention.symbol), symbols.reading

@@ -83,7 +83,7 @@ class Terms:
             node.parts = ()
 
     def unordered(self, tag: str, operands: Iterable[Node]) -> Node:
-        """Create an operator with sorted operands, such as AND, whose operands have no order."""
+        """Create an operator such as AND with sorted operands; their order has no meaning."""
         return self.make(tag, *sorted(operands, key=lambda node: node.serial))
 
     def boolean(self, value: bool) -> Node:

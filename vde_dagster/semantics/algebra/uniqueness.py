@@ -87,7 +87,7 @@ def _determines_all(group: Group, known: set[Any], terms: Terms) -> bool:
 
 
 def determined_sources(group: Group, known: set[Any], terms: Terms) -> set[Any]:
-    """Return the `known` sources, and all sources with at most one row for each of their rows."""
+    """Return `known` and all sources with at most one row for each row of the known sources."""
     own = set(group.sources)
     known = set(known)
     rest = [s for s in _multiplying_sources(group) if s not in known]

@@ -1,4 +1,4 @@
-"""Binds the names of one query. Records mistakes, and why the query must be compared as text."""
+"""Binds the names of one query. Also records its mistakes, and why it must be compared as text."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class NamedSource:
         nodes: Expressions of columns by name.
         open: Whether the columns are unknown, so that any name may exist.
         rest: The table with unknown columns that this subquery includes with a star.
-        wraps: Outer joins that can replace this entry's rows by NULLs, the innermost first.
+        wraps: Outer joins that can replace this source's rows by NULLs, the innermost first.
         hidden: Columns that USING merged, in the order of the joins.
         written: Column names in their original case, by lower-case name.
     """

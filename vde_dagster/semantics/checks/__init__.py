@@ -1,6 +1,6 @@
 """Checks for mistakes in bound queries. A check never changes a query's version.
 
-A check reports only queries that Spark certainly refuses; unknown parts count as correct.
+A query is reported as refused only if Spark certainly refuses it. Unknown parts count as correct.
 `vde_dagster_tests/spark/test_mistakes_on_spark.py` verifies this.
 """
 

@@ -253,7 +253,7 @@ class _Step:
             found.lost.add(alias)  # More rows without it.
 
     def _meet(self, made: exp.Select, source: exp.Expr, known: list[exp.Expr]) -> None:
-        """Join a source to the changed rows, and keep only its matching rows."""
+        """Add a source to `made` with an inner join on the conditions `known`."""
         if not known:
             raise NotRefreshableError(
                 "the changed rows do not determine a condition of a join",

@@ -10,8 +10,9 @@ and loses, if all other references stay as they are.
   side. In a LEFT, RIGHT, SEMI or ANTI JOIN, only the outer side is linear. A row of the other side
   may change nothing if it is a second match, or may remove a row with NULLs. No side of a FULL JOIN
   is linear.
-- A reference in a subquery of a condition or an output is not linear, because one of its rows
-  affects all rows that meet it. Such a subquery may read tables that did not change.
+- A reference in a subquery of a condition or an output is not linear, because one row of the
+  subquery affects all outer rows that match it. Such a subquery may read tables that did not
+  change.
 - Both branches of a UNION ALL are linear. A linear query over a linear subquery is linear.
 
 Each changed reference has a step, which begins where the previous step ended. The sum of the steps

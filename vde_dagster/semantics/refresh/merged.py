@@ -59,7 +59,7 @@ class MergeableAggregate:
     Args:
         column: The output column, in lower case.
         merge: Aggregate function that combines the old value with the values of changed rows.
-        counts: Whether it counts rows or values.
+        counts: Whether the aggregate counts rows or values.
         counted: For a sum, the output column that counts the same values; empty if missing.
         type: Spark SQL type.
         open: Whether the changes may not determine the new value.
@@ -85,7 +85,7 @@ class GroupSteps:
     """Queries that compute how changed rows change the aggregates of each group.
 
     Args:
-        key: Output columns that the query groups by, in lower case; empty if it has no GROUP BY.
+        key: Output columns that the query groups by, in lower case; empty without GROUP BY.
         count: The output column with `count(*)`; empty if missing.
         values: Spark SQL of the value that one row of `rows` adds, by output column.
     """
@@ -110,18 +110,17 @@ def find_group_steps(
     Args:
         changed: Tables that changed, as the schema names them.
         only_added: Whether these tables only gained rows.
-        types: The types of the table's columns, by output column in lower case.
+        types: Types of the table's columns by lower-case name.
 
     Raises:
-        NotRefreshableError: An aggregate's new value cannot be computed from its old value and
-            the changes.
+        NotRefreshableError: An aggregate's new value cannot be computed from its old value and the
+            changes.
 
     >>> from vde_dagster.semantics.refresh.qualified import qualify
     >>> query = qualify("SELECT c, sum(n) AS n FROM o GROUP BY c", {"o": {"c": "INT", "n": "INT"}})
     >>> find_group_steps(query, ["o"], only_added=True, types={"c": "INT", "n": "BIGINT"}).values
-    {'c': '`c`', 'n': 'CAST(IF(vde_sign > 0, CAST(`vde_0` AS BIGINT), -CAST(`vde_0` AS BIGINT)) \
-AS BIGINT)'}
-    """
+    {'c': '`c`', 'n': 'CAST(IF(vde_sign > 0, CAST(`vde_0` AS BIGINT), -CAST(`vde_0` AS BIGINT)) AS BIGINT)'}
+    """  # noqa: E501
     made = _Groups(query, only_added, types)
     return replace(made.steps(), rows=find_row_steps(made.before_grouping(), changed))
 

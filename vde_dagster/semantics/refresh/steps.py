@@ -1,4 +1,4 @@
-"""Writes queries over the changed rows of one reading of a table."""
+"""Writes queries over the changed rows of one reference to a table."""
 
 from __future__ import annotations
 

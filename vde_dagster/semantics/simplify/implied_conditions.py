@@ -63,7 +63,7 @@ def add_implied_conditions(
     """Add conditions that follow from `conditions`, and drop redundant conditions.
 
     Args:
-        given: True conditions on outer rows, which are used but not returned.
+        given: Conditions on outer rows that also hold. They are used but not returned.
     """
     given = list(given)
     if not conditions or len(conditions) + len(given) > _MOST_CONDITIONS:

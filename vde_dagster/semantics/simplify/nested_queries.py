@@ -5,8 +5,7 @@ DISTINCT, INTERSECT, EXCEPT, MIN and MAX), LIMIT in LIMIT, and set operations in
 
 Removing a GROUP BY or DISTINCT can change values: grouping turns -0.0 into 0.0, and pads CHAR
 values. This does not matter if the outer query only compares the key or groups by it again, but it
-matters if it converts the key to text or divides by it. A grouping stays unless it certainly does
-not matter.
+matters if it converts the key to text or divides by it. If in doubt, the grouping stays.
 """
 
 from __future__ import annotations

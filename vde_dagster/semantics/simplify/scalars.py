@@ -1,9 +1,9 @@
 """Rules for casts, arithmetic, text functions, and parts of structs and arrays.
 
-Unchanged are: ``x + 0`` of floats, because it turns -0.0 into 0.0; ``x * 0``, because x can be NULL
-or NaN; and sums, because another order may overflow. (Spark: `LikeSimplification`,
-`CombineConcats`, `ParseToDate`, `Extract`, `SimplifyCaseConversionExpressions`,
-`BinaryArithmeticWithDatetimeResolver`.)
+These expressions stay unchanged: ``x + 0`` of floats, because it turns -0.0 into 0.0; ``x * 0``,
+because x can be NULL or NaN; and sums, because another order may overflow. (Spark:
+`LikeSimplification`, `CombineConcats`, `ParseToDate`, `Extract`,
+`SimplifyCaseConversionExpressions`, `BinaryArithmeticWithDatetimeResolver`.)
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Rules for aggregate functions, and merging of aggregates of aggregates.
 
-``SELECT k, SUM(n) … FROM (SELECT k, j, COUNT(*) AS n FROM t GROUP BY k, j) GROUP BY k`` counts the
-rows of ``t``, also through joins that use only keys of the inner grouping, and through UNION ALL.
-Only integers are added in another order: sums of floats would round differently.
-(Spark: `EliminateAggregateFilter` and `EliminateDistinct`.)
+``SELECT k, SUM(n) … FROM (SELECT k, j, COUNT(*) AS n FROM t GROUP BY k, j) GROUP BY k`` becomes a
+count of the rows of ``t``. There may be joins between the groupings that use only keys of the inner
+grouping, and the inner query may be a UNION ALL. Only integers are added in another order: sums of
+floats would round differently. (Spark: `EliminateAggregateFilter` and `EliminateDistinct`.)
 """
 
 from __future__ import annotations
