@@ -49,7 +49,7 @@ class LakeHandles:
         )
 
     def now_ms(self) -> int:
-        """Current time in milliseconds since 1970 (UTC), as Iceberg stores it."""
+        """Return the current time in milliseconds since 1970 (UTC), as Iceberg stores it."""
         return int(self.store.database.clock.now().timestamp() * 1000)
 
     def views_folder(self, publication_id: str) -> str:
@@ -117,7 +117,10 @@ class LakeHandles:
         return found
 
     def relation_columns(self, ref: TableRef) -> list[tuple[str, str, str | None]] | None:
-        """Return (name, Spark SQL type, description) of each column of a table or view, or None."""
+        """Return (name, Spark SQL type, description) of each column of a table or view.
+
+        Return None if the table or view does not exist.
+        """
         pointer = self.catalog.pointers([ref]).get(ref)
         if pointer is None:
             return None

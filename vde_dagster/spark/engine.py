@@ -398,7 +398,10 @@ class SparkEngine:
         self._jobs.begin(plan_id)
 
     def cancel(self, plan_id: str, wait_seconds: float = 30.0) -> bool:
-        """Stop and refuse a plan's work until `begin`; return whether all work ended in time."""
+        """Stop everything that runs for a plan, and refuse new work until `begin` is called.
+
+        Return whether all work of the plan ended in time.
+        """
         return self._jobs.cancel(self._sessions.started, plan_id, wait_seconds)
 
     def interrupt(self) -> None:

@@ -1,6 +1,6 @@
 """Checks before a table's commit, and records of its effects, in one state transaction.
 
-The code that writes the table describes both as a `TableCommit`, without a database connection.
+The code that writes the table describes the checks and records as a `TableCommit`.
 """
 
 from __future__ import annotations

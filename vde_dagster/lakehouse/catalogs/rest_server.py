@@ -95,7 +95,7 @@ class RestClient(RestCatalog):
         body: Json | None = None,
         parameters: Mapping[str, str] | None = None,
     ) -> Any:
-        """Send a request about a table or view. Return its JSON response; True if that is empty."""
+        """Send a request about a table or view, and return its JSON response (True if empty)."""
         url = self.url(f"namespaces/{self._encode_namespace_path(tuple(namespace))}/{place}")
         send = partial(self._session.request, method, url, json=body, params=parameters)
         answer = send()

@@ -110,7 +110,7 @@ class Cleaning:
         self.decisions.append(decision)
 
     def leave(self, subject: str, error: VdeError | OSError) -> None:
-        """Report once per file that a table is kept because the file cannot be read."""
+        """Report that a table is kept because a file cannot be read, once for each file."""
         file = error.file if isinstance(error, DamagedFileError) else str(error)
         if file not in self._damaged:
             self._damaged.add(file)
@@ -241,7 +241,7 @@ def find_orphans(lakehouse: LakeHandles, table: LedgerTable, before: datetime) -
     """Find data files in a table's folder that were never committed and never will be.
 
     Args:
-        before: Latest time of writing (UTC), longer ago than the longest run.
+        before: Time (UTC) before which the files were written; longer ago than the longest run.
 
     Raises:
         DamagedFileError: The files that the table uses cannot be determined.

@@ -76,7 +76,10 @@ def new_view_metadata(
 
 
 def view_columns(metadata: Mapping[str, Any]) -> list[tuple[str, str, str | None]]:
-    """Return (name, Spark SQL type, description) of each column of any program's view."""
+    """Return (name, Spark SQL type, description) of each column of a view.
+
+    Any program may have written the view.
+    """
     versions = {version["version-id"]: version["schema-id"] for version in metadata["versions"]}
     current = versions[metadata["current-version-id"]]
     schema = next(one for one in metadata["schemas"] if one["schema-id"] == current)

@@ -338,7 +338,7 @@ def _to_spark(
 
 
 def _to_arrow(part: Any) -> Any:
-    """Convert a result of Polars, DuckDB or others to Arrow; keep one of pandas or Spark."""
+    """Convert results of Polars, DuckDB or others to Arrow, but not results of pandas or Spark."""
     import pandas as pd
     import pyarrow as pa
     from pyspark.sql import DataFrame

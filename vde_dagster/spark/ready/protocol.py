@@ -25,7 +25,7 @@ def engine_folder(root: Path) -> Path:
 
 
 def process_identity() -> list[Any]:
-    """Return Python's path, version, flags and variables, which the client must have too."""
+    """Return Python's path, version, flags and environment variables, which clients must share."""
     read = sorted(item for item in os.environ.items() if item[0].startswith(_IMPORT_VARIABLES))
     return [sys.executable, sys.version, list(sys.flags), [list(item) for item in read]]
 

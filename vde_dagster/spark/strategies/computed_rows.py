@@ -28,7 +28,7 @@ _COLUMN_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class ComputedRows:
-    """Rows that were computed once. Each read returns the same rows; `count` is None for many."""
+    """Rows that were computed once, the same for each read; `count` is None for many rows."""
 
     frame: DataFrame
     count: int | None

@@ -76,7 +76,7 @@ UNKNOWN_START = datetime(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Writes the SQL of a fill that compares new rows with stored versions, in UTC.
+    """Writes the SQL of a fill that compares new rows with stored versions, for a session in UTC.
 
     Args:
         types: Spark SQL type by physical column.

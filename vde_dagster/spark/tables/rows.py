@@ -1,8 +1,8 @@
 """Rows of a query as Python values, with every TIMESTAMP as an instant in UTC.
 
 Rows with a TIMESTAMP are read as Arrow, because `DataFrame.collect` goes through local time, which
-fails for the first and last day of a datetime. Intervals of years and months, which it does not
-support, are read as Spark's text.
+fails for the first and last day that a datetime can represent. Intervals of years and months, which
+`collect` does not support, are read as Spark's text.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ PostgreSQL: writing transactions are SERIALIZABLE, reading ones REPEATABLE READ 
 snapshot, without serialization failures). The server ends a transaction whose client is silent for
 a while (a stopped machine, a lost network), so that no client blocks other clients for long.
 
-The commit is the side effect that tests intercept. The connection also carries the transaction's
-name (`TRANSACTION`), so that tests can intercept single statements.
+Tests intercept the commit as a side effect. They can also intercept single statements, because the
+connection carries the transaction's name (`TRANSACTION`).
 """
 
 from __future__ import annotations
