@@ -114,11 +114,7 @@ class VdeError(Exception):
     """Whether messages quote a user's text, which may be long; such messages are shortened."""
 
     def __init__(
-        self,
-        message: str,
-        *,
-        hint: str | None = None,
-        location: SourceLocation | None = None,
+        self, message: str, *, hint: str | None = None, location: SourceLocation | None = None
     ) -> None:
         if self._quotes:
             message = shortened(message, _MOST_OF_MESSAGE)

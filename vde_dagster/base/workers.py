@@ -148,9 +148,7 @@ class _Worker:
         self._sent: list[Sequence[Any]] = []
         self._lock = threading.Lock()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", code],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         self._reader = threading.Thread(target=self._read, name=f"vde-worker-{number}", daemon=True)
         self._reader.start()

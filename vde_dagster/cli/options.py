@@ -27,8 +27,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of unex
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 Create = Annotated[
-    bool,
-    typer.Option("--create", help="Create the environment even if its name looks mistyped."),
+    bool, typer.Option("--create", help="Create the environment even if its name looks mistyped.")
 ]
 
 EnvironmentName = Annotated[
@@ -50,10 +49,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done
 PATTERNS = "Only these: name, +name, name+, tag:name or a glob; repeatable."
 """Help text of options that select models by patterns."""
 
-Select = Annotated[
-    list[str] | None,
-    typer.Option(metavar="MODELS", help=PATTERNS),
-]
+Select = Annotated[list[str] | None, typer.Option(metavar="MODELS", help=PATTERNS)]
 Check = Annotated[
     bool,
     typer.Option(

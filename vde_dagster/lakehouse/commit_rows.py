@@ -225,12 +225,7 @@ def some_rows(
 def _at_snapshot(metadata: dict[str, Any], snapshot_id: int) -> dict[str, Any]:
     found = next(one for one in metadata["snapshots"] if one["snapshot-id"] == snapshot_id)
     schema = found.get("schema-id", metadata["current-schema-id"])
-    return {
-        **metadata,
-        "current-snapshot-id": snapshot_id,
-        "current-schema-id": schema,
-        "refs": {},
-    }
+    return {**metadata, "current-snapshot-id": snapshot_id, "current-schema-id": schema, "refs": {}}
 
 
 def _within(column: str, interval: Interval, bound: str) -> Condition:

@@ -120,11 +120,7 @@ def _describe_reason(reason: Reason) -> str:
             f"a partly filled {units} counts as empty, and is filled again by the {reason.detail}"
         )
     return _SENTENCES[code].format(
-        *names,
-        parent=reason.parent,
-        detail=reason.detail,
-        count=len(names),
-        all=", ".join(names),
+        *names, parent=reason.parent, detail=reason.detail, count=len(names), all=", ".join(names)
     )
 
 

@@ -110,11 +110,7 @@ def read_expression(text: str) -> Expression:
 
 
 def in_spark(
-    text: str,
-    dialect: str,
-    trusted: frozenset[str] = frozenset(),
-    *,
-    is_partition: bool = False,
+    text: str, dialect: str, trusted: frozenset[str] = frozenset(), *, is_partition: bool = False
 ) -> str:
     """Translate an expression from another dialect to Spark SQL.
 

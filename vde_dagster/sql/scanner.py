@@ -135,12 +135,7 @@ class SourceText:
         return min(start + (location.column or 1) - 1, end), end
 
     def error(
-        self,
-        message: str,
-        offset: int,
-        hint: str | None = None,
-        *,
-        unknown: Unknown | None = None,
+        self, message: str, offset: int, hint: str | None = None, *, unknown: Unknown | None = None
     ) -> ProjectError:
         """Create an error with the line and column of an offset."""
         return ProjectError(message, hint=hint, location=self.location(offset), unknown=unknown)
@@ -343,10 +338,7 @@ def _may_be_deep(text: str) -> bool:
 
 
 def find_deepest(
-    source: SourceText,
-    *,
-    backslash: bool = True,
-    stop_at: int | None = None,
+    source: SourceText, *, backslash: bool = True, stop_at: int | None = None
 ) -> tuple[int, int]:
     """Return (offset, level) of the most deeply nested place. Stop at the level `stop_at`."""
     found, most = 0, 0

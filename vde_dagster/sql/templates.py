@@ -78,8 +78,7 @@ def _tokens(source: SourceText, position: int, backslash: bool) -> Iterator[Toke
 def blank_blocks(source: SourceText, blocks: list[JinjaBlock]) -> SourceText:
     """Replace blocks and comments by blanks, so that other characters keep their offsets."""
     return _blank(
-        source,
-        [(b.start, b.end) if b.kind == "comment" else (b.body, b.body_end) for b in blocks],
+        source, [(b.start, b.end) if b.kind == "comment" else (b.body, b.body_end) for b in blocks]
     )
 
 

@@ -41,10 +41,7 @@ Prefix = Annotated[str, typer.Option(metavar="NAME", help="Prefix of the roles' 
 
 @on_project
 def log(
-    workspace: Workspace,
-    output: Output,
-    environment: OfEnvironment = None,
-    limit: Limit = 20,
+    workspace: Workspace, output: Output, environment: OfEnvironment = None, limit: Limit = 20
 ) -> None:
     """List acts, newest first: publications, rollbacks, applied plans, clean-ups, rights.
 

@@ -47,8 +47,7 @@ Ack = Annotated[
 Forget = Annotated[bool, typer.Option("--forget", help="Delete the cursor without reading.")]
 Cursors = Annotated[bool, typer.Option("--cursors", help="List only the model's cursors.")]
 SqlOnly = Annotated[
-    bool,
-    typer.Option("--sql", help="Only print the Spark SQL that returns the changes."),
+    bool, typer.Option("--sql", help="Only print the Spark SQL that returns the changes.")
 ]
 Each = Annotated[bool, typer.Option("--each", help="Show each version's changes, not net changes.")]
 Format = Annotated[
@@ -147,8 +146,7 @@ def _check(said: Set[str], cursor: str | None, ack: str | None) -> None:
         )
     if "--cursors" in said and (cursor is not None or said - {"--cursors", "--commit"}):
         raise UsageError(
-            "--cursors cannot be combined with other options",
-            hint="use --cursors alone",
+            "--cursors cannot be combined with other options", hint="use --cursors alone"
         )
     alone = said & {"--ack", "--forget"}
     if alone and said - alone:

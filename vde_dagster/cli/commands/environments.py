@@ -233,8 +233,7 @@ def drop(workspace: Workspace, output: Output, environment: EnvironmentName) -> 
 
 
 Source = Annotated[
-    str,
-    typer.Argument(metavar="VERSION", help="prod, prod@41, or prod@2026-11-01T06:00 (UTC)."),
+    str, typer.Argument(metavar="VERSION", help="prod, prod@41, or prod@2026-11-01T06:00 (UTC).")
 ]
 FrozenName = Annotated[str, typer.Argument(metavar="NAME", help="The new environment's name.")]
 Keep = Annotated[

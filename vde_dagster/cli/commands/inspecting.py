@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
 
 InEnvironment = Annotated[
-    str,
-    typer.Option("--environment", "-e", metavar="ENV", help="Environment to read from."),
+    str, typer.Option("--environment", "-e", metavar="ENV", help="Environment to read from.")
 ]
 Sql = Annotated[
     str,
@@ -38,8 +37,7 @@ At = Annotated[
 
 
 Refresh = Annotated[
-    bool,
-    typer.Option("--refresh", help="Print the SQL that finds the rows that changes affect."),
+    bool, typer.Option("--refresh", help="Print the SQL that finds the rows that changes affect.")
 ]
 WithPlugins = Annotated[
     bool,

@@ -167,7 +167,4 @@ def use_warehouse(workspace: Workspace, output: Output) -> None:
 
 
 def _show(output: Output, file: Path, counts: dict[str, int], verb: str) -> None:
-    output.result(
-        {"file": str(file), "rows": counts},
-        f"{sum(counts.values())} rows {verb} {file}",
-    )
+    output.result({"file": str(file), "rows": counts}, f"{sum(counts.values())} rows {verb} {file}")

@@ -292,12 +292,7 @@ def check_intervals(
         {
             "environment": made.environment,
             "models": [
-                {
-                    "name": str(name),
-                    "filled_by": by,
-                    "count": units,
-                    "intervals": ranges.to_json(),
-                }
+                {"name": str(name), "filled_by": by, "count": units, "intervals": ranges.to_json()}
                 for name, by, ranges, units in found
             ],
         },
@@ -400,10 +395,7 @@ def run(
     apply_and_report(workspace, plan, output, concurrency)
 
 
-OfModels = Annotated[
-    list[str] | None,
-    typer.Option("--model", metavar="MODELS", help=PATTERNS),
-]
+OfModels = Annotated[list[str] | None, typer.Option("--model", metavar="MODELS", help=PATTERNS)]
 
 
 @on_project

@@ -49,8 +49,7 @@ def schema(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug 
 
 
 Folder = Annotated[
-    Path | None,
-    typer.Argument(metavar="DIR", help="The new project's folder; default: --project."),
+    Path | None, typer.Argument(metavar="DIR", help="The new project's folder; default: --project.")
 ]
 NoDagster = Annotated[
     bool, typer.Option("--no-dagster", help="Do not write definitions.py, Dagster's code location.")
@@ -58,14 +57,12 @@ NoDagster = Annotated[
 
 
 OfDbt = Annotated[
-    bool,
-    typer.Option("--dbt", help="Add only the required files to an existing dbt project."),
+    bool, typer.Option("--dbt", help="Add only the required files to an existing dbt project.")
 ]
 
 
 CiSystem = Annotated[
-    str,
-    typer.Option("--ci", metavar="SYSTEM", help="Write CI jobs: github or gitlab."),
+    str, typer.Option("--ci", metavar="SYSTEM", help="Write CI jobs: github or gitlab.")
 ]
 
 
@@ -180,8 +177,7 @@ Rules = Annotated[
 
 
 Fixed = Annotated[
-    bool,
-    typer.Option("--fix", help="First apply unambiguous fixes, also of planning errors."),
+    bool, typer.Option("--fix", help="First apply unambiguous fixes, also of planning errors.")
 ]
 
 

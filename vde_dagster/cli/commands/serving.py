@@ -126,8 +126,7 @@ def _stopped(number: int, frame: Any) -> None:
 token = typer.Typer(cls=SentenceGroup, help="Manage access to environments of `vde serve`.")
 
 Expires = Annotated[
-    str | None,
-    typer.Option(metavar="TIME", help="Lifetime: 12h, 30d, 8w; default: unlimited."),
+    str | None, typer.Option(metavar="TIME", help="Lifetime: 12h, 30d, 8w; default: unlimited.")
 ]
 RowFilter = Annotated[
     str | None,

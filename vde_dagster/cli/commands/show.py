@@ -21,8 +21,7 @@ Shown = Annotated[
 ]
 Columns = Annotated[str, typer.Option(metavar="COLUMNS", help="Columns, separated by commas.")]
 Order = Annotated[
-    str,
-    typer.Option(metavar="COLUMNS", help="Columns to sort by; - means descending: -day,shop."),
+    str, typer.Option(metavar="COLUMNS", help="Columns to sort by; - means descending: -day,shop.")
 ]
 
 

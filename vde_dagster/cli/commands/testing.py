@@ -17,8 +17,7 @@ Create = Annotated[
     typer.Option("--create", metavar="MODEL", help="Write a test of a model from rows in ENV."),
 ]
 Of = Annotated[
-    str,
-    typer.Option("--environment", "-e", metavar="ENV", help="Source of rows for --create."),
+    str, typer.Option("--environment", "-e", metavar="ENV", help="Source of rows for --create.")
 ]
 Queries = Annotated[
     list[str] | None,
@@ -97,10 +96,7 @@ def run_tests(
     from vde_dagster.project.loading.loader import read_with_test_variables
 
     tests = select_tests(
-        workspace.project.tests,
-        workspace.project.models,
-        select or (),
-        workspace.changed_files,
+        workspace.project.tests, workspace.project.models, select or (), workspace.changed_files
     )
     snapshots = workspace.snapshots()
     models = workspace.project.models
@@ -125,12 +121,7 @@ def _create(workspace: Workspace, wanted: NewTest, output: Output) -> None:
     done = create_test(workspace, wanted)
     given = ", ".join(f"{rows} of {parent}" for parent, rows in done.inputs.items())
     output.result(
-        {
-            "file": done.path,
-            "name": done.name,
-            "inputs": done.inputs,
-            "outputs": done.outputs,
-        },
+        {"file": done.path, "name": done.name, "inputs": done.inputs, "outputs": done.outputs},
         f"wrote {done.name} to {done.path}: {count(done.outputs, 'row')} "
         f"expected from {given or 'no input rows'}",
     )

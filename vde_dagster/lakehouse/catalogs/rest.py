@@ -21,13 +21,7 @@ from sqlalchemy import Connection
 
 from vde_dagster.errors import ConflictError, StoreError
 from vde_dagster.lakehouse.catalogs import rest_server
-from vde_dagster.lakehouse.catalogs.catalog import (
-    TABLE,
-    Following,
-    Pointer,
-    SparkCatalog,
-    Swap,
-)
+from vde_dagster.lakehouse.catalogs.catalog import TABLE, Following, Pointer, SparkCatalog, Swap
 from vde_dagster.lakehouse.catalogs.rest_server import Json, RestConflict, RestServer, parts
 from vde_dagster.lakehouse.io.files import each
 from vde_dagster.lakehouse.io.locations import for_spark

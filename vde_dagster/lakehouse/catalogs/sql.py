@@ -8,13 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, insert, or_, select, update
 
 from vde_dagster.lakehouse.catalogs.by_settings import spark_catalog
-from vde_dagster.lakehouse.catalogs.catalog import (
-    TABLE,
-    InTransaction,
-    Pointer,
-    SparkCatalog,
-    Swap,
-)
+from vde_dagster.lakehouse.catalogs.catalog import TABLE, InTransaction, Pointer, SparkCatalog, Swap
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db.rows import among
 from vde_dagster.state.db.schema import iceberg_namespace_properties, iceberg_tables

@@ -31,13 +31,7 @@ from vde_dagster.planning.snapshots.snapshot import CANONICALISER
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.state.db import schema
 from vde_dagster.state.retention import Retention
-from vde_dagster.state.tables.tables import (
-    DROPPED,
-    DROPPING,
-    LIVE,
-    TOMBSTONED,
-    LedgerTable,
-)
+from vde_dagster.state.tables.tables import DROPPED, DROPPING, LIVE, TOMBSTONED, LedgerTable
 
 if TYPE_CHECKING:
     from vde_dagster.lakehouse.handles import LakeHandles

@@ -168,10 +168,7 @@ def _drop_environment(run: sweep.Cleaning, environment: Environment) -> bool:
         publish(
             run.lakehouse,
             Publication(
-                environment=end,
-                base_version=current.version,
-                leases=(held,),
-                ends_environment=True,
+                environment=end, base_version=current.version, leases=(held,), ends_environment=True
             ),
         )
         return True

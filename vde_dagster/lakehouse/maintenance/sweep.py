@@ -91,11 +91,7 @@ class Cleaning:
     """One cleanup of the janitor, with its settings and the decisions made so far."""
 
     def __init__(
-        self,
-        lakehouse: LakeHandles,
-        retention: Retention,
-        keep_snapshots: timedelta,
-        dry_run: bool,
+        self, lakehouse: LakeHandles, retention: Retention, keep_snapshots: timedelta, dry_run: bool
     ) -> None:
         self.store = lakehouse.store
         self.lakehouse = lakehouse

@@ -41,10 +41,7 @@ def definition_hash(definition: ViewDefinition) -> str:
 
 
 def new_view_metadata(
-    definition: ViewDefinition,
-    previous: dict[str, Any] | None,
-    location: str,
-    now_ms: int,
+    definition: ViewDefinition, previous: dict[str, Any] | None, location: str, now_ms: int
 ) -> dict[str, Any]:
     """Build the metadata of a view; a replaced view keeps uuid, location, versions and log."""
     base = previous or {

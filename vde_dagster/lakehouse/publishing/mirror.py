@@ -160,8 +160,7 @@ def _make_namespaces(lakehouse: LakeHandles, views: Sequence[MirroredView]) -> N
         return  # writing each view reports the reason
     database, made = lakehouse.store.database, {name: owners[name] for name in missing}
     database.run_transaction(
-        lambda conn: record_namespaces(database, conn, catalog.name, made),
-        name="mirror.namespaces",
+        lambda conn: record_namespaces(database, conn, catalog.name, made), name="mirror.namespaces"
     )
 
 

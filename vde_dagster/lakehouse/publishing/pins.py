@@ -138,13 +138,7 @@ def write_pins(
         for table_id, held in environment.pinned_states.items():
             heads[table_id] = Head(table_id, "", held.snapshot_id, held.schema_id, held.rows)
     shown = {table_id: heads[table_id] for table_id in heads.keys() & environment.tables}
-    pins.write(
-        connection,
-        environment.name,
-        environment.version,
-        shown,
-        prepared.gone,
-    )
+    pins.write(connection, environment.name, environment.version, shown, prepared.gone)
 
 
 def pinned_tables(

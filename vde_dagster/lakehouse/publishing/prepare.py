@@ -20,11 +20,7 @@ from vde_dagster.lakehouse.metadata.changes import apply_updates
 from vde_dagster.lakehouse.metadata.commit_summaries import growth_between
 from vde_dagster.lakehouse.metadata.table_metadata import head_of
 from vde_dagster.lakehouse.metadata.view_metadata import definition_hash, new_view_metadata
-from vde_dagster.lakehouse.publishing.pins import (
-    PreparedPins,
-    head_in,
-    prepare_pins,
-)
+from vde_dagster.lakehouse.publishing.pins import PreparedPins, head_in, prepare_pins
 from vde_dagster.lakehouse.publishing.publication import (
     Holding,
     Publication,

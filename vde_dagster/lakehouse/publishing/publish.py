@@ -140,11 +140,7 @@ def _announce(
 ) -> T:
     publications, publication_id = lakehouse.store.publications, environment.publication_id
     publications.intend(
-        publication_id,
-        environment.name,
-        environment.plan_id,
-        environment.published_by,
-        announced,
+        publication_id, environment.name, environment.plan_id, environment.published_by, announced
     )
     # Called after a failure: nothing was committed, and once it is aborted nothing can be.
     given_up = False
@@ -214,10 +210,7 @@ def _commit(
     if publication.returns:
         _leave_others_alone(conn, lakehouse, publication)
     environment = store.environments.write_version(
-        conn,
-        publication.environment,
-        publication.base_version,
-        ends=publication.ends_environment,
+        conn, publication.environment, publication.base_version, ends=publication.ends_environment
     )
     store.publications.commit(conn, environment.publication_id, environment.version, settled=atomic)
     _create_namespaces(conn, lakehouse, prepared, environment.name)
@@ -306,10 +299,7 @@ def _leave_production_alone(
     name = publication.environment.name
     if name == PRODUCTION:
         return
-    moving: tuple[FastForward | Return, ...] = (
-        *publication.fast_forwards,
-        *publication.returns,
-    )
+    moving: tuple[FastForward | Return, ...] = (*publication.fast_forwards, *publication.returns)
     tables = {item.table_id: item.ref for item in moving}
     moved = lakehouse.store.shown.tables_in(conn, PRODUCTION, tables)
     if moved:

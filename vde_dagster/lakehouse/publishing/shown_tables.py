@@ -16,13 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
-from vde_dagster.lakehouse.catalogs.catalog import (
-    TABLE,
-    Catalog,
-    Pointer,
-    PointerMovedError,
-    Swap,
-)
+from vde_dagster.lakehouse.catalogs.catalog import TABLE, Catalog, Pointer, PointerMovedError, Swap
 from vde_dagster.lakehouse.io.files import encode_metadata
 from vde_dagster.lakehouse.io.locations import next_name
 from vde_dagster.lakehouse.metadata.changes import apply_updates, remove_snapshots

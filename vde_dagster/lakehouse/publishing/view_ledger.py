@@ -88,10 +88,7 @@ def move_view(connection: Connection, catalog: str, view: PublishedView) -> None
 
 
 def record_views(
-    connection: Connection,
-    catalog: str,
-    publication_id: str,
-    published: Sequence[PublishedView],
+    connection: Connection, catalog: str, publication_id: str, published: Sequence[PublishedView]
 ) -> None:
     """Store published views in place of their earlier records."""
     rows = [

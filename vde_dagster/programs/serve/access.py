@@ -44,8 +44,7 @@ class Access:
         token = self._token(request)
         if token is not None and token.row_filter is not None:
             raise ServeError(
-                403,
-                "this token has a filter, so it cannot read the catalog: read rows at /data",
+                403, "this token has a filter, so it cannot read the catalog: read rows at /data"
             )
 
     def authorize_rows(self, request: Request) -> None:
@@ -118,8 +117,7 @@ def _require_loopback_host(request: Request) -> None:
         host = ""
     if not is_loopback(host):
         raise ServeError(
-            403,
-            f"without tokens, requests must name this machine as the host, not '{sent}'",
+            403, f"without tokens, requests must name this machine as the host, not '{sent}'"
         )
     # A reader who follows a link sees the response; embedding and fetching pages are refused.
     cross = request.headers.get("sec-fetch-site", "").lower() == "cross-site"

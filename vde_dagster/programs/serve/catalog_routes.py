@@ -91,10 +91,7 @@ def _add_tables(router: APIRouter, versions: ServedVersions, loader: Loader) -> 
 
     @router.get(_TABLE)
     def load_table(
-        prefix: str,
-        namespace: str,
-        table: str,
-        if_none_match: Annotated[str, Header()] = "",
+        prefix: str, namespace: str, table: str, if_none_match: Annotated[str, Header()] = ""
     ) -> Response:
         """Return a table's metadata at the snapshot that the version shows."""
         served, name = _find_name(versions, prefix, namespace, table)

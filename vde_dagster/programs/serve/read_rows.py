@@ -159,11 +159,7 @@ def _row_tests(table: Table, request: RowRequest) -> list[RowTest]:
 
 
 def _next_cursor(
-    version: int,
-    identity: str,
-    page: pa.Table,
-    keys: Sequence[SortKey],
-    behind: Behind | None,
+    version: int, identity: str, page: pa.Table, keys: Sequence[SortKey], behind: Behind | None
 ) -> Cursor:
     if not keys:
         before = behind.given if behind is not None else 0

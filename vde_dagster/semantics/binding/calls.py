@@ -13,13 +13,7 @@ from sqlglot import exp
 
 from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics._sqlglot import called_function, data_type, type_key
-from vde_dagster.semantics.algebra.nodes import (
-    AGGREGATES,
-    Node,
-    Terms,
-    is_plain_date,
-    plain_string,
-)
+from vde_dagster.semantics.algebra.nodes import AGGREGATES, Node, Terms, is_plain_date, plain_string
 from vde_dagster.semantics.binding.binder import Binder, Unsupported
 from vde_dagster.semantics.binding.names import Ambiguous, NotFound, Scope, UnclearName, resolve
 from vde_dagster.semantics.binding.stars import expand_star

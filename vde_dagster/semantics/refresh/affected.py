@@ -454,11 +454,7 @@ class _Step:
         return all(self._is_known(part, sources) for part in expression.iter_expressions())
 
     def _nearer(
-        self,
-        outputs: list[exp.Expr],
-        known: list[exp.Expr],
-        sources: _Sources,
-        made: exp.Select,
+        self, outputs: list[exp.Expr], known: list[exp.Expr], sources: _Sources, made: exp.Select
     ) -> list[exp.Expr] | None:
         """Rewrite the outputs to read only the changed rows, without joins, or return None."""
         alias = sources.changed

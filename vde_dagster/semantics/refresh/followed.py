@@ -10,11 +10,7 @@ from vde_dagster.semantics.refresh.qualified import NotRefreshableError
 
 
 def explain_not_refreshable(
-    query: str,
-    schema: Schema,
-    *,
-    key: Sequence[str] = (),
-    unique: Collection[frozenset[str]] = (),
+    query: str, schema: Schema, *, key: Sequence[str] = (), unique: Collection[frozenset[str]] = ()
 ) -> NotRefreshableError | None:
     """Return why a query cannot be refreshed from changes, whichever of its tables changes.
 

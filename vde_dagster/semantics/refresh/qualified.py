@@ -246,8 +246,7 @@ def _put_in(owner: exp.Expr, cte: exp.CTE) -> None:
         if table.find_ancestor(exp.CTE) is cte or _is_hidden(table, owner, cte.alias):
             continue
         body = exp.Subquery(
-            this=cte.this.copy(),
-            alias=exp.TableAlias(this=exp.to_identifier(table.alias_or_name)),
+            this=cte.this.copy(), alias=exp.TableAlias(this=exp.to_identifier(table.alias_or_name))
         )
         table.replace(body)
 

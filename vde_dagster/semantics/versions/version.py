@@ -63,10 +63,7 @@ def leaf_column(table: str, column: str, type_text: str) -> bytes:
 
 
 def opaque_version(
-    canonical_text: str,
-    parents: Mapping[str, SemanticVersion],
-    columns: Iterable[str],
-    why: str,
+    canonical_text: str, parents: Mapping[str, SemanticVersion], columns: Iterable[str], why: str
 ) -> SemanticVersion:
     """Return the version of a query that is compared by its text.
 

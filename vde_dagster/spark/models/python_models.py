@@ -225,10 +225,7 @@ def model_context(
 
 
 def run_python_model(
-    snapshot: Snapshot,
-    context: ModelContext,
-    columns: Mapping[str, str],
-    project_root: Path | None,
+    snapshot: Snapshot, context: ModelContext, columns: Mapping[str, str], project_root: Path | None
 ) -> DataFrame:
     """Call a Python model's function and return its rows as a Spark DataFrame.
 

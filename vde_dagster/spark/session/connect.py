@@ -107,8 +107,7 @@ def connect(settings: SessionSettings) -> SparkSession:
         ) from error
     if "iceberg" not in extensions.lower():
         raise StoreError(
-            f"the Spark Connect server {where} lacks Iceberg",
-            hint=_iceberg_hint(settings),
+            f"the Spark Connect server {where} lacks Iceberg", hint=_iceberg_hint(settings)
         )
     return session
 

@@ -32,12 +32,7 @@ _WAIT_MILLIS = 1_000
 _TIMEOUT_SECONDS = 5.0
 _MOST_BYTES = 4096
 _FILE_SIZES = re.compile(r"\(total (?:data|delete) file size \(bytes\),(\d+),v2Custom_")
-_READ_NO_FILES = (
-    "LocalTableScan",
-    "InMemoryTableScan",
-    "Scan OneRowRelation",
-    "Scan ExistingRDD",
-)
+_READ_NO_FILES = ("LocalTableScan", "InMemoryTableScan", "Scan OneRowRelation", "Scan ExistingRDD")
 """Scans of rows in memory."""
 _CHANGES = ".changes"
 """End of the name of Iceberg's scan of changed rows, which does not report its files' size."""

@@ -16,12 +16,7 @@ from vde_dagster.project.kinds import (
     IncrementalUnmanaged,
 )
 from vde_dagster.spark.session.failures import java_causes
-from vde_dagster.spark.strategies.base import (
-    Layout,
-    Strategy,
-    Write,
-    strategy_for,
-)
+from vde_dagster.spark.strategies.base import Layout, Strategy, Write, strategy_for
 
 _PARTIAL = "Cannot delete file where some, but not all, rows match filter"
 

@@ -12,13 +12,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.nested_fields import ShownFields
 from vde_dagster.project.kinds import ScdType2, ScdType2ByColumn, ScdType2ByTime
 from vde_dagster.project.kinds.scd_type_2 import ALL
-from vde_dagster.spark.strategies.base import (
-    Layout,
-    Strategy,
-    Write,
-    latest_first,
-    strategy_for,
-)
+from vde_dagster.spark.strategies.base import Layout, Strategy, Write, latest_first, strategy_for
 from vde_dagster.spark.strategies.changed_keys import KeysView, changed_keys, select_rows
 
 

@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.names import quote
 from vde_dagster.errors import ExecutionError
 from vde_dagster.planning.engine_tasks import FillTask
-from vde_dagster.project.kinds import (
-    Seed,
-)
-from vde_dagster.spark.strategies.base import (
-    strategy_for,
-)
+from vde_dagster.project.kinds import Seed
+from vde_dagster.spark.strategies.base import strategy_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

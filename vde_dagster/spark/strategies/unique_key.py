@@ -9,13 +9,7 @@ from vde_dagster.errors import ExecutionError
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.kinds import IncrementalByUniqueKey
 from vde_dagster.project.kinds.unique_key import ALL, DELETE_INSERT, SIDES
-from vde_dagster.spark.strategies.base import (
-    Layout,
-    Strategy,
-    Write,
-    latest_first,
-    strategy_for,
-)
+from vde_dagster.spark.strategies.base import Layout, Strategy, Write, latest_first, strategy_for
 from vde_dagster.spark.strategies.changed_keys import changed_keys, select_rows
 from vde_dagster.sql.expressions import read_expression
 

@@ -14,12 +14,7 @@ from weakref import WeakKeyDictionary
 from vde_dagster.errors import ConflictError, UnknownOutcomeError
 from vde_dagster.lakehouse.catalogs.catalog import PointerMovedError
 from vde_dagster.lakehouse.lakehouse import Lakehouse
-from vde_dagster.lakehouse.metadata.changes import (
-    Updates,
-    fast_forward,
-    move_back,
-    remove_branches,
-)
+from vde_dagster.lakehouse.metadata.changes import Updates, fast_forward, move_back, remove_branches
 from vde_dagster.lakehouse.metadata.commit_summaries import FILL_KEY, SUMMARY_KEYS
 from vde_dagster.lakehouse.metadata.table_metadata import (
     ancestors,

@@ -69,10 +69,7 @@ class Recogniser:
     """
 
     def __init__(
-        self,
-        network: Network,
-        holds: Callable[[int], bool],
-        barred: Mapping[int, Exclusions],
+        self, network: Network, holds: Callable[[int], bool], barred: Mapping[int, Exclusions]
     ) -> None:
         self._network = network
         self._holds = holds

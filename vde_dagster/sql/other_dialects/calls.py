@@ -391,10 +391,7 @@ _RULES: list[tuple[tuple[type[exp.Expr], ...], Callable[..., Replacement]]] = [
     ((exp.TryCast,), numbers.try_number),
     ((exp.TsOrDsToDate,), dates.rewrite_to_date),
     ((exp.BitwiseRightShift,), numbers.shift_right),
-    (
-        (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE),
-        comparisons.find_any_of_list,
-    ),
+    ((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE), comparisons.find_any_of_list),
     ((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE), comparisons.compare_fields),
     ((exp.Between,), comparisons.refuse_rows_between),
     ((exp.In,), comparisons.find_row_in_list),

@@ -141,10 +141,7 @@ entries = sa.Table(
     sa.Index("vde_entries_valid", "environment", "valid_to"),
     # Which environments show a table is queried at every fill; the index avoids reading them all.
     sa.Index(
-        "vde_entries_shown",
-        "table_id",
-        "environment",
-        sqlite_where=sa.text("valid_to IS NULL"),
+        "vde_entries_shown", "table_id", "environment", sqlite_where=sa.text("valid_to IS NULL")
     ),
 )
 

@@ -35,10 +35,7 @@ def change_points(database: Database, environment: str, model: ModelName) -> lis
     """
     entries = (
         select(_ENTRY.valid_from, _ENTRY.valid_to, _ENTRY.table_id)
-        .where(
-            _ENTRY.environment == environment,
-            is_model(schema.entries, model),
-        )
+        .where(_ENTRY.environment == environment, is_model(schema.entries, model))
         .order_by(_ENTRY.valid_from)
     )
     found: list[ChangePoint] = []
@@ -46,9 +43,7 @@ def change_points(database: Database, environment: str, model: ModelName) -> lis
         rows: Sequence[Any] = conn.execute(entries).all()
         for since, until, table_id in rows:
             pins = select(_PIN.valid_from).where(
-                _PIN.environment == environment,
-                _PIN.table_id == table_id,
-                _PIN.valid_from > since,
+                _PIN.environment == environment, _PIN.table_id == table_id, _PIN.valid_from > since
             )
             if until is not None:
                 pins = pins.where(_PIN.valid_from < until)

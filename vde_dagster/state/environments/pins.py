@@ -276,11 +276,7 @@ class PinStore:
         versions = (
             sa.select(_PIN.iceberg_snapshot_id, _PIN.environment, _VERSION.version)
             .select_from(_KEPT)
-            .where(
-                _OF_LIVE,
-                _TABLE.namespace == ref.namespace,
-                (_TABLE.name == ref.name) | preview,
-            )
+            .where(_OF_LIVE, _TABLE.namespace == ref.namespace, (_TABLE.name == ref.name) | preview)
             .order_by(_PIN.environment, _VERSION.version)
         )
         found: dict[int, dict[str, list[int]]] = {}
@@ -427,10 +423,7 @@ def load_filled(text: str) -> IntervalSet:
 
 
 def pin_filled(
-    connection: sa.Connection,
-    environment: str,
-    version: int,
-    after: Mapping[str, IntervalSet],
+    connection: sa.Connection, environment: str, version: int, after: Mapping[str, IntervalSet]
 ) -> None:
     """Store the filled ranges of a version's tables, in the transaction of its publication.
 

@@ -352,8 +352,7 @@ class FillStore:
             until: Only fills recorded by then (UTC).
         """
         age = sa.func.row_number().over(
-            partition_by=_FILL.table_id,
-            order_by=(_FILL.recorded_at.desc(), _FILL.start_at.desc()),
+            partition_by=_FILL.table_id, order_by=(_FILL.recorded_at.desc(), _FILL.start_at.desc())
         )
         counted = sa.select(*_WITHOUT_FACTS, age.label("age")).where(COUNTS)
         if until is not None:

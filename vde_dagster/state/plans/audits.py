@@ -145,10 +145,7 @@ class AuditStore:
         table = schema.audit_results.c
         newest = (
             select(func.max(table.seq))
-            .where(
-                table.table_id == table_id,
-                is_model(schema.audit_results, model),
-            )
+            .where(table.table_id == table_id, is_model(schema.audit_results, model))
             .group_by(table.audit)
         )
         query = select(table.audit, table.plan_id).where(table.seq.in_(newest))

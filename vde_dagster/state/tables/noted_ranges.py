@@ -30,11 +30,7 @@ _STARTED = select(schema.plans.c.started_at).where(schema.plans.c.plan_id == bin
 
 
 def note_ranges(
-    conn: Connection,
-    table: Table,
-    table_id: str,
-    ranges: Collection[NotedRange],
-    since: datetime,
+    conn: Connection, table: Table, table_id: str, ranges: Collection[NotedRange], since: datetime
 ) -> None:
     """Store ranges that must be filled again since the time `since` (UTC).
 

@@ -184,10 +184,7 @@ class TableStore:
         snapshot = schema.snapshots.c
         query = (
             _LIVE.join(schema.snapshots, snapshot.snapshot_id == _TABLE.snapshot_id)
-            .where(
-                is_model(schema.snapshots, name),
-                _TABLE.created,
-            )
+            .where(is_model(schema.snapshots, name), _TABLE.created)
             .order_by(_TABLE.registered_at, _TABLE.table_id)
         )
         with self.database.reading() as conn:
