@@ -77,6 +77,7 @@ def plan_report(
     deployed = [
         f"{model.name} changes a table that readers see" for model in plan.models if model.deploys
     ]
+    moved = [f"{name}, by {listed(models)}" for name, models in plan.moves.items()]
     broken = sentences("Breaking changes", break_sentences(plan, readers), Mark.BAD)
     return Report(
         title=_TITLES[plan.kind],
@@ -90,10 +91,10 @@ def plan_report(
         short=tuple(_short(plan)),
         work=() if plan.is_empty else tuple(_work(plan, previous, estimate)),
         rest=(
-            *_moves(plan),
-            *_keeps(plan),
+            *sentences("Moves metrics", moved),
+            *sentences("Keeps other definitions of", list(plan.other_kept)),
             *_outdated(plan),
-            *_backlogs(plan),
+            *sentences("Leaves for their next runs", backlog_sentences(plan)),
             *_views(plan),
             *sentences("Runs before all", plan.complete_statements.before),
             *sentences("Runs after all", plan.complete_statements.after),
@@ -305,15 +306,6 @@ def _plain(text: str) -> str:
     return _BLANKS.sub("", _COMMENT.sub("", text)).strip(";").lower()
 
 
-def _moves(plan: Plan) -> Iterator[Section]:
-    moved = [f"{name}, by {listed(models)}" for name, models in plan.moves.items()]
-    yield from sentences("Moves metrics", moved)
-
-
-def _keeps(plan: Plan) -> Iterator[Section]:
-    yield from sentences("Keeps other definitions of", list(plan.other_kept))
-
-
 def _outdated(plan: Plan) -> Iterator[Section]:
     if plan.outdates:
         amount = f"{count(len(plan.outdates), 'table')}, which their next runs recompute"
@@ -330,10 +322,6 @@ def _outdated(plan: Plan) -> Iterator[Section]:
                 for found, ranges in rows
             ),
         )
-
-
-def _backlogs(plan: Plan) -> Iterator[Section]:
-    yield from sentences("Leaves for their next runs", backlog_sentences(plan))
 
 
 def _views(plan: Plan) -> Iterator[Section]:

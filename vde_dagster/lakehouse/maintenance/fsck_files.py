@@ -204,7 +204,8 @@ class _Looking:
 
     def _view(self, one: Checked, metadata: dict[str, Any]) -> DamagedFileError | None:
         if one.is_ours and not is_views_own(str(metadata["location"]), one.ref):
-            return _damaged_metadata(one, "belongs to another view")
+            what = f"the metadata file of {one.ref}"
+            return DamagedFileError(what, one.pointer.location, "belongs to another view")
         return None
 
     def _data(self, node: _Node, what: str) -> Collection[DataFile]:
@@ -247,10 +248,6 @@ class _Looking:
             self._read_bytes -= size
             check_data_file(self.files, file, said, whole=self._read_bytes >= 0)
         return ()
-
-
-def _damaged_metadata(one: Checked, damage: str) -> DamagedFileError:
-    return DamagedFileError(f"the metadata file of {one.ref}", one.pointer.location, damage)
 
 
 def _once(nodes: Iterable[_Node], location: Callable[[Any], str | None]) -> list[_Node]:

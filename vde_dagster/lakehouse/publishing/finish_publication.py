@@ -52,7 +52,7 @@ def recover(lakehouse: LakeHandles) -> bool:
         return False
     store, settled = lakehouse.store, False
     for record in store.publications.unsettled():
-        if not _may_settle(store, record):
+        if record.environment == PRODUCTION and not store.rights.has("publish"):
             continue
         why = find_contradiction(lakehouse, record)
         if why is not None:
@@ -63,10 +63,6 @@ def recover(lakehouse: LakeHandles) -> bool:
     recorded = _record_what_moved(lakehouse)
     follow(lakehouse)
     return recorded or settled
-
-
-def _may_settle(store: StateStore, record: PublicationRecord) -> bool:
-    return record.environment != PRODUCTION or store.rights.has("publish")
 
 
 def _may_record(store: StateStore, filled: FillRecord) -> bool:

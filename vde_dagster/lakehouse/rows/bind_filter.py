@@ -169,7 +169,9 @@ def _bound(condition: row_filters.Condition, schema: Schema, *, negated: bool) -
         if not _is_floating(column):
             raise ValueError(f"{column.dotted_name} is of type {column.type}, which has no NaN")
         # NULL is not NaN, as for Spark's isnan and Iceberg's own predicate.
-        return column.test(_is_not_nan, _any_file) if negated else column.test(_is_nan)
+        if not negated:
+            return column.test(_is_nan)
+        return column.test(lambda values: pc.invert(_is_nan(values)), lambda _: AlwaysTrue())
     try:
         if isinstance(condition, row_filters.Comparison):
             sign = _OPPOSITE[condition.sign] if negated else condition.sign
@@ -217,14 +219,6 @@ def _is_number(values: Any) -> Any:
 
 def _is_nan(values: Any) -> Any:
     return pc.fill_null(pc.is_nan(values), False)
-
-
-def _any_file(name: str) -> BooleanExpression:
-    return AlwaysTrue()
-
-
-def _is_not_nan(values: Any) -> Any:
-    return pc.invert(_is_nan(values))
 
 
 def _compared(column: _Column, sign: str, value: row_filters.Value) -> RowTest:

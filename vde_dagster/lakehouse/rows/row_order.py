@@ -66,13 +66,9 @@ def first_rows(
             taken = min(skip, len(equal))
             skip -= taken
             kept = pa.concat_arrays([pc.indices_nonzero(after), equal.slice(taken)])
-            rows = _in_order(rows, kept)
+            rows = rows.take(kept.take(pc.sort_indices(kept)))
         found = _sorted(pa.concat_tables([found, rows]), keys).slice(0, most)
     return found.combine_chunks()
-
-
-def _in_order(rows: pa.Table, indices: pa.Array) -> pa.Table:
-    return rows.take(indices.take(pc.sort_indices(indices)))
 
 
 def _sorted(rows: pa.Table, keys: Sequence[SortKey]) -> pa.Table:

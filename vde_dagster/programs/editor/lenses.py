@@ -57,7 +57,7 @@ def _describe_effects(
     if model.change is Change.UNCHANGED and not model.builds and not model.audits:
         yield f"as in {outlook.environment}"
         return
-    yield from (f"breaks {text}" for text in _break_texts(plan, model))
+    yield from (f"breaks {describe_break(broken)}" for broken in model.breaks)
     yield _describe_work(plan, model)
     if model in plan.audited:
         yield "1 to audit"
@@ -84,7 +84,3 @@ def _describe_work(plan: Plan, model: PlannedModel) -> str:
     if model.skips is not None:
         return f"{what}: skipped, {describe_skip(model.skips)}"
     return f"{what}: {work_text(plan, model)}" if model.builds else f"{what}: nothing is computed"
-
-
-def _break_texts(plan: Plan, model: PlannedModel) -> list[str]:
-    return [describe_break(broken) for broken in model.breaks]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lsprotocol import types as lsp
+from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
@@ -137,28 +138,21 @@ class VdeServer(LanguageServer):
             return  # A newer analysis was scheduled.
         self._publish(diagnostics(reading, self.workspace.position_codec))
         await self.ask(EditorSession.preview_plan)
-        if self.session.generation == generation and self._shows_lenses:
+        if self.session.generation == generation and self._capability("code_lens.refresh_support"):
             self.workspace_code_lens_refresh(None)
 
     @property
     def watches_files(self) -> bool:
-        workspace = self.client_capabilities.workspace
-        watched = workspace.did_change_watched_files if workspace is not None else None
-        return bool(watched is not None and watched.dynamic_registration)
+        return bool(self._capability("did_change_watched_files.dynamic_registration"))
 
     @property
     def renames_files(self) -> bool:
         """Whether the client can rename files as part of an edit."""
-        workspace = self.client_capabilities.workspace
-        edit = workspace.workspace_edit if workspace is not None else None
-        kinds = edit.resource_operations if edit is not None else None
-        return bool(kinds and lsp.ResourceOperationKind.Rename in kinds)
+        kinds = self._capability("workspace_edit.resource_operations")
+        return lsp.ResourceOperationKind.Rename in (kinds or ())
 
-    @property
-    def _shows_lenses(self) -> bool:
-        workspace = self.client_capabilities.workspace
-        lens = workspace.code_lens if workspace is not None else None
-        return bool(lens is not None and lens.refresh_support)
+    def _capability(self, name: str) -> Any:
+        return get_capability(self.client_capabilities, f"workspace.{name}")
 
     def _publish(self, found: dict[str, list[lsp.Diagnostic]]) -> None:
         for path in sorted({*found, *self._reported}):
