@@ -155,7 +155,7 @@ class Work:
             self._number = max(self._number, group[-1].number)
 
     def report(self, projected: Projected) -> Iterator[AssetEvent]:
-        """Yield a single event to the step; write a batch, a mark or a partition to Dagster."""
+        """Yield single events to the step; write batches, partitions and failures to Dagster."""
         # Batches and marks are written, single events are yielded.
         if isinstance(projected, FailedWork):
             self.reporter.mark_failed(self.context.run, projected.partitions)

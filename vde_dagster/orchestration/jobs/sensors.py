@@ -187,7 +187,7 @@ def _plans(workspace: Workspace, again: Set[str]) -> list[tuple[Plan, AutoApply]
     Plans equal to a rejected plan are closed and left out.
 
     Args:
-        again: Environments to plan alone, without applying anything automatically.
+        again: Environments to plan instead, for which nothing is applied automatically.
     """
     load_project_isolated(workspace.root)
     settings, store = workspace.settings.dagster, workspace.store

@@ -186,7 +186,7 @@ class VdeTranslator:
         return dg.FreshnessPolicy.time_window(fail_window=timedelta(seconds=model.freshness))
 
     def get_automation_condition(self, model: Model) -> dg.AutomationCondition[Any] | None:
-        """Return the condition for Dagster's daemon to materialize a model's partitions.
+        """Return the condition under which Dagster's daemon materializes a model's partitions.
 
         Example:
             ```python
@@ -459,7 +459,7 @@ class VdeTranslator:
         )
 
     def get_column_lineage(self, model: LiveModel) -> dg.TableColumnLineage | None:
-        """Return the parents' columns that each column is computed from; None without any.
+        """Return the parents' columns that each column is computed from, or None without lineage.
 
         Example:
             ```python
