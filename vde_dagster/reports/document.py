@@ -106,7 +106,7 @@ class Report:
 
 
 def sentences(title: str, texts: Sequence[str], mark: Mark = Mark.PLAIN) -> tuple[Section, ...]:
-    """Return a section with one sentence per row, in a tuple that is empty without sentences."""
+    """Return a tuple with one section of sentences, or an empty tuple without sentences."""
     rows = tuple(Row((Cell(text, mark),)) for text in texts)
     return (Section(title, rows=rows, mark=mark),) if rows else ()
 

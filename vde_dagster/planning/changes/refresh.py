@@ -196,12 +196,12 @@ Reading them takes less than half a second; a refresh saves at most that.
 FEW_ROWS = 200
 """Number of changed rows up to which a query lists the keys, and skips files without them."""
 NEWEST = 30
-"""Number of fills of each way to which a table's costs are fitted."""
+"""Number of a table's newest fills, by method, that determine its costs."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshCosts:
-    """Factors of the results of `_parts`, to estimate the seconds of a fill by each method."""
+    """Factors for the results of `_parts`, which estimate a fill's seconds by each method."""
 
     whole: tuple[float, ...] = (1.0,) * 4
     changes: tuple[float, ...] = (1.0,) * 4
@@ -280,11 +280,11 @@ def choose_refresh(
 
 
 MOST_SLOWER = 3
-"""Estimated slowness from which on a way is not tried."""
+"""A method is not tried if its estimated seconds exceed the other's by more than this factor."""
 TRIAL_SHARE = 0.03
-"""Share of a table's seconds that trials of the slower way may take in addition."""
+"""Share of the fills' seconds that a trial of the slower method may take in addition."""
 FIRST_TRIAL = 0.5
-"""Share of a fill's seconds that the first trial of a way may take in addition."""
+"""Share of a fill's seconds that the first trial of a method may take in addition."""
 
 
 def _is_worth_a_trial(

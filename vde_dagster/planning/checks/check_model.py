@@ -100,7 +100,7 @@ _OF_A_FILL = re.compile(
     re.IGNORECASE,
 )
 _ASKED = re.compile(r"(?<![(,'\"])(?<!, )@\{?start_(date|ds|dt|dtntz|ts|tstz)\b", re.IGNORECASE)
-"""Start of an interval where it is not an argument of a call."""
+"""A variable for the start of an interval, outside of a call's arguments."""
 _PARTITION = re.compile(r"\s*(?:(\w+)\s*\()?\s*`?(\w+)`?")
 _LASTING = {
     **dict.fromkeys(("year", "years"), IntervalUnit.YEAR),
@@ -213,7 +213,7 @@ def check_partition_length(
 
 
 def _step(text: str, types: Mapping[str, str]) -> IntervalUnit | None:
-    """Return the length of a partition in time, or None if the partition may not be by time."""
+    """Return the time unit of a partition expression; None if it may not partition by time."""
     match = _PARTITION.match(text)
     transform, column = (match[1] or "", match[2]) if match else ("", "")
     if transform.lower() in _LASTING:

@@ -75,10 +75,10 @@ class ViewNames:
 
 @dataclass(frozen=True, slots=True)
 class HeldState:
-    """An Iceberg snapshot of a table that an environment still shows after the table has changed.
+    """The earlier Iceberg snapshot of a changed table that an environment still shows.
 
     Args:
-        snapshot_id: The Iceberg snapshot; None for a table without rows.
+        snapshot_id: None for a table without rows.
         schema_id: The Iceberg schema that readers see.
     """
 
@@ -89,7 +89,7 @@ class HeldState:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The entry of one model in one version of an environment.
+    """A model in one version of an environment, with its snapshot and its table.
 
     Args:
         table_id: The physical table that serves it; None for views and external tables.
@@ -147,7 +147,7 @@ class Environment:
         return {e.table_id: e.held for e in entries if e.table_id and e.held is not None}
 
     def require_whole(self) -> None:
-        """Raise ConflictError if a table is shown at two states, or production's at an old one."""
+        """Raise ConflictError for a table shown at two states, or at an old state in production."""
         held = self.pinned_states
         if not held:
             return

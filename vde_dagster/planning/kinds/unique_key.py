@@ -108,12 +108,12 @@ def check_deterministic(
     text: str,
     refused: tuple[str, ...] = ("aggregate", "ordered aggregate", "unsteady", "generator"),
 ) -> None:
-    """Raise ProjectError if an expression of a kind calls a function of a refused kind.
+    """Raise ProjectError if an expression in a model's kind calls a refused type of function.
 
     Args:
         functions: The functions that the expression calls, in lower case.
         text: The expression, for the message.
-        refused: By default, functions that may have several values per row.
+        refused: Types of functions; by default, those that may have several values per row.
     """
     from vde_dagster.semantics import spark_functions
 

@@ -140,7 +140,7 @@ def fills_parts_again(snapshot: Snapshot) -> bool:
 
 
 def last_slot(snapshot: Snapshot, filled: IntervalSet) -> Interval:
-    """Return the time range that the last fill of a FULL table was recorded for."""
+    """Return the time range recorded with the last fill of a FULL table."""
     last = filled.ranges[-1]
     return Interval(max(last.start, snapshot.cadence.unit.shift(last.end, -1)), last.end)
 

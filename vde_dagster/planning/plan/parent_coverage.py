@@ -1,9 +1,10 @@
 """Parent coverage: the ranges that models have, and the parents' ranges that full tables lack.
 
-A full model is computed from the rows that its parents have at that time. Its slot may include
-ranges that a parent does not have yet: an interval is due, the parent's cron ticks later, a signal
-blocks it, or the plan fills only a part of it. Such gaps are recorded with the fill, by the model
-whose rows are missing. As soon as a gap shrinks, the table is computed again for its slot.
+A full model is computed from the rows that its parents have at that time. Its slot, the range
+recorded with its fill, may include ranges that a parent does not have yet: an interval is due, the
+parent's cron ticks later, a signal blocks it, or the plan fills only a part of it. Such gaps are
+recorded with the fill, by the model whose rows are missing. As soon as a gap shrinks, the table is
+computed again for its slot.
 
 A model with rows by interval waits for its parents instead, because an interval computed too early
 would count as filled and stay wrong. It waits

@@ -111,7 +111,7 @@ class PlannedModel:
         audits: Whether audits check existing rows.
         layout: Whether partitioning, sort order or properties of the table change in place.
         restate: Whether filled intervals are computed again.
-        catches_up: Whether a full table is computed again for its slot.
+        catches_up: Whether a full table is computed again for the range of its last fill.
         records_only: Whether the intervals are recorded as filled without computing anything.
         skippable: Whether the fill is skipped if the inputs are unchanged when it starts.
         skips: The skipped work, if the skip is already known at planning time.

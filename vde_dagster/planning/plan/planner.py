@@ -1,4 +1,4 @@
-"""The planner: from a target and the state of the warehouse to a plan."""
+"""Makes a plan from a target and the state of the warehouse."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class _Work:
     Args:
         intervals: The ranges to fill (UTC).
         again: Whether a change in place fills ranges again that the earlier definition filled.
-        catches_up: Whether a full table is computed again for its last slot.
+        catches_up: Whether a full table is computed again for the range of its last fill.
         early: Whether the table is filled before it is due, because the run ignores crons.
         parts: Ranges filled as a part of a longer unit, which do not count as filled.
     """
@@ -380,7 +380,7 @@ class _Planner:
         return _Work(intervals | outdated, catches_up, bool(outdated), in_place, early)
 
     def _is_asked_early(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
-        """Return whether a run that ignores crons computes a full table before its next slot."""
+        """Return whether a run that ignores crons computes a full table before it is due."""
         asked = self.request.kind is PlanKind.RUN and self.request.window.ignore_cron
         if not asked or snapshot.is_incremental:
             return False

@@ -59,7 +59,7 @@ class Forward:
     Args:
         columns: (output column, version) of the query's columns.
         fields: Fields of nested columns that got or lost fields, by output column.
-        widened: (output column, Spark SQL type) of columns with a wider type than at first.
+        widened: (output column, new Spark SQL type) of columns that were widened in place.
     """
 
     # This is the only exception to content addressing, because rows of several definitions share
