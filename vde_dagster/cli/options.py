@@ -71,7 +71,7 @@ def with_plan_options(*names: str) -> Callable[[Callable[..., None]], Callable[.
     The command gets the options as one argument, `options`.
 
     Args:
-        names: Names of the options as in the launchpad. By default, all except options for runs.
+        names: Names of the options in Dagster's launchpad; by default all except options for runs.
     """
     plan_options = [o for o in plan_option_fields() if (o.name in names if names else not o.of_run)]
     return partial(on_project, plan_options=plan_options)
@@ -92,7 +92,7 @@ def _parameter(option: PlanOptionField) -> Parameter:
 def on_project(
     command: Callable[..., None], plan_options: Sequence[PlanOptionField] = ()
 ) -> Callable[..., None]:
-    """Add `--project`, `--json` and `--debug` to a command; `--project` if it has a `workspace`.
+    """Add `--json`, `--debug` and, for commands with a `workspace`, `--project` to a command.
 
     Args:
         plan_options: Options of a plan, which the command gets as `options`.

@@ -181,7 +181,7 @@ class NessieCatalog:
         return True
 
     def for_spark(self) -> SparkCatalog:
-        """Return a Spark catalog's properties for Nessie; Iceberg's runtime has the client."""
+        """Return Spark's catalog properties for Nessie; Iceberg's Spark runtime has the client."""
         # Iceberg's Spark runtime contains the client.
         return SparkCatalog(
             {

@@ -1,4 +1,4 @@
-"""Work that fills did, from their log, and work that skipping and reuse saved."""
+"""Work of fills, according to their log, and work that skipping and reuse saved."""
 
 from __future__ import annotations
 

@@ -107,13 +107,13 @@ class Answers:
 
 
 def _describe_columns(columns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return columns with types in lower case, as DESCRIBE prints them, but not names of fields."""
+    """Return columns with lower-case types, as DESCRIBE prints; names of fields keep their case."""
     # Types are in lower case, except the names of fields.
     return [(name, type_ if "<" in type_ else type_.lower()) for name, type_ in columns]
 
 
 def encode_value(value: Any) -> Any:
-    """Convert a value to JSON; other types become objects, such as `{"date": "2026-01-31"}`."""
+    """Convert a value to JSON; a type that JSON lacks becomes an object, `{"date": "…"}`."""
     if isinstance(value, Decimal):
         return {"decimal": str(value)}
     if isinstance(value, datetime):

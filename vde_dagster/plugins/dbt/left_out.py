@@ -31,7 +31,7 @@ class LeftOutNodes:
 
     @classmethod
     def from_manifest(cls, manifest: Manifest, introspective: Mapping[str, str]) -> LeftOutNodes:
-        """Leave out `introspective` nodes (call by unique id) and all nodes that read them."""
+        """Leave out the nodes in `introspective` (their calls by unique id), and their readers."""
         gone = _with_readers(manifest, introspective)
         every: dict[str, Node | UnitTest] = {**manifest.nodes, **manifest.unit_tests}
         found = [(one, node) for one, node in every.items() if one in gone]

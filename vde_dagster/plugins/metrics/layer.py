@@ -146,7 +146,7 @@ class SemanticLayer:
         return tuple(self.saved_queries[asked[0]].query_params.metrics) if asked else tuple(names)
 
     def sql(self, question: Question) -> str:
-        """Return the SQL that computes a question's metrics; models' names are its quoted tables.
+        """Return the SQL that computes a question's metrics, from tables named as models, quoted.
 
         Raises:
             UsageError: A metric or dimension does not exist, or MetricFlow refuses the question.

@@ -60,7 +60,10 @@ class Signatures:
         store_signatures(workspace, plan_id, found)
 
     def descriptions(self, workspace: Workspace, plan_ids: Sequence[str]) -> Mapping[str, str]:
-        """Return texts such as `signed by anna, ben`, with names at signing time, by plan id."""
+        """Return texts such as `signed by anna, ben`, by plan id.
+
+        The names are from the time of signing.
+        """
         database = workspace.store.database
         if not database.has_table(rows.name):
             return {}

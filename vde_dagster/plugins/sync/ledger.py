@@ -94,7 +94,7 @@ class SyncCursor:
 
 @dataclass(frozen=True, slots=True)
 class RefusedRow:
-    """A row that the sink refused; only the key columns if the row was to be deleted."""
+    """A row that the sink refused; if the row was to be deleted, only its key columns."""
 
     number: int
     version: int

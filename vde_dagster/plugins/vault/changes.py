@@ -298,7 +298,7 @@ def make_states(
 
 
 class ChangesWriter(Strategy):
-    """Computes the states of arriving keys again, and merges differences into the table."""
+    """Recomputes the states of arriving keys, and merges the differences into the table."""
 
     own_session = True
 

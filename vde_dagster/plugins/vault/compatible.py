@@ -3,11 +3,10 @@
 The rules come from their documentation and their sources: AutomateDV 0.11.5
 (https://automate-dv.readthedocs.io/en/latest/best_practises/hashing/) and datavault4dbt 1.18.3 and
 2.0.0 (https://www.datavault4dbt.com/documentation/). Both cast values to text and trim spaces.
-AutomateDV replaces '' by NULL and NULL by `^^`, and joins columns by `
-
-`; a hashdiff sorts columns by name; a key of only NULLs is NULL. datavault4dbt puts values in
-double quotes, keeps the given order, and removes line ends and tabs; a row of only NULLs gets the
-zero key.
+AutomateDV replaces '' by NULL and NULL by `^^`, and joins columns by `||`. It sorts a hashdiff's
+columns by name, and the hash of a key of only NULLs is NULL. datavault4dbt puts values in double
+quotes, keeps the given order, and removes line ends and tabs; a row of only NULLs gets the zero
+key.
 """
 
 from __future__ import annotations

@@ -37,7 +37,9 @@ def split_by_source(
     source: str | None,
     crons: Mapping[str, str],
 ) -> list[Model]:
-    """Divide a model into one model per source. A model of the same name combines their tables.
+    """Divide a model into one model per source, and a model that combines their tables.
+
+    The combining model keeps the name.
 
     Args:
         kind: The kind of the models for single sources.

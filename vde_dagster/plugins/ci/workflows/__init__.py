@@ -48,7 +48,7 @@ def github_workflow(root: Path) -> Workflow:
 def gitlab_workflow(root: Path) -> Workflow:
     """Return the project's GitLab jobs as files to write.
 
-    `.gitlab-ci.yml` is one of them if it is missing; it includes the jobs.
+    A missing `.gitlab-ci.yml`, which includes the jobs, is added.
     """
     secrets = ["GITLAB_TOKEN", *_find_secrets(root)]
     top = _repository_root(root)

@@ -249,7 +249,7 @@ def _merge_filter(node: Node, strategy: str, dialect: str) -> tuple[str, tuple[s
 
 
 def list_texts(value: Any) -> list[str]:
-    """Return a list, also for a single text."""
+    """Return a list of texts; a single text becomes a list."""
     if not value:
         return []
     return [str(one) for one in value] if isinstance(value, list) else [str(value)]
@@ -364,7 +364,7 @@ def ignore_while_empty(
 
 
 def unite_branches(first: str, later: str, this: str) -> str:
-    """Write a query of the first branch's rows while table `this` is empty, then the second's."""
+    """Unite two branches in one query: the first while table `this` is empty, then the second."""
     rows = f"EXISTS (SELECT 1 FROM {this})"
     return (
         f"SELECT * FROM ({first}) AS dbt_first WHERE NOT {rows} "

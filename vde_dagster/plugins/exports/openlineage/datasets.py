@@ -109,7 +109,11 @@ class DatasetFactory:
         )
 
     def inputs(self, snapshot: Snapshot, fill: FillRecord | None = None) -> list[InputDataset]:
-        """Return the datasets that a model reads, also through embedded models, with versions."""
+        """Return the datasets that a model reads, directly or through embedded models.
+
+        Args:
+            fill: The fill whose input versions are reported.
+        """
         found: dict[DatasetName, InputDataset] = {}
         for parent in self._parents(snapshot, set()):
             at, own = self.name(parent), self.snapshot(parent)
