@@ -110,7 +110,8 @@ def rollback_report(result: RollbackResult) -> Report:
     as_is = f"{count(unchanged, 'model')} as {'it is' if unchanged == 1 else 'they are'}"
     kept = ["the project's files"]
     kept += ["the rows of all tables (--definitions-only)"] if result.definitions_only else []
-    kept += [f"version {result.base_version}: to return to it, run: {_again(result)}"]
+    again = f"vde rollback {name} --to {result.base_version}"
+    kept += [f"version {result.base_version}: to return to it, run: {again}"]
     return Report(
         "Rollback of",
         name,
@@ -125,10 +126,6 @@ def rollback_report(result: RollbackResult) -> Report:
             *sentences("Does not touch", kept, Mark.QUIET),
         ),
     )
-
-
-def _again(result: RollbackResult) -> str:
-    return f"vde rollback {result.environment.name} --to {result.base_version}"
 
 
 _VIEW_MARKS = {"created": Mark.GOOD, "replaced": Mark.CHANGED, "dropped": Mark.BAD}

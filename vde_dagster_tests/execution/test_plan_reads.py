@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import vde_dagster.state.plans.snapshots
+from vde_dagster.state.db import codec
 from vde_dagster.state.db.codec import load_snapshot
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import Prepared, ProjectFolder
@@ -25,7 +25,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(str(snapshot.name))
         return snapshot
 
-    monkeypatch.setattr(vde_dagster.state.plans.snapshots, "load_snapshot", load)
+    monkeypatch.setattr(codec, "load_snapshot", load)
     return names
 
 

@@ -13,15 +13,9 @@ from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from pyiceberg import exceptions
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.rest.response import _handle_non_200_response
-from pyiceberg.exceptions import (
-    CommitFailedException,
-    NamespaceAlreadyExistsError,
-    NamespaceNotEmptyError,
-    NoSuchNamespaceError,
-    NoSuchTableError,
-)
 from requests import HTTPError, RequestException, Session
 
 from vde_dagster.errors import StoreError, UsageError
@@ -105,7 +99,9 @@ class RestClient(RestCatalog):
         try:
             answer.raise_for_status()
         except HTTPError as error:
-            _handle_non_200_response(error, {404: NoSuchTableError, 409: CommitFailedException})
+            _handle_non_200_response(
+                error, {404: exceptions.NoSuchTableError, 409: exceptions.CommitFailedException}
+            )
         return answer.json() if answer.content else True
 
 
@@ -172,15 +168,15 @@ class RestServer:
         uri = self.access.uri
         try:
             return work(self.client())
-        except (NoSuchNamespaceError, NoSuchTableError) as error:
+        except (exceptions.NoSuchNamespaceError, exceptions.NoSuchTableError) as error:
             if absent is self._RAISE:
                 raise self._refused(error) from error
             found: T = absent
             return found
         except (
-            CommitFailedException,
-            NamespaceAlreadyExistsError,
-            NamespaceNotEmptyError,
+            exceptions.CommitFailedException,
+            exceptions.NamespaceAlreadyExistsError,
+            exceptions.NamespaceNotEmptyError,
         ) as error:
             raise RestConflict(_first_line(error)) from error
         except RequestException as error:

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from vde_dagster.semantics import spark_functions
+from vde_dagster.semantics import spark_functions, types
 from vde_dagster.semantics._sqlglot import called_function, data_type, type_key
 from vde_dagster.semantics.algebra.nodes import AGGREGATES, Node, Terms, is_plain_date, plain_string
 from vde_dagster.semantics.binding.binder import Binder, Unsupported
@@ -19,12 +19,6 @@ from vde_dagster.semantics.binding.names import Ambiguous, NotFound, Scope, Uncl
 from vde_dagster.semantics.binding.stars import expand_star
 from vde_dagster.semantics.function_types import is_refused_cast
 from vde_dagster.semantics.simplify.facts import Facts
-from vde_dagster.semantics.types import (
-    OF_ONE_TYPE,
-    infer,
-    is_refused_by_argument_types,
-    list_arguments,
-)
 from vde_dagster.sql.grammar.tokens import WITH_UNIT
 from vde_dagster.sql.reading import call_name, is_star
 
@@ -46,7 +40,7 @@ def bind_call(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
 
 
 def _check_argument_types(binder: Binder, e: exp.Anonymous, name: str, node: Node) -> Node:
-    arguments = list_arguments(e)
+    arguments = types.list_arguments(e)
     if any(is_star(a) or isinstance(a, exp.Kwarg) for a in arguments):
         return node
     for chosen in _common_type_arguments(name, arguments):
@@ -56,13 +50,13 @@ def _check_argument_types(binder: Binder, e: exp.Anonymous, name: str, node: Nod
     fixed = (arguments[at] for at in spark_functions.CONSTANTS.get(name, ()) if at < len(arguments))
     if name not in binder.functions and any(a.find(exp.Column) is not None for a in fixed):
         return binder.give_up(f"{name} of a column in place of a constant", node)
-    if name not in binder.functions and is_refused_by_argument_types(name, arguments):
+    if name not in binder.functions and types.is_refused_by_argument_types(name, arguments):
         return binder.give_up(f"{name} of types that it does not take", node)
     return node
 
 
 def _common_type_arguments(name: str, arguments: list[exp.Expr]) -> list[list[exp.Expr]]:
-    if name in OF_ONE_TYPE:
+    if name in types.OF_ONE_TYPE:
         return [arguments]
     if name == "map":
         return [arguments[::2], arguments[1::2]]
@@ -121,7 +115,7 @@ def bind_arguments(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
 def check_argument_count(binder: Binder, e: exp.Expr) -> None:
     """Record a mistake if a Spark function gets too few or too many arguments."""
     name = call_name(e)
-    given = list_arguments(e)
+    given = types.list_arguments(e)
     if name in binder.functions or any(a.is_star or isinstance(a, exp.Kwarg) for a in given):
         return
     if not spark_functions.accepts_argument_count(name, len(given)):
@@ -141,7 +135,7 @@ def widen_literals(binder: Binder, parts: Sequence[exp.Expr], sides: list[Node])
         number = _count_literal_digits(parts[at].unnest())
         if not number or sides[at].tag != "lit":
             continue
-        kind = infer(parts[other])
+        kind = types.infer(parts[other])
         if kind is None or kind.this == exp.DType.UNKNOWN:
             found[at] = binder.terms.make("digits", sides[at])
         elif kind.this == exp.DType.DECIMAL and (digits := data_type(f"DECIMAL({number}, 0)")):
@@ -161,7 +155,7 @@ def _scalar(binder: Binder, e: exp.Anonymous, name: str, arguments: list[Node]) 
     if name in spark_functions.CASTS and len(arguments) == 1:
         target = data_type(spark_functions.CASTS[name])
         assert target is not None
-        if is_refused_cast(infer(e.expressions[0]), target):
+        if is_refused_cast(types.infer(e.expressions[0]), target):
             return binder.give_up("a cast between types that Spark does not convert", *arguments)
         return make_cast(binder.terms, arguments[0], target)
     if name == "if" and len(arguments) == 3:

@@ -14,12 +14,7 @@ import sqlalchemy as sa
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
-from vde_dagster.state.db.guards.write_views import (
-    NOTHING,
-    ON_CONFLICT,
-    with_conflict_column,
-    writes_by_views,
-)
+from vde_dagster.state.db.guards import write_views
 
 T = TypeVar("T")
 _CHUNK = 500
@@ -114,10 +109,10 @@ def upsert(
     """Insert rows, and update the columns `changed` of existing rows. Returns the row count."""
     if not rows:
         return 0
-    if writes_by_views(connection):
-        taken = ",".join(changed) or NOTHING
-        own = [{**row, ON_CONFLICT: taken} for row in rows]
-        return connection.execute(sa.insert(with_conflict_column(table)), own).rowcount
+    if write_views.writes_by_views(connection):
+        taken = ",".join(changed) or write_views.NOTHING
+        own = [{**row, write_views.ON_CONFLICT: taken} for row in rows]
+        return connection.execute(sa.insert(write_views.with_conflict_column(table)), own).rowcount
     return connection.execute(_upsert(connection.dialect.name, table, changed), rows).rowcount
 
 

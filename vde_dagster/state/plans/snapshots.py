@@ -11,14 +11,7 @@ from sqlalchemy import Connection, bindparam, select, update
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import StoreError
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.state.db import schema
-from vde_dagster.state.db.codec import (
-    ForeignContentError,
-    dump_snapshot,
-    is_whole,
-    load_snapshot,
-    matches_id,
-)
+from vde_dagster.state.db import codec, schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.guards.write_views import writes_by_views
 from vde_dagster.state.db.rights import has_right
@@ -49,7 +42,7 @@ class SnapshotStore:
                 "snapshot_id": snapshot.id,
                 "model_namespace": snapshot.name.namespace,
                 "model_name": snapshot.name.name,
-                "payload": dump_snapshot(snapshot),
+                "payload": codec.dump_snapshot(snapshot),
                 "created_at": now,
             }
             for snapshot in absent
@@ -83,7 +76,7 @@ class SnapshotStore:
         for key in wanted:
             if key in payloads:
                 try:
-                    found[key] = load_snapshot(payloads[key], key)
+                    found[key] = codec.load_snapshot(payloads[key], key)
                 except StoreError as error:
                     if unreadable is not None:
                         unreadable.add(key)
@@ -94,7 +87,9 @@ class SnapshotStore:
     def _proven(self, ids: Iterable[str], connection: Connection | None) -> set[str]:
         with self.database.reading(connection) as conn:
             found = dict(_payloads(conn, ids))
-        self.load([key for key, data in found.items() if not matches_id(key, data)], connection)
+        self.load(
+            [key for key, data in found.items() if not codec.matches_id(key, data)], connection
+        )
         return set(found)
 
     def foreign(self) -> Iterator[tuple[str, ModelName, str]]:
@@ -106,7 +101,7 @@ class SnapshotStore:
         for key, namespace, name, payload in self.database.rows(query):
             model = ModelName(namespace, name)
             try:
-                snapshot = load_snapshot(payload, key)
+                snapshot = codec.load_snapshot(payload, key)
             except StoreError as error:
                 yield key, model, error.message
                 continue
@@ -125,7 +120,7 @@ class SnapshotStore:
                 .where(table.c.snapshot_id == bindparam("id"))
                 .values(payload=bindparam("again"))
             )
-            rows = [{"id": one.id, "again": dump_snapshot(one)} for one in again]
+            rows = [{"id": one.id, "again": codec.dump_snapshot(one)} for one in again]
             self.database.run_transaction(
                 lambda conn: conn.execute(statement, rows), name="state.mend_snapshots"
             )
@@ -193,14 +188,14 @@ def _names(snapshot: Snapshot, types: Iterable[tuple[str, str]]) -> tuple[list[s
 
 
 def _is_damaged(key: str, data: bytes) -> bool:
-    if matches_id(key, data):
+    if codec.matches_id(key, data):
         return False
     try:
-        load_snapshot(data, key)
-    except ForeignContentError:
+        codec.load_snapshot(data, key)
+    except codec.ForeignContentError:
         return True
     except StoreError:
-        return not is_whole(data)
+        return not codec.is_whole(data)
     return False
 
 
