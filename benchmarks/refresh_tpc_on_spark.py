@@ -45,7 +45,7 @@ from benchmarks.tpc import (
 )
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.events import IntervalFilled
-from vde_dagster.semantics.refresh.followed import explain_not_refreshable
+from vde_dagster.semantics.refresh.methods import explain_not_refreshable
 from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.daily_runs import DailyRuns

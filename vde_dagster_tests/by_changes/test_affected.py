@@ -53,7 +53,7 @@ def test_the_clause_that_prevents_following_changes_has_a_place_and_a_hint(
     case: dict[str, Any],
 ) -> None:
     with pytest.raises(NotRefreshableError) as raised:
-        find_key_steps(case["query"], SCHEMA, [case.get("table", "o")])
+        find_key_steps(qualify(case["query"], SCHEMA), [case.get("table", "o")])
     why = raised.value
     assert (str(why), [why.line, why.column], why.hint) == (case["why"], case["at"], case["hint"])
 
@@ -92,7 +92,7 @@ def test_every_aggregate_of_spark_is_known_as_one(name: str) -> None:
 def test_columns_are_known_only_if_all_affected_rows_have_their_values(
     table: str, query: str, columns: list[str]
 ) -> None:
-    assert sorted(find_key_steps(query, SCHEMA, [table]).key) == columns
+    assert sorted(find_key_steps(qualify(query, SCHEMA), [table]).key) == columns
 
 
 def _history(query: str, chance: random.Random) -> int:
@@ -103,7 +103,7 @@ def _history(query: str, chance: random.Random) -> int:
     """
     history = random_history(chance)
     try:
-        steps = find_key_steps(query, SCHEMA, history.moved)
+        steps = find_key_steps(qualify(query, SCHEMA), history.moved)
     except NotRefreshableError:
         return -1
     with history.in_duckdb() as connection:

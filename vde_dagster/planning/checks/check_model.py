@@ -263,7 +263,7 @@ def check_changed_keys(
         if missing is not None:
             yield Problem(f"{model.name}: {missing[0]}", missing[1], place)
             return
-        from vde_dagster.semantics.refresh.followed import explain_not_refreshable
+        from vde_dagster.semantics.refresh.methods import explain_not_refreshable
 
         why = explain_not_refreshable(model.query, schema, key=known.changed_by)
         offset = mistake_offset(model.query, why) if why is not None else None
@@ -296,7 +296,7 @@ def check_refresh_changes(
     schema = column_types(parents)
     if any(type_ == "UNKNOWN" for types in schema.values() for type_ in types.values()):
         return
-    from vde_dagster.semantics.refresh.followed import explain_not_refreshable
+    from vde_dagster.semantics.refresh.methods import explain_not_refreshable
 
     why = explain_not_refreshable(model.query, schema) if len(schema) == len(parents) else None
     if why is not None:

@@ -48,8 +48,7 @@ class KeyStep:
 
 
 def find_key_steps(
-    query: str,
-    schema: Schema,
+    query: Qualified,
     changed: Collection[str],
     *,
     key: Sequence[str] = (),
@@ -58,8 +57,6 @@ def find_key_steps(
     """Derive a query's key, and queries for the key values that changed tables affect.
 
     Args:
-        query: Spark SQL.
-        schema: Types by column and table.
         changed: Tables that changed, as the schema names them.
         key: Output columns of the key; by default, a unique key whose values are known for every
             affected row, or else all columns with known values.
@@ -70,35 +67,25 @@ def find_key_steps(
 
     >>> schema = {"o": {"id": "INT", "c": "INT", "n": "INT"}, "c": {"id": "INT", "name": "STRING"}}
     >>> query = "SELECT c, n % 2 AS odd, sum(n) AS n FROM o GROUP BY 1, 2"
-    >>> find_key_steps(query, schema, ["o"]).key
+    >>> find_key_steps(qualify(query, schema), ["o"]).key
     ('c', 'odd')
     >>> query = "SELECT o.id, name FROM o LEFT JOIN c ON o.c = c.id"
-    >>> find_key_steps(query, schema, ["c"]).write(lambda table, state: f"{state} {table}")
+    >>> find_key_steps(qualify(query, schema), ["c"]).write(lambda table, state: f"{state} {table}")
     'SELECT DISTINCT `id` AS k0 FROM (SELECT o.id AS `id` FROM (now o) AS `o` JOIN (changed c) AS `c` ON o.c = c.id) AS affected'
     """  # noqa: E501
-    return derive_key_steps(qualify(query, schema), changed, key=key, unique=unique)
-
-
-def derive_key_steps(
-    known: Qualified,
-    changed: Collection[str],
-    *,
-    key: Sequence[str] = (),
-    unique: Collection[frozenset[str]] = (),
-) -> KeySteps:
     steps = tuple(
-        KeyStep(number, find_affected(known, number), known)
-        for number, table in enumerate(known.readings)
+        KeyStep(number, find_affected(query, number), query)
+        for number, table in enumerate(query.readings)
         if table in changed
     )
     if not steps:
         raise NotRefreshableError("the query reads none of the changed tables")
     wanted = tuple(name.lower() for name in key)
-    columns = wanted or tuple(_common(known, steps))
+    columns = wanted or tuple(_common(query, steps))
     for step in steps:
         if missing := set(columns) - set(step.affected.columns):
             lost = ", ".join(name for name in columns if name in missing)
-            what = f"rows of {known.readings[step.reading]} do not determine the {lost}"
+            what = f"rows of {query.readings[step.reading]} do not determine the {lost}"
             there = ", ".join(step.affected.columns)
             hint = f"choose a key among {there}"
             raise NotRefreshableError(f"{what} that they affect", hint=hint)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
 from vde_dagster.semantics.analysis import Schema
-from vde_dagster.semantics.refresh.keys import KeySteps, derive_key_steps
+from vde_dagster.semantics.refresh.keys import KeySteps, find_key_steps
 from vde_dagster.semantics.refresh.linear import RowSteps, find_row_steps
 from vde_dagster.semantics.refresh.merged import GroupSteps, find_group_steps
 from vde_dagster.semantics.refresh.qualified import NotRefreshableError, qualify
@@ -63,4 +63,31 @@ def find_refresh(
                 return find_row_steps(known, changed)
         with suppress(NotRefreshableError):
             return find_group_steps(known, changed, only_added=only_added, types=types)
-    return derive_key_steps(known, changed, key=key, unique=unique)
+    return find_key_steps(known, changed, key=key, unique=unique)
+
+
+def explain_not_refreshable(
+    query: str, schema: Schema, *, key: Sequence[str] = ()
+) -> NotRefreshableError | None:
+    """Return why a query cannot be refreshed from changes, whichever of its tables changes.
+
+    Return None if it can be refreshed from changes of at least one table.
+
+    Args:
+        query: Spark SQL.
+        schema: Types by column and table.
+        key: Output columns to use as the key; by default, `find_refresh` chooses a key.
+
+    >>> explain_not_refreshable("SELECT id FROM o LIMIT 3", {"o": {"id": "INT"}})
+    NotRefreshableError('the query takes the first rows: LIMIT 3')
+    >>> explain_not_refreshable("SELECT id FROM o", {"o": {"id": "INT"}})
+    """
+    why: NotRefreshableError | None = None
+    for table in schema:
+        try:
+            find_refresh(query, schema, [table.lower()], only_added=True, key=key)
+        except NotRefreshableError as error:
+            why = why or error
+        else:
+            return None
+    return why

@@ -15,7 +15,7 @@ from vde_dagster.semantics.refresh.keys import KeySteps, find_key_steps
 from vde_dagster.semantics.refresh.linear import RowSteps
 from vde_dagster.semantics.refresh.merged import GroupSteps
 from vde_dagster.semantics.refresh.methods import Refresh, find_refresh
-from vde_dagster.semantics.refresh.qualified import NotRefreshableError
+from vde_dagster.semantics.refresh.qualified import NotRefreshableError, qualify
 from vde_dagster.sql.reading import parse_plain
 from vde_dagster_tests.by_changes.random_queries import SCHEMA, RandomQuery
 from vde_dagster_tests.by_changes.worlds.parents import PARENTS
@@ -176,7 +176,7 @@ class Subjects:
         while True:
             query = self._plain_query()
             with suppress(NotRefreshableError, SqlglotError):
-                steps = find_key_steps(query, SCHEMA, _tables(query))
+                steps = find_key_steps(qualify(query, SCHEMA), _tables(query))
                 kind = f"INCREMENTAL_BY_CHANGES (key ({', '.join(steps.key)}))"
                 placed = self._placed(query, views=False)
                 return self._subject("INCREMENTAL_BY_CHANGES", kind, placed)
@@ -187,7 +187,7 @@ class Subjects:
             query = self._plain_query()
             if "k1" in _outputs(query):
                 with suppress(NotRefreshableError, SqlglotError):
-                    find_key_steps(query, SCHEMA, _tables(query), key=["k0"])
+                    find_key_steps(qualify(query, SCHEMA), _tables(query), key=["k0"])
                     return self._placed(query, views=False)
 
     def _query(self) -> str:
