@@ -19,8 +19,3 @@ def paused_garbage_collection() -> Iterator[None]:
         yield
     finally:
         gc.enable()
-
-
-def exclude_from_garbage_collection() -> None:
-    """Exclude all existing objects from later garbage collections (`gc.freeze`)."""
-    gc.freeze()

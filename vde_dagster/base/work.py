@@ -48,6 +48,3 @@ class Work:
             "bytes": round(self.bytes),
             "bytes_read": round(self.bytes_read),
         }
-
-
-NO_WORK = Work()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from vde_dagster.base.collection import exclude_from_garbage_collection, paused_garbage_collection
+from vde_dagster.base.collection import paused_garbage_collection
 from vde_dagster.base.plugins import Seam
 from vde_dagster.base.secrets import mask_logs
 from vde_dagster.execution.workspace import Workspace
@@ -87,7 +88,7 @@ def vde_definitions(
         )
         if len(list(found.assets or ())) > _LARGE:
             # Dagster now builds its repository from the same number of objects.
-            exclude_from_garbage_collection()
+            gc.freeze()
     return found
 
 

@@ -45,7 +45,14 @@ class StateStore:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        # Planning reads these parts. The other parts are imported and built on first access.
+        # Planning imports the modules of these parts. The others are imported on first access.
+        self.leases = LeaseStore(database)
+        self.ledger = LedgerStore(database, self.leases)
+        self.log = LogStore(database)
+        self.outbox = Outbox(database)
+        self.rights = RightsStore(database)
+        self.shown = ShownStore(database)
+        self.versions = VersionStore(database)
         self.snapshots = SnapshotStore(database)
         self.tables = TableStore(database)
         self.environments = EnvironmentStore(database, self.tables)
@@ -83,26 +90,10 @@ class StateStore:
         return FillStore(self.database)
 
     @cached_property
-    def leases(self) -> LeaseStore:
-        return LeaseStore(self.database)
-
-    @cached_property
-    def ledger(self) -> LedgerStore:
-        return LedgerStore(self.database, self.leases)
-
-    @cached_property
-    def log(self) -> LogStore:
-        return LogStore(self.database)
-
-    @cached_property
     def mirror(self) -> MirrorStore:
         from vde_dagster.state.environments.mirror import MirrorStore
 
         return MirrorStore(self.database, self.leases)
-
-    @cached_property
-    def outbox(self) -> Outbox:
-        return Outbox(self.database)
 
     @cached_property
     def outdated(self) -> OutdatedStore:
@@ -135,14 +126,6 @@ class StateStore:
         return RetentionStore(self.database, self.plans, self.leases, self.ledger)
 
     @cached_property
-    def rights(self) -> RightsStore:
-        return RightsStore(self.database)
-
-    @cached_property
-    def shown(self) -> ShownStore:
-        return ShownStore(self.database)
-
-    @cached_property
     def statements(self) -> StatementStore:
         from vde_dagster.state.environments.statements import StatementStore
 
@@ -153,10 +136,6 @@ class StateStore:
         from vde_dagster.state.environments.tokens import TokenStore
 
         return TokenStore(self.database)
-
-    @cached_property
-    def versions(self) -> VersionStore:
-        return VersionStore(self.database)
 
 
 _ROW = schema.project

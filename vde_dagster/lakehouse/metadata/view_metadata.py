@@ -15,7 +15,6 @@ from vde_dagster.lakehouse.metadata.types import build_schema, iceberg_to_spark
 from vde_dagster.planning.engine_tasks import AUTHORS_PROPERTIES, ViewDefinition
 
 FORMAT = "1"
-HISTORY_PROPERTY = "version.history.num-entries"
 HISTORY_SIZE = 10
 _FIRST = ("spark", "trino")
 """Dialects of the first release, which do not change a view's hash."""
