@@ -229,19 +229,6 @@ class Handles:
                 )
             return self._engine
 
-    def start_engine_for_first_plan(self) -> None:
-        """Load the project, and start the project's own engine in a thread.
-
-        A first plan needs the engine in any case, because every model is computed.
-
-        Raises:
-            ProjectError: The project cannot be loaded; nothing is started.
-        """
-        # Two threads that import a package with circular imports can get half of it, so the thread
-        # starts after the project's Python files have been imported.
-        _ = self.project
-        self.start_engine_in_background()
-
     def start_engine_in_background(self) -> None:
         """Start the project's own engine in a thread, for a plan that writes tables."""
         if not self._lent and self._join is None:

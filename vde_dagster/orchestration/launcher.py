@@ -137,7 +137,8 @@ class WarmRunLauncher(DefaultRunLauncher):
             streams = [(nothing.fileno(), "utf-8", None), (1, "utf-8", None), (2, "utf-8", None)]
             found = run_in_copy(self._root, __name__, words[words.index("api") :], streams)
         if found is None:
-            self._keep_ready()
+            with suppress(VdeError, OSError):  # The run reports the error itself.
+                start_ready_process(read_settings(self._root), lambda: (__name__, *MODULES))
             return False
         connection, pid = found
         tag = f"{run.run_id} {pid} {_began(pid)}"
@@ -155,10 +156,6 @@ class WarmRunLauncher(DefaultRunLauncher):
             run = self._instance.get_run_by_id(run_id)
             if run is not None and not run.is_finished:
                 self._instance.report_run_failed(run, _ENDED)
-
-    def _keep_ready(self) -> None:
-        with suppress(VdeError, OSError):  # The run reports the error itself.
-            start_ready_process(read_settings(self._root), lambda: (__name__, *MODULES))
 
 
 _CLAIMED_SECONDS = 3600.0

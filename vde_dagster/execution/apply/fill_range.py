@@ -244,13 +244,9 @@ class RangeFiller:
             error_message = getattr(error, "message", "") or str(error) or type(error).__name__
             # If the state is unavailable, the original error must be raised.
             with suppress(VdeError):
-                self.target.note(
-                    "broken", interval, error=error_message, stopped=self._is_stopped(error)
-                )
+                stopped = self.stop.is_set() or not isinstance(error, Exception)
+                self.target.note("broken", interval, error=error_message, stopped=stopped)
             raise
-
-    def _is_stopped(self, error: BaseException) -> bool:
-        return self.stop.is_set() or not isinstance(error, Exception)
 
     def _report_audits(self, interval: Interval, result: FillResult) -> None:
         if self.snapshot.model.audits:

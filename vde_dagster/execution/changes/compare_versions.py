@@ -235,7 +235,8 @@ class ComparedSides:
             columns = [pair.after for pair in pairs]
             types = columns_of(pinned.metadata, None)
             return "commits", weigh_commits(way, table, columns, types)
-        older, newer = (_types_at(pinned, one) for one in (way.older, way.newer))
+        schemas = (_schema_at(pinned, one) for one in (way.older, way.newer))
+        older, newer = (columns_of(pinned.metadata, schema) for schema in schemas)
         return "lineage", weigh_lineage(way, table, pairs, older, newer)
 
 
@@ -250,10 +251,6 @@ def _schema_at(pinned: TableAtPin, snapshot_id: int | None) -> int | None:
     found = (s for s in pinned.metadata["snapshots"] if int(s["snapshot-id"]) == snapshot_id)
     snapshot = next(found, None)
     return snapshot.get("schema-id") if snapshot is not None else None
-
-
-def _types_at(pinned: TableAtPin, snapshot_id: int) -> dict[str, str]:
-    return columns_of(pinned.metadata, _schema_at(pinned, snapshot_id))
 
 
 def _has_same_untouched_rows(one: TableAtPin, two: TableAtPin, pairs: Sequence[ColumnPair]) -> bool:

@@ -268,9 +268,10 @@ def _find_wrong_tables(handles: Handles, plan: Plan, current: Environment | None
         if table is None or snapshot is None:
             continue
         there = known.get(table.id)
+        # A change in place may have been published after the plan was created.
         if there is not None and (
-            (there.ref, there.preview, there.mixed) != (table.ref, table.preview, table.mixed)
-            and not _differs_only_in_place(there, table)
+            (there.ref, there.preview) != (table.ref, table.preview)
+            or (table.mixed and not there.mixed)
         ):
             yield f"the table of {model.name} differs from the state: {there.ref}"
         elif there is None and table.created:
@@ -286,11 +287,6 @@ def _find_wrong_tables(handles: Handles, plan: Plan, current: Environment | None
             )
             if not own and not serves_snapshot(served, snapshot):
                 yield f"the table {there.ref} does not hold the rows of {model.name}"
-
-
-def _differs_only_in_place(there: PhysicalTable, table: PhysicalTable) -> bool:
-    # A change in place may have been published after the plan was created.
-    return (there.ref, there.preview) == (table.ref, table.preview) and there.mixed
 
 
 def _is_as_planned(table: PhysicalTable, snapshot: Snapshot, plan: Plan) -> bool:

@@ -85,7 +85,7 @@ def check_pull_request(
     passed = not findings.has_failures and seen is not None
     if passed and seen is not None:
         store_reviewed_plan(workspace, number, "" if seen.is_empty else seen.id, commit)
-    elif not _is_store_unopened(workspace):
+    elif "store" in workspace.__dict__:  # Errors in the project's files leave it unopened.
         delete_reviewed_plan(workspace, number)
     plan_id = seen.id if passed and seen is not None and not seen.is_empty else ""
     wrong = len(findings.errors) + sum(one.level == "failure" for one in findings.annotations)
@@ -117,8 +117,3 @@ def _merge_sentence(seen: Plan) -> str:
     if seen.is_empty:
         return "A merge changes nothing in production."
     return f"When it is merged, production gets plan `{seen.id}`: {summary(seen)}."
-
-
-def _is_store_unopened(workspace: Workspace) -> bool:
-    # The store is not opened if the project's files have errors.
-    return "store" not in workspace.__dict__

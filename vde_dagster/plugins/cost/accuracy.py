@@ -71,9 +71,9 @@ class Accuracy:
             "within_range": None if within is None else round(within, 3),
         }
 
-    def least_accurate(self, most: int = 5) -> Sequence[ComparedFill]:
-        """Return the fills that differed most from their estimates, at most `most`."""
-        return sorted(self.fills, key=lambda one: -one.factor)[:most]
+    def least_accurate(self) -> Sequence[ComparedFill]:
+        """Return the five fills that differed most from their estimates."""
+        return sorted(self.fills, key=lambda one: -one.factor)[:5]
 
 
 def measure_accuracy(workspace: Workspace, since: datetime, until: datetime) -> dict[str, Accuracy]:

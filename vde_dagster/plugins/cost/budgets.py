@@ -127,7 +127,8 @@ def _spent_work(workspace: Workspace, span: Span, environment: str, now: datetim
 
 def _describe_excess(workspace: Workspace, limit: Limit, plan: Plan, spent: Work) -> str | None:
     cost, estimate = workspace.settings.cost, workspace.plans.estimate(plan)
-    texts: tuple[Callable[[float], str], ...] = (_seconds_text, _size_text, cost.text)
+    texts: tuple[Callable[[float], str], ...]
+    texts = (lambda seconds: f"{seconds:,.0f} s", lambda number: size(round(number)), cost.text)
     limits = (limit.seconds, limit.bytes, limit.money)
     before = (spent.seconds, spent.bytes, cost.price(spent))
     expected = (estimate.seconds, estimate.bytes, estimate.money)
@@ -137,11 +138,3 @@ def _describe_excess(workspace: Workspace, limit: Limit, plan: Plan, spent: Work
         after = f" after {text(so_far)} already spent" if so_far else ""
         return f"its expected cost is {more.text(text)}{after}, but the limit is {text(most)}"
     return None
-
-
-def _seconds_text(seconds: float) -> str:
-    return f"{seconds:,.0f} s"
-
-
-def _size_text(number: float) -> str:
-    return size(round(number))

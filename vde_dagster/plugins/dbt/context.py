@@ -53,7 +53,8 @@ class Context:
         return rendered.sql, dict(rendered.reads)
 
     def file(self, package: str, path: str) -> Path:
-        return package_file(self.folder, self.package, package, path)
+        below = Path() if package == self.package else Path(PACKAGES, package)
+        return self.folder / below / path
 
 
 def _translation_hint(function: str | None) -> str:
@@ -61,7 +62,3 @@ def _translation_hint(function: str | None) -> str:
     if function is not None:
         hint += f'; or trust the function: dialect_trust = ["{function}"] under [tool.vde]'
     return hint
-
-
-def package_file(folder: Path, own: str, package: str, path: str) -> Path:
-    return folder / path if package == own else folder / PACKAGES / package / path

@@ -7,6 +7,7 @@ edge may cross boxes of layers between its two nodes, which hardly disturbs an o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
 SWEEPS = 6
 """Number of times that the layers are ordered by their neighbors, alternately down and up."""
@@ -48,18 +49,12 @@ def place_nodes(parents: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
     for sweep in range(SWEEPS):
         near, order = (parents, rows) if sweep % 2 else (children, rows[::-1])
         for row in order:
-            middles = {
-                node: _mean_position(near[node] or [node], places, layers, rows) for node in row
-            }
+            middles = {}
+            for node in row:
+                around = near[node] or [node]
+                middles[node] = fmean(
+                    (places[one] + 0.5) / len(rows[layers[one]]) for one in around
+                )
             row.sort(key=lambda node: (middles[node], node))
             number(row)
     return list(zip(layers, places, strict=True))
-
-
-def _mean_position(
-    nodes: Sequence[int],
-    places: Sequence[int],
-    layers: Sequence[int],
-    rows: Sequence[Sequence[int]],
-) -> float:
-    return sum((places[one] + 0.5) / len(rows[layers[one]]) for one in nodes) / len(nodes)

@@ -68,7 +68,9 @@ class SyncDefinition:
                 f"the sync '{self.name}' sends nothing from '{environment}'",
                 hint=f"{self.place}: add it under `to`, which has {', '.join(self.to)}",
             )
-        return _make_sink(self.sink, expand_secrets(self.to[environment]))
+        options = expand_secrets(self.to[environment])
+        sink: Sink = msgspec.convert(options, SINKS.require(self.sink))
+        return sink
 
 
 def load_file(path: Path, text: str, names: TableNames) -> LoadedFile:
@@ -155,8 +157,3 @@ def _parse_definition(
     return SyncDefinition(
         written.name, source, written.sink, to, key, mode, batch, place, key_place
     )
-
-
-def _make_sink(name: str, options: Mapping[str, Any]) -> Sink:
-    sink: Sink = msgspec.convert(options, SINKS.require(name))
-    return sink

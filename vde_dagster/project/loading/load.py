@@ -278,7 +278,8 @@ class ProjectLoad:
     def _read_in_workers(self, paths: Sequence[str]) -> dict[str, FileRecord]:
         if self._workers is None or self.known_problems is not None:
             return {}
-        paths = [path for path in paths if self._can_worker_read(path)]
+        own = (path for path in paths if self._files[path].name == OwnFiles.name)
+        paths = [path for path in own if path.endswith(".sql")]
         if len(paths) < _MANY_FILES or not self._workers.count:
             return {}
         from vde_dagster.project.loading.shared_reading import read_in_processes
@@ -288,9 +289,6 @@ class ProjectLoad:
         return {
             path: one for path, one in found.items() if one.key == self._cache_key(path, one.file)
         }
-
-    def _can_worker_read(self, path: str) -> bool:
-        return path.endswith(".sql") and self._files[path].name == OwnFiles.name
 
     def read_if_valid(self, path: str) -> FileRecord | None:
         """Read a file, unless it has an error or needs columns of a model in another file."""

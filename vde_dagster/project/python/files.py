@@ -147,8 +147,9 @@ class LocalModules:
 
     def run(self, path: str) -> tuple[ModuleType, Collector]:
         """Run a file, and return its module and its decorated functions."""
+        name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         with self._lock, collecting() as collector:
-            return self._load(_module_name(path)), collector
+            return self._load(name), collector
 
     def _load(self, name: str) -> ModuleType:
         if name in self._modules:
@@ -218,10 +219,6 @@ class LocalModules:
         parts = package.split(".")[1:]
         kept = parts[: len(parts) - (level - 1)]
         return ".".join([*kept, *([name] if name else [])])
-
-
-def _module_name(path: str) -> str:
-    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def run_source(python: PythonSource, root: Path | None = None) -> Callable[..., Any]:

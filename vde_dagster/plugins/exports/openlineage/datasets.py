@@ -225,12 +225,13 @@ class DatasetFactory:
                 hows.append(how)
         if not by_output:
             return None
-        made = {
-            one: _input_fields(found) for one, found in sorted(_output_reads(by_output).items())
-        }
+        of_rows = by_output.pop(None, {})
         return column_lineage_dataset.ColumnLineageDatasetFacet(
-            fields={one: column_lineage_dataset.Fields(found) for one, found in made.items()},
-            dataset=_input_fields(by_output.get(None, {})),
+            fields={
+                one: column_lineage_dataset.Fields(_input_fields(by_output[one]))
+                for one in sorted(filter(None, by_output))
+            },
+            dataset=_input_fields(of_rows),
         )
 
     def _resolved_reads(self, snapshot: Snapshot) -> Iterable[tuple[str, str, str | None, str]]:
@@ -253,12 +254,6 @@ def _combine_uses(outer: str, inner: str) -> str:
     if _TRANSFORMATIONS.get(inner, ("INDIRECT", ""))[0] == "INDIRECT":
         return inner
     return outer
-
-
-def _output_reads(
-    found: Mapping[str | None, dict[tuple[DatasetName, str], list[str]]],
-) -> dict[str, dict[tuple[DatasetName, str], list[str]]]:
-    return {output: reads for output, reads in found.items() if output is not None}
 
 
 def _input_fields(
