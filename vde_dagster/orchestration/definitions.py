@@ -25,15 +25,7 @@ from vde_dagster.orchestration.assets.model_assets import (
     model_asset,
     model_specs,
 )
-from vde_dagster.orchestration.jobs.jobs import (
-    AUTO_APPLY,
-    EXECUTOR,
-    Notification,
-    asset_jobs,
-    notification_hooks,
-    op_jobs,
-    schedules,
-)
+from vde_dagster.orchestration.jobs import jobs
 from vde_dagster.orchestration.jobs.sensors import code_sensor, outbox_sensor
 from vde_dagster.orchestration.models.catalog import AssetCatalog, load_catalog
 from vde_dagster.orchestration.models.recording import with_recording_note
@@ -60,8 +52,8 @@ def vde_definitions(
     *,
     assets: Sequence[Any] = (),
     spark: PySparkResource | LazyPySparkResource | None = None,
-    notify: Callable[[Notification], None] | None = None,
-    executor: dg.ExecutorDefinition | None = EXECUTOR,
+    notify: Callable[[jobs.Notification], None] | None = None,
+    executor: dg.ExecutorDefinition | None = jobs.EXECUTOR,
 ) -> dg.Definitions:
     """Build the assets, jobs, sensors and schedules of a project.
 
@@ -101,7 +93,7 @@ def _definitions(
     translator: VdeTranslator | None,
     assets: Sequence[Any],
     spark: PySparkResource | LazyPySparkResource | None,
-    notify: Callable[[Notification], None] | None,
+    notify: Callable[[jobs.Notification], None] | None,
     executor: dg.ExecutorDefinition | None,
 ) -> dg.Definitions:
     with Workspace.open(root) as workspace:
@@ -111,15 +103,15 @@ def _definitions(
 
     names = catalog.names
     pyspark = names.named("pyspark")
-    hooks = notification_hooks(notify) if notify else frozenset()
-    by_partition = asset_jobs(names, hooks)
-    others = op_jobs(catalog, settings, hooks)
+    hooks = jobs.notification_hooks(notify) if notify else frozenset()
+    by_partition = jobs.asset_jobs(names, hooks)
+    others = jobs.op_jobs(catalog, settings, hooks)
     return dg.Definitions(
         assets=[*_assets(catalog, assets, settings), *assets],
         jobs=[*by_partition, *others.values()],
-        schedules=schedules(root, settings, others),
+        schedules=jobs.schedules(root, settings, others),
         sensors=[
-            code_sensor(root, settings, [*by_partition, others[AUTO_APPLY]]),
+            code_sensor(root, settings, [*by_partition, others[jobs.AUTO_APPLY]]),
             outbox_sensor(root, settings, looks),
             *(one for make in _SENSORS.working().values() for one in make(settings)),
         ],

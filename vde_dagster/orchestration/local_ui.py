@@ -20,14 +20,7 @@ from signal import SIGINT, SIGKILL, SIGTERM, Signals
 
 from vde_dagster.base.installing import how_to_install
 from vde_dagster.errors import ExecutionError, UsageError
-from vde_dagster.orchestration.instance import (
-    HOME_VARIABLE,
-    PROJECT_VARIABLE,
-    URL_VARIABLE,
-    dagster_home,
-    query_webserver,
-    workspace_file,
-)
+from vde_dagster.orchestration import instance
 
 LOG = "ui.log"
 _LOCK = "ui.lock"
@@ -58,7 +51,7 @@ class LocalUi:
 
     def load_errors(self) -> dict[str, str]:
         """Return the code locations that failed to load, each with its root cause."""
-        answer = query_webserver(self.url, _LOCATIONS, 60)
+        answer = instance.query_webserver(self.url, _LOCATIONS, 60)
         entries = answer["workspaceOrError"]["locationEntries"]
         found = {entry["name"]: (entry["locationOrLoadError"] or {}) for entry in entries}
         return {
@@ -83,8 +76,8 @@ def local_ui(root: Path, *, host: str, port: int) -> Iterator[LocalUi]:
             "the Dagster UI requires the package dagster-webserver, which is not installed",
             hint=how_to_install(),
         )
-    workspace = workspace_file(root)
-    home = dagster_home(root)
+    workspace = instance.workspace_file(root)
+    home = instance.dagster_home(root)
     url = f"http://{host}:{port}"
     with _alone(home, url):
         _check_free(host, port)
@@ -97,9 +90,9 @@ def local_ui(root: Path, *, host: str, port: int) -> Iterator[LocalUi]:
                 cwd=root,
                 env={
                     **os.environ,
-                    HOME_VARIABLE: str(home),
-                    URL_VARIABLE: url,
-                    PROJECT_VARIABLE: str(root),
+                    instance.HOME_VARIABLE: str(home),
+                    instance.URL_VARIABLE: url,
+                    instance.PROJECT_VARIABLE: str(root),
                 },
                 stdin=subprocess.DEVNULL,
                 stdout=written,

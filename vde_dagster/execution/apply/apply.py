@@ -20,6 +20,7 @@ from vde_dagster.errors import (
     UnknownOutcomeError,
     UsageError,
 )
+from vde_dagster.execution import events
 from vde_dagster.execution.apply.early_fills import require_created_in_past
 from vde_dagster.execution.apply.failure_report import plan_failure
 from vde_dagster.execution.apply.fill_table import TableFiller
@@ -30,16 +31,6 @@ from vde_dagster.execution.apply.table_branches import TableLeases
 from vde_dagster.execution.apply.virtual_update import run_virtual_update
 from vde_dagster.execution.apply.worker_pool import Slots, run_graph
 from vde_dagster.execution.changes.refresh_choice import project_costs
-from vde_dagster.execution.events import (
-    ApplyResult,
-    ApplyStarted,
-    Event,
-    IntervalFilled,
-    ModelFailed,
-    Published,
-    UnitTestFinished,
-    VirtualUpdateRan,
-)
 from vde_dagster.execution.plan_tasks import PlanTasks, WrittenTables, digest_sets
 from vde_dagster.execution.unit_testing.test_report import TestRecord
 from vde_dagster.planning.changes.refresh import Refresh
@@ -49,22 +40,11 @@ from vde_dagster.planning.environments.environment import (
     outdated_plan_error,
 )
 from vde_dagster.planning.environments.resolver import Columns, Resolver
+from vde_dagster.planning.plan import stages
 from vde_dagster.planning.plan.missing_intervals import partly_filled_units
 from vde_dagster.planning.plan.parent_coverage import parent_gaps
 from vde_dagster.planning.plan.plan import Plan, PlannedModel
 from vde_dagster.planning.plan.planner import replace_plan_tables
-from vde_dagster.planning.plan.stages import (
-    AuditAfterFills,
-    ChangeLayouts,
-    FillTables,
-    LockTables,
-    Publish,
-    RunStatements,
-    RunUnitTests,
-    Stage,
-    apply_stages,
-    plan_audit_order,
-)
 from vde_dagster.planning.table_contents import Skipped
 from vde_dagster.planning.tables.table import ParentGaps
 from vde_dagster.project.dag import AuditOrder
@@ -88,7 +68,7 @@ class Applier:
 
     plan: Plan
     handles: Handles
-    on_event: Callable[[Event], None]
+    on_event: Callable[[events.Event], None]
     concurrency: int
     who: str
     stop: threading.Event = field(default_factory=threading.Event)
@@ -105,7 +85,7 @@ class Applier:
         # Two processes with one plan must exclude each other.
         self.owner = f"{self.who}, plan {self.plan.id}, {uuid.uuid4().hex[:8]}"
 
-    def run(self) -> ApplyResult:
+    def run(self) -> events.ApplyResult:
         """Apply the plan.
 
         Raises:
@@ -124,7 +104,7 @@ class Applier:
         store.plans.save(self.plan)
         if self._is_applied():
             failed = self._virtual_update()  # That apply may have died after its publication.
-            return ApplyResult(self.plan, store.environments.get(name), False, 0.0, failed)
+            return events.ApplyResult(self.plan, store.environments.get(name), False, 0.0, failed)
         if not self.proved:
             raise ConflictError(
                 f"plan {self.plan.id} was applied, but its status was changed meanwhile",
@@ -138,7 +118,7 @@ class Applier:
                 )
             )
             if self._is_applied():
-                return ApplyResult(self.plan, store.environments.get(name), False, 0.0)
+                return events.ApplyResult(self.plan, store.environments.get(name), False, 0.0)
             self.plan = replace(self.plan, base_version=self._check_base())
             store.plans.set_status(self.plan.id, "applying", who=self.who, approved=self.approved)
             try:
@@ -150,21 +130,21 @@ class Applier:
                 store.plans.set_status(self.plan.id, "failed", _message(error))
                 raise
         seconds = time.monotonic() - started
-        self.on_event(Published(environment, plan, seconds))
+        self.on_event(events.Published(environment, plan, seconds))
         failed = self._virtual_update()
         skipped = add_models_of_skipped_tables(plan, self._skipped)
         refreshes = dict(self._refreshes)
-        return ApplyResult(plan, environment, True, seconds, failed, skipped, refreshes)
+        return events.ApplyResult(plan, environment, True, seconds, failed, skipped, refreshes)
 
-    def _virtual_update(self) -> tuple[VirtualUpdateRan, ...]:
+    def _virtual_update(self) -> tuple[events.VirtualUpdateRan, ...]:
         return run_virtual_update(self.handles, self.plan.environment, self.owner, self.on_event)
 
     def _run_stages(self, held: ExitStack, lease: Lease) -> tuple[Environment, Plan]:
         plan = self._save_tables()
-        self.on_event(ApplyStarted(plan))
-        audits = plan_audit_order(plan)
+        self.on_event(events.ApplyStarted(plan))
+        audits = stages.plan_audit_order(plan)
         run = _Run(self, plan, audits, held, lease)
-        for stage in apply_stages(plan, audits):
+        for stage in stages.apply_stages(plan, audits):
             run.run(stage)
         return run.environment, plan
 
@@ -174,7 +154,7 @@ class Applier:
             return
         ended: list[TestRecord] = []
 
-        def report_test(event: UnitTestFinished) -> None:
+        def report_test(event: events.UnitTestFinished) -> None:
             record = TestRecord.from_result(
                 event.snapshot, event.result, remembered=event.remembered
             )
@@ -219,12 +199,12 @@ class Applier:
         made = self.handles.store.tables.ensure_all(new) if new else {}
         return replace_plan_tables(self.plan, made) if made else self.plan
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: events.Event) -> None:
         """Pass an event to `on_event`, and remember skipped models. Any thread may call this."""
         with self._emit_lock:
-            if isinstance(event, IntervalFilled) and event.skipped is not None:
+            if isinstance(event, events.IntervalFilled) and event.skipped is not None:
                 self._skipped[event.snapshot.name] = event.skipped
-            if isinstance(event, IntervalFilled) and event.refresh is not None:
+            if isinstance(event, events.IntervalFilled) and event.refresh is not None:
                 self._refreshes[event.snapshot.name] = event.refresh
             self.on_event(event)
 
@@ -243,23 +223,23 @@ class _Run:
         self._handles, self._stop = applier.handles, applier.stop
         self._models = {model.name: model for model in plan.models}
 
-    def run(self, stage: Stage) -> None:
+    def run(self, stage: stages.Stage) -> None:
         match stage:
-            case RunUnitTests():
+            case stages.RunUnitTests():
                 self._applier.run_tests(self._plan)
-            case RunStatements("before", statements):
+            case stages.RunStatements("before", statements):
                 self._applier.run_before_all(statements)
-            case RunStatements():
+            case stages.RunStatements():
                 pass  # The publication stores them, and the virtual update runs them.
-            case LockTables(names):
+            case stages.LockTables(names):
                 self._filler = self._lock(names)
-            case FillTables(after):
+            case stages.FillTables(after):
                 self._process(after, self._filler.fill)
-            case AuditAfterFills(names):
+            case stages.AuditAfterFills(names):
                 self._process(dict.fromkeys(names, frozenset()), self._filler.audit_late)
-            case ChangeLayouts(names):
+            case stages.ChangeLayouts(names):
                 self._filler.change_layouts([self._models[name] for name in names])
-            case Publish():
+            case stages.Publish():
                 self.environment = self._publish()
 
     def _lock(self, names: Iterable[ModelName]) -> TableFiller:
@@ -307,7 +287,7 @@ class _Run:
         self, graph: Mapping[ModelName, Set[ModelName]], work: Callable[[PlannedModel], None]
     ) -> None:
         def failed(name: ModelName, error: Exception, skipped: list[ModelName]) -> None:
-            self._applier.emit(ModelFailed(name, error, tuple(skipped)))
+            self._applier.emit(events.ModelFailed(name, error, tuple(skipped)))
             if isinstance(error, StoreError):
                 self._stop.set()  # Spark or the state is unavailable for all models.
 

@@ -16,14 +16,7 @@ from vde_dagster.planning.environments.resolver import changes_in_place, column_
 from vde_dagster.planning.intervals.cadence import ALWAYS, IntervalUnit
 from vde_dagster.planning.plan.missing_intervals import Window, missing_intervals
 from vde_dagster.planning.snapshots.snapshot import Forward, Snapshot
-from vde_dagster.planning.tables.nested_fields import (
-    Field,
-    Fields,
-    list_fields,
-    missing_fields,
-    typed_fields,
-    with_fields,
-)
+from vde_dagster.planning.tables import nested_fields
 from vde_dagster.planning.tables.table import (
     PREVIEW_PREFIX,
     PhysicalColumn,
@@ -352,7 +345,7 @@ def _with_fields(
 
 
 def _with_new_fields(
-    column: PhysicalColumn, shown: Fields, type_: str, there: str | None
+    column: PhysicalColumn, shown: nested_fields.Fields, type_: str, there: str | None
 ) -> PhysicalColumn:
     """Return a physical column with the fields that a definition adds to its structs.
 
@@ -364,14 +357,14 @@ def _with_new_fields(
     # never shown.
     assert column.type is not None
     has, added = there or column.type, column.fields
-    known = typed_fields(column.type)
-    left = (one.path for one in list_fields(has) if one.lower_path not in known)
-    added += tuple(Field(path, "left behind") for path in left)
-    new = missing_fields(has, added, shown, type_)
+    known = nested_fields.typed_fields(column.type)
+    left = (one.path for one in nested_fields.list_fields(has) if one.lower_path not in known)
+    added += tuple(nested_fields.Field(path, "left behind") for path in left)
+    new = nested_fields.missing_fields(has, added, shown, type_)
     if not new:
         return column
-    fields = (*added, *(Field((*one.parent, one.name), one.version) for one in new))
-    return column._replace(type=with_fields(has, new), fields=fields)
+    fields = (*added, *(nested_fields.Field((*one.parent, one.name), one.version) for one in new))
+    return column._replace(type=nested_fields.with_fields(has, new), fields=fields)
 
 
 def with_deployed_definition(

@@ -10,40 +10,30 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    Integer,
-    MetaData,
-    String,
-    Table,
-    delete,
-    select,
-)
+import sqlalchemy as sa
 
 if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
 
-metadata = MetaData()
+metadata = sa.MetaData()
 
-checks = Table(
+checks = sa.Table(
     "vde_ci_checks",
     metadata,
-    Column("project", String(255), primary_key=True),
-    Column("number", Integer, primary_key=True),
-    Column("plan_id", String(64), nullable=False),
-    Column("commit_id", String(64), nullable=False),
-    Column("at", BigInteger, nullable=False),
+    sa.Column("project", sa.String(255), primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("plan_id", sa.String(64), nullable=False),
+    sa.Column("commit_id", sa.String(64), nullable=False),
+    sa.Column("at", sa.BigInteger, nullable=False),
 )
 
-deploys = Table(
+deploys = sa.Table(
     "vde_ci_deploys",
     metadata,
-    Column("project", String(255), primary_key=True),
-    Column("commit_id", String(64), primary_key=True),
-    Column("plan_id", String(64), nullable=False),
-    Column("at", BigInteger, nullable=False),
+    sa.Column("project", sa.String(255), primary_key=True),
+    sa.Column("commit_id", sa.String(64), primary_key=True),
+    sa.Column("plan_id", sa.String(64), nullable=False),
+    sa.Column("at", sa.BigInteger, nullable=False),
 )
 
 
@@ -70,7 +60,7 @@ def delete_reviewed_plan(workspace: Workspace, number: int) -> None:
     key = {"project": _project_key(workspace), "number": number}
     workspace.store.database.ensure_tables(metadata)
     workspace.store.database.run_transaction(
-        lambda conn: conn.execute(delete(checks).where(*_key_conditions(checks, key))),
+        lambda conn: conn.execute(sa.delete(checks).where(*_key_conditions(checks, key))),
         name="ci.forget_seen",
     )
 
@@ -99,8 +89,8 @@ def store_deployment(workspace: Workspace, commit: str, plan_id: str, before: st
     database, now = workspace.store.database, _now_microseconds(workspace)
     key = {"project": _project_key(workspace), "commit_id": commit}
 
-    def work(conn: Connection) -> str:
-        row = conn.execute(select(deploys).where(*_key_conditions(deploys, key))).first()
+    def work(conn: sa.Connection) -> str:
+        row = conn.execute(sa.select(deploys).where(*_key_conditions(deploys, key))).first()
         if row is not None and row.plan_id != before:
             return str(row.plan_id)
         database.upsert(conn, deploys, [{**key, "plan_id": plan_id, "at": now}], "plan_id", "at")
@@ -116,13 +106,13 @@ def deploying_plan_id(workspace: Workspace, commit: str) -> str | None:
     return None if row is None else str(row.plan_id)
 
 
-def _newest_row(workspace: Workspace, table: Table, **key: Any) -> Any:
+def _newest_row(workspace: Workspace, table: sa.Table, **key: Any) -> Any:
     database = workspace.store.database
     if not database.has_table(table.name):
         return None
     full_key = {"project": _project_key(workspace), **key}
     return database.row(
-        select(table).where(*_key_conditions(table, full_key)).order_by(table.c.at.desc())
+        sa.select(table).where(*_key_conditions(table, full_key)).order_by(table.c.at.desc())
     )
 
 
@@ -136,5 +126,5 @@ def _project_key(workspace: Workspace) -> str:
     return identity.id or identity.name
 
 
-def _key_conditions(table: Table, key: dict[str, Any]) -> list[Any]:
+def _key_conditions(table: sa.Table, key: dict[str, Any]) -> list[Any]:
     return [table.c[name] == value for name, value in key.items()]

@@ -16,14 +16,7 @@ from vde_dagster.api.errors import VdeError
 from vde_dagster.api.reports import plain_table
 from vde_dagster.api.values import Settings, mask
 from vde_dagster.api.workspace import Workspace
-from vde_dagster.plugins.cost.spending import (
-    COLUMNS,
-    By,
-    Total,
-    WorkItem,
-    list_work,
-    total_by_group,
-)
+from vde_dagster.plugins.cost import spending
 
 MONTHS = 3
 """Number of months on the page, including the current one."""
@@ -82,16 +75,16 @@ def cost_sensor(settings: Settings) -> dg.SensorDefinition:
 def cost_metadata(workspace: Workspace, names: Names) -> dict[str, Any]:
     """Return the asset's metadata: tables to read, and figures of 30 days to plot."""
     prices, now = workspace.settings.cost, workspace.store.database.clock.now()
-    items = list_work(workspace, _months_back(now, MONTHS - 1), now + timedelta(seconds=1))
+    items = spending.list_work(workspace, _months_back(now, MONTHS - 1), now + timedelta(seconds=1))
     recent = [one for one in items if one.at >= now - timedelta(days=30)]
-    whole = Total()
+    whole = spending.Total()
     for one in recent:
         whole.add(one)
 
     def table(
-        of: Sequence[WorkItem], by: By, key: dg.AssetKey | None = None
+        of: Sequence[spending.WorkItem], by: spending.By, key: dg.AssetKey | None = None
     ) -> dg.MarkdownMetadataValue:
-        totals = total_by_group(of, by)
+        totals = spending.total_by_group(of, by)
         shown = {name: totals[name] for name in list(totals)[-MONTHS:]} if by == "month" else totals
         return dg.MetadataValue.md(mask(_table(by, shown, workspace.settings, key)))
 
@@ -114,13 +107,13 @@ def _months_back(now: datetime, months: int) -> datetime:
 
 
 def _table(
-    by: str, totals: Mapping[str, Total], settings: Settings, key: dg.AssetKey | None
+    by: str, totals: Mapping[str, spending.Total], settings: Settings, key: dg.AssetKey | None
 ) -> str:
     if not totals:
         return "Nothing was computed or saved."
     prices = settings.cost
     money = ["cost", "saved"] if prices.known else []
-    work = ["fills", "seconds", "task s", "written", "read", *COLUMNS[5:]]
+    work = ["fills", "seconds", "task s", "written", "read", *spending.COLUMNS[5:]]
     rows = []
     for name, one in list(totals.items())[:MOST_ROWS]:
         shown = Names.link(key, name, name) if key is not None and name else name

@@ -16,21 +16,15 @@ from vde_dagster.api.models import Column, Model, TestTable
 from vde_dagster.api.sources import LoadedFile, LoadedModel
 from vde_dagster.api.sql import Expanded, SourceText, placeholder
 from vde_dagster.api.values import ModelName, quote
+from vde_dagster.plugins.dbt import relations
 from vde_dagster.plugins.dbt.context import Context
 from vde_dagster.plugins.dbt.manifest import Node, Reader, Unit
+from vde_dagster.plugins.dbt.nodes import incremental
 from vde_dagster.plugins.dbt.nodes.audits import (
     constraint_audits,
     freshness_audits,
     read_audits,
     read_grains,
-)
-from vde_dagster.plugins.dbt.nodes.incremental import (
-    APPENDED,
-    READ_WHOLE,
-    Filling,
-    added_conditions,
-    ignore_while_empty,
-    unite_branches,
 )
 from vde_dagster.plugins.dbt.nodes.kinds import configuration_error, read_filling, with_refresh
 from vde_dagster.plugins.dbt.nodes.options import ignored_options, partitions
@@ -41,14 +35,6 @@ from vde_dagster.plugins.dbt.nodes.snapshots import split_snapshot
 from vde_dagster.plugins.dbt.nodes.statements import with_statements
 from vde_dagster.plugins.dbt.nodes.unit_tests import read_unit_tests
 from vde_dagster.plugins.dbt.nodes.when import read_schedule
-from vde_dagster.plugins.dbt.relations import (
-    filter_by_batch,
-    filter_by_interval,
-    has_limits,
-    quote_name,
-    replace_ephemeral,
-    replace_relation,
-)
 
 _TIME = re.compile(
     r"time(?:tz)?\s*(?:\(\s*\d+\s*\))?(?:\s+with(?:out)?\s+time\s+zone)?", re.IGNORECASE
@@ -153,7 +139,7 @@ def _convert_node(
     if node.contract.enforced:
         audits = tuple(constraint_audits(node, dialect, frozenset(model.dialect_trust)))
         model = replace(model, audits=audits, grains=read_grains(node))
-    whole = (READ_WHOLE,) if made.batch and not unit.event_times else ()
+    whole = (incremental.READ_WHOLE,) if made.batch and not unit.event_times else ()
     unread = (*made.unread, *whole, *misread)
     model, unknown = with_statements(model, node, unit.hooks, context)
     unread += unknown
@@ -166,7 +152,7 @@ def _convert_node(
         _with_python(unit, model, context) if is_python else _with_query(unit, made, model, context)
     )
     appends = model.kind.name == "INCREMENTAL_UNMANAGED" and not model.kind.refills
-    return *read, (*unread, *([APPENDED] if appends else []))
+    return *read, (*unread, *([incremental.APPENDED] if appends else []))
 
 
 def _lacks_loaded_at(node: Node) -> bool:
@@ -190,27 +176,27 @@ def _with_python(
 
 
 def _with_query(
-    unit: Unit, made: Filling, model: Model, context: Context
+    unit: Unit, made: incremental.Filling, model: Model, context: Context
 ) -> tuple[Model, dict[ModelName, SourceLocation]]:
     node, dialect = unit.node, context.dialect
     source = _source(node, context)
     if made.batch and unit.limited is not None:
         source = replace(source, text=unit.limited)
-    first = replace_ephemeral(source, unit.ephemeral, dialect)
+    first = relations.replace_ephemeral(source, unit.ephemeral, dialect)
     if made.batch:
         first = _filter_inputs(unit, first, context)
     if not (made.both and unit.later is not None and node.relation_name):
         return _with_code(model, context.render(source, first))
     after = replace(source, text=unit.later)
-    later = replace_ephemeral(after, unit.ephemeral, dialect)
-    conditions = added_conditions(first.text, later.text, dialect)
+    later = relations.replace_ephemeral(after, unit.ephemeral, dialect)
+    conditions = incremental.added_conditions(first.text, later.text, dialect)
     if conditions is None:
         one, reads = context.render(source, first)
         other, later_reads = context.render(after, later)
         this = ".".join(quote(part) for part in (model.name.namespace, model.name.name))
         reads = {**later_reads, **reads, model.name: model.location}
-        return _with_code(model, (unite_branches(one, other, this), reads))
-    later = ignore_while_empty(later, conditions, node.relation_name)
+        return _with_code(model, (incremental.unite_branches(one, other, this), reads))
+    later = incremental.ignore_while_empty(later, conditions, node.relation_name)
     return _with_code(model, context.render(after, later))
 
 
@@ -224,11 +210,13 @@ def _filter_inputs(unit: Unit, code: Expanded, context: Context) -> Expanded:
     """
     node, dialect = unit.node, context.dialect
     times = {
-        quote_name(unit.ephemeral[name], dialect) if name in unit.ephemeral else name: column
+        relations.quote_name(unit.ephemeral[name], dialect)
+        if name in unit.ephemeral
+        else name: column
         for name, column in unit.event_times.items()
     }
-    if unit.limited is not None and has_limits(unit.limited):
-        return filter_by_batch(code, times)
+    if unit.limited is not None and relations.has_limits(unit.limited):
+        return relations.filter_by_batch(code, times)
     if times and _OPTS_OUT.search(node.raw_code):
         if unit.limited is not None:
             return code  # All of them are rendered.
@@ -240,7 +228,7 @@ def _filter_inputs(unit: Unit, code: Expanded, context: Context) -> Expanded:
             location=SourceLocation(context.file(node.package_name, node.original_file_path), 1),
         )
     for relation, column in times.items():
-        code = filter_by_interval(code, relation, column)
+        code = relations.filter_by_interval(code, relation, column)
     return code
 
 
@@ -252,7 +240,7 @@ def _incremental_model(unit: Unit, model: Model, context: Context) -> Model | No
     if unit.later is None or not asked:
         return None
     source = replace(_source(unit.node, context), text=unit.later)
-    code = replace_ephemeral(source, unit.ephemeral, context.dialect)
+    code = relations.replace_ephemeral(source, unit.ephemeral, context.dialect)
     query, reads = context.render(source, code)
     return replace(model, query=query, reads_itself=model.name in reads)
 
@@ -282,7 +270,7 @@ def _source(node: Node, context: Context) -> SourceText:
 
 
 def _test_rows(source: SourceText, model: Model, context: Context) -> TestTable:
-    code = replace_ephemeral(source, {}, context.dialect)
+    code = relations.replace_ephemeral(source, {}, context.dialect)
     query = context.render(source, code, "query of rows")[0]
     dialect, trusted = context.dialect, model.dialect_trust
     return TestTable((), (), query=query, dialect=dialect, dialect_trust=trusted)
@@ -292,11 +280,11 @@ def _test_query(
     test: Node, form: str, unit: Unit, context: Context
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
     source = _source(test, context)
-    code = replace_ephemeral(source, unit.ephemeral, context.dialect)
+    code = relations.replace_ephemeral(source, unit.ephemeral, context.dialect)
     node = unit.node
     if node.relation_name:
         this_model = placeholder("this_model")
-        code = replace_relation(code, node.relation_name, this_model, node.relation[-1])
+        code = relations.replace_relation(code, node.relation_name, this_model, node.relation[-1])
     query, reads = context.render(source, code, f"test {test.name}")
     reads.pop(ModelName(context.names.default_namespace, placeholder("this_model")), None)
     return form.replace("{}", query), reads

@@ -12,60 +12,49 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    DateTime,
-    Integer,
-    MetaData,
-    String,
-    Table,
-    Text,
-    delete,
-    func,
-    insert,
-    select,
-    update,
-)
+import sqlalchemy as sa
 
 if TYPE_CHECKING:
     from vde_dagster.api.sinks import Delivery
     from vde_dagster.api.workspace import Workspace
 
-Transact = Callable[[Callable[[Connection], Any], str], Any]
-metadata = MetaData()
+Transact = Callable[[Callable[[sa.Connection], Any], str], Any]
+metadata = sa.MetaData()
 
 
-def _key_columns() -> list[Column[Any]]:
+def _key_columns() -> list[sa.Column[Any]]:
     return [
-        Column(name, String(255), primary_key=True) for name in ("project", "environment", "sync")
+        sa.Column(name, sa.String(255), primary_key=True)
+        for name in ("project", "environment", "sync")
     ]
 
 
-cursors = Table(
+cursors = sa.Table(
     "vde_sync_cursors",
     metadata,
     *_key_columns(),
-    Column("version", Integer, nullable=False),
-    Column("publication", String(64), nullable=False),
-    Column("shape", String(64), nullable=False),
-    Column("pending", Integer),
-    Column("sent", BigInteger, nullable=False),
-    Column("unchanged", BigInteger, nullable=False),
-    Column("refused", BigInteger, nullable=False),
-    Column("at", DateTime(timezone=True), nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("publication", sa.String(64), nullable=False),
+    sa.Column("shape", sa.String(64), nullable=False),
+    sa.Column("pending", sa.Integer),
+    sa.Column("sent", sa.BigInteger, nullable=False),
+    sa.Column("unchanged", sa.BigInteger, nullable=False),
+    sa.Column("refused", sa.BigInteger, nullable=False),
+    sa.Column("at", sa.DateTime(timezone=True), nullable=False),
 )
 
-letters = Table(
+letters = sa.Table(
     "vde_sync_letters",
     metadata,
-    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
-    *(Column(name, String(255), nullable=False) for name in ("project", "environment", "sync")),
-    Column("version", Integer, nullable=False),
-    Column("row", Text, nullable=False),
-    Column("why", Text, nullable=False),
-    Column("at", DateTime(timezone=True), nullable=False),
+    sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
+    *(
+        sa.Column(name, sa.String(255), nullable=False)
+        for name in ("project", "environment", "sync")
+    ),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("row", sa.Text, nullable=False),
+    sa.Column("why", sa.Text, nullable=False),
+    sa.Column("at", sa.DateTime(timezone=True), nullable=False),
 )
 
 
@@ -114,9 +103,9 @@ class Ledger:
 
     def cursor(self) -> SyncCursor:
         """Return the stored position. Before the first run, its version is 0."""
-        query = select(*(cursors.c[name] for name in SyncCursor.__dataclass_fields__))
+        query = sa.select(*(cursors.c[name] for name in SyncCursor.__dataclass_fields__))
 
-        def work(conn: Connection) -> SyncCursor:
+        def work(conn: sa.Connection) -> SyncCursor:
             row = conn.execute(query.where(*self._key_conditions(cursors))).mappings().one_or_none()
             return SyncCursor(**row) if row is not None else SyncCursor()
 
@@ -137,14 +126,14 @@ class Ledger:
     def store_refused(self, version: int, row: bytes, why: str) -> None:
         """Store a row (JSON) that the sink refused."""
         known = {**self._sync_key, "version": version, "row": row.decode(), "why": why[:2000]}
-        query = insert(letters).values(**known, at=self.now())
+        query = sa.insert(letters).values(**known, at=self.now())
         self.transact(lambda conn: conn.execute(query) and None, "sync.refused")
 
     def refused_rows(self) -> list[RefusedRow]:
-        query = select(letters.c.number, letters.c.version, letters.c.row, letters.c.why)
+        query = sa.select(letters.c.number, letters.c.version, letters.c.row, letters.c.why)
         query = query.where(*self._key_conditions(letters)).order_by(letters.c.number)
 
-        def work(conn: Connection) -> list[RefusedRow]:
+        def work(conn: sa.Connection) -> list[RefusedRow]:
             rows: Iterable[Any] = conn.execute(query).all()
             return [RefusedRow(number, at, json.loads(row), why) for number, at, row, why in rows]
 
@@ -152,27 +141,29 @@ class Ledger:
         return found
 
     def count_refused(self) -> int:
-        query = select(func.count()).select_from(letters).where(*self._key_conditions(letters))
+        query = (
+            sa.select(sa.func.count()).select_from(letters).where(*self._key_conditions(letters))
+        )
         return int(self.transact(lambda conn: conn.execute(query).scalar(), "sync.letters_read"))
 
     def delete_refused(self, numbers: Iterable[int]) -> None:
-        query = delete(letters).where(letters.c.number.in_(list(numbers)))
+        query = sa.delete(letters).where(letters.c.number.in_(list(numbers)))
         self.transact(lambda conn: conn.execute(query) and None, "sync.forgotten")
 
     @property
     def _sync_key(self) -> dict[str, str]:
         return {"project": self.project, "environment": self.environment, "sync": self.sync}
 
-    def _key_conditions(self, table: Table) -> list[Any]:
+    def _key_conditions(self, table: sa.Table) -> list[Any]:
         return [table.c[name] == value for name, value in self._sync_key.items()]
 
     def _write(self, changes: dict[str, Any], first: dict[str, Any], name: str) -> None:
         values = {**changes, "at": self.now()}
 
-        def work(conn: Connection) -> None:
-            known = update(cursors).where(*self._key_conditions(cursors)).values(**values)
+        def work(conn: sa.Connection) -> None:
+            known = sa.update(cursors).where(*self._key_conditions(cursors)).values(**values)
             if not conn.execute(known).rowcount:
-                conn.execute(insert(cursors).values(**self._sync_key, **first, **values))
+                conn.execute(sa.insert(cursors).values(**self._sync_key, **first, **values))
 
         self.transact(work, name)
 
