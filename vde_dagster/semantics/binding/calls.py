@@ -411,7 +411,6 @@ _WHOLE = ("UNBOUNDED", "PRECEDING", "UNBOUNDED", "FOLLOWING")
 
 def bind_window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
     """Bind a window function without its rows, which `complete_windows` adds later."""
-    # `complete_windows` completes the window.
     if scope.clause in ("where", "on", "group", "having"):
         if scope.parent is None:
             binder.record_refusal("window in clause", e, scope.clause)

@@ -131,7 +131,6 @@ class _StatusStores:
 
     def _may_lack_stages(self, job: int) -> bool:
         """Return whether a part of a job may be missing, because no older job is stored."""
-        # This is possible if the store has no older job.
         return job > 0 and int(self._jobs.jobsList(None).last().jobId()) == job
 
     def _millis(self, stage: int) -> Iterator[int | None]:

@@ -35,7 +35,6 @@ _END_SECONDS = 5.0
 
 def exercise_environment() -> dict[str, str]:
     """Return the warm-up project's environment, without `VDE_…` variables."""
-    # A warm-up has its own project.
     before = environment_without_client()
     return {key: value for key, value in before.items() if not key.startswith("VDE_")}
 

@@ -151,8 +151,7 @@ class Write:
 
         No other write may use the session meanwhile.
         """
-        # MERGE and DELETE take no options, so the session's configuration has the summary. Until
-        # the block ends, no other write may use the session.
+        # MERGE and DELETE take no options, so the session's configuration has the summary.
         conf = self.session.conf
         names = {f"spark.sql.iceberg.snapshot-property.{key}": key for key in self.summary}
         for name, key in names.items():
@@ -169,7 +168,6 @@ class Write:
 
         No other write may use the session meanwhile.
         """
-        # Until the block ends, no other write may use the session.
         zone = self.session.conf.get(_ZONE)
         self.session.conf.set(_ZONE, "UTC")
         try:
@@ -245,7 +243,6 @@ class Write:
     @property
     def lock(self) -> threading.Lock:
         """The physical table's lock in this process, because waiting costs less than conflicts."""
-        # Steps that conflict are cheaper one after the other than with retries.
         return _locks.setdefault(self.task.table.id, threading.Lock())
 
 

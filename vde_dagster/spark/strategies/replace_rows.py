@@ -36,7 +36,6 @@ class Deletion:
     @property
     def mode(self) -> str:
         """The cheaper one of Iceberg's delete modes, counting reads until the next compaction."""
-        # The costs include the reads until the next compaction.
         if self.touched_bytes <= _SMALL_BYTES:
             return COPY_ON_WRITE
         return MERGE_ON_READ if self.rows <= _MOST_DELETED * self.touched_rows else COPY_ON_WRITE

@@ -27,7 +27,6 @@ class Scd(Strategy):
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
         """Return a layout that merges on read, so that unchanged rows are not written again."""
-        # An unchanged row is neither written nor deleted.
         return Layout(properties={"write.merge.mode": "merge-on-read"})
 
     def write(self, write: Write) -> None:
@@ -246,7 +245,6 @@ class Versions:
         key = [f"{quote(self._physical(name))} AS {quote(name)}" for name in self.kind.key_columns]
         hidden = [f"{quote(name)} AS vde_column_{n}" for n, name in enumerate(self.types)]
         shown = [f"vde_column_{n} AS {quote(name)}" for n, name in enumerate(self.types)]
-        # A part may be an expression of output columns.
         made = [f"{part} AS vde_key_{n}" for n, part in enumerate(self.kind.unique_key)]
         apart = f"SELECT {', '.join([*hidden, *key])} FROM ({rows})"
         return f"SELECT {', '.join([*shown, *made])}, true AS vde_there FROM ({apart})"

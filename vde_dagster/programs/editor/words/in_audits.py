@@ -109,7 +109,6 @@ class AuditFiles:
 
     def possible_columns(self, audit: AuditQuery) -> Iterator[Mention]:
         """Yield the words that are names of columns, in an audit query that cannot be parsed."""
-        # Such a query cannot be analyzed.
         path, text = audit.model.location.path.as_posix(), audit.model.source
         for name in sorted(audit.reads):
             known = column_names(self._reading.snapshots, name) or ()
