@@ -182,7 +182,8 @@ def nested_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownF
         column = physical[name]
         if column.type is None or not is_nested(column.type) or not kind.changes_in_place:
             continue
-        if whole or column.fields or not _has_many(column.type):
+        has_many = any(word in column.type.lower() for word in ("array<", "map<"))
+        if whole or column.fields or not has_many:
             shown = forward.column_fields(output) if forward is not None else ()
             found[output] = select_fields(column.type, column.fields, shown)
     return found
@@ -201,10 +202,6 @@ def wider_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownFi
         for output, physical in column_map(snapshot, table)
         if (has := types[physical]) and (becomes := wanted[output]) and widens(has, becomes)
     }
-
-
-def _has_many(type_: str) -> bool:
-    return "array<" in type_.lower() or "map<" in type_.lower()
 
 
 def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str], ...]:

@@ -274,7 +274,9 @@ class ForwardOnly:
             (additive, kind.on_additive_change, self.options.allow_additive),
         )
         for code, policy, allowed in found:
-            concerned = tuple(c for c in changes if c.is_destructive == (code is destructive))
+            # Readers of a removed or retyped column lose its values or its type.
+            lost = code is destructive
+            concerned = tuple(c for c in changes if (c.what in ("removed", "retyped")) == lost)
             if not concerned or policy in ("allow", "ignore"):
                 continue
             if not any(fnmatchcase(str(plain.name), pattern.lower()) for pattern in allowed):

@@ -200,11 +200,6 @@ class ColumnChange(NamedTuple):
         """The column's name, followed by the path of the field, if any."""
         return f"{self.column}.{self.field}" if self.field else self.column
 
-    @property
-    def is_destructive(self) -> bool:
-        """Whether readers of the column lose values or its type."""
-        return self.what in ("removed", "retyped")
-
 
 ColumnChanges = tuple[ColumnChange, ...]
 

@@ -33,11 +33,6 @@ class ComparedFill:
         one, other = max(self.expected, 1e-3), max(self.actual, 1e-3)
         return max(one / other, other / one)
 
-    @property
-    def is_within(self) -> bool:
-        """Whether the actual value was between the estimate's low and high values."""
-        return self.low <= self.actual <= self.high
-
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
@@ -53,7 +48,7 @@ class Accuracy:
         """The share of fills with an actual value in the estimated range, or None without fills."""
         if not self.fills:
             return None
-        return sum(one.is_within for one in self.fills) / len(self.fills)
+        return sum(one.low <= one.actual <= one.high for one in self.fills) / len(self.fills)
 
     @property
     def total(self) -> tuple[float, float]:

@@ -189,15 +189,11 @@ class Seed(Kind):
         ]
         return (*found, *(["given"] if self.missing == "given" else []))
 
-    @property
-    def default_null_values(self) -> tuple[str, ...]:
-        """Texts that mean NULL in every column."""
-        return (*(() if self.missing == "given" else MISSING), *self.null_values)
-
     def null_values_in(self, column: str) -> tuple[str, ...]:
         """Return the texts that mean NULL in one column."""
         own = {name.lower(): texts for name, texts in self.column_null_values}
-        return (*self.default_null_values, *own.get(column.lower(), ()))
+        default = () if self.missing == "given" else MISSING
+        return (*default, *self.null_values, *own.get(column.lower(), ()))
 
     @property
     def files(self) -> tuple[str, ...]:

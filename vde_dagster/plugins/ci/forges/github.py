@@ -94,9 +94,6 @@ class GitHub(RestForge):
     def comment_path(self, number: int, key: int) -> str:
         return f"{self._repo}/issues/comments/{key}"
 
-    def comment_author(self, comment: Any) -> str | None:
-        return (comment.get("user") or {}).get("login")
-
 
 def _annotation_json(one: Annotation) -> dict[str, Any]:
     return {

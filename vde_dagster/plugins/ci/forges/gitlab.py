@@ -39,6 +39,7 @@ class GitLab(RestForge):
     project: str = ""
     folder: Path = Path()
     update: ClassVar[str] = "PUT"
+    author: ClassVar[tuple[str, str]] = ("author", "username")
     oldest_first: ClassVar[str] = "sort=asc&order_by=created_at&"
 
     @classmethod
@@ -105,9 +106,6 @@ class GitLab(RestForge):
 
     def comment_path(self, number: int, key: int) -> str:
         return f"{self.comments_path(number)}/{key}"
-
-    def comment_author(self, comment: Any) -> str | None:
-        return (comment.get("author") or {}).get("username")
 
 
 def _report_entry(one: Annotation, name: str) -> dict[str, Any]:

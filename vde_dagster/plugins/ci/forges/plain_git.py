@@ -10,8 +10,7 @@ import os
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,7 +80,8 @@ class PlainGit:
 
         def change(before: str | None) -> str:
             blob = self.run_git("hash-object", "-w", "--stdin", stdin=mask(text)).strip()
-            with self._temporary_index() as index:
+            with tempfile.TemporaryDirectory(prefix="vde-ci-") as folder:
+                index = str(Path(folder) / "index")
                 if before is not None:
                     self.run_git("read-tree", before, index=index)
                 entry = f"100644,{blob},{self._comment_file(number)}"
@@ -162,11 +162,6 @@ class PlainGit:
 
     def _comment_file(self, number: int) -> str:
         return f"{place_in_repository(self.folder)}pr_{number}.md"
-
-    @contextmanager
-    def _temporary_index(self) -> Iterator[str]:
-        with tempfile.TemporaryDirectory(prefix="vde-ci-") as folder:
-            yield str(Path(folder) / "index")
 
     def run_git(self, *arguments: str, stdin: str | None = None, index: str | None = None) -> str:
         """Run a Git command and return its output.

@@ -151,6 +151,8 @@ class RestForge(ABC):
     login: str = ""
     update: ClassVar[str] = "PATCH"
     """The HTTP method for replacing a comment."""
+    author: ClassVar[tuple[str, str]] = ("user", "login")
+    """The fields of a comment's author, and of the author's login."""
     oldest_first: ClassVar[str] = ""
     """Query parameters for the oldest comments first, before other parameters."""
 
@@ -168,9 +170,8 @@ class RestForge(ABC):
 
     def _find_comment(self, number: int, marker: str) -> Any:
         for one in self.rest.pages(f"{self.comments_path(number)}?{self.oldest_first}per_page=100"):
-            if self.comment_author(one) == self.user and str(one.get("body") or "").startswith(
-                marker
-            ):
+            author = (one.get(self.author[0]) or {}).get(self.author[1])
+            if author == self.user and str(one.get("body") or "").startswith(marker):
                 return one
         return None
 
@@ -185,9 +186,6 @@ class RestForge(ABC):
 
     @abstractmethod
     def comment_path(self, number: int, key: int) -> str: ...
-
-    @abstractmethod
-    def comment_author(self, comment: Any) -> str | None: ...
 
 
 def _error_suffix(answer: Response) -> str:
