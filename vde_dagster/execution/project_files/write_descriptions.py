@@ -123,8 +123,7 @@ def add_descriptions(
 
 
 def _is_own(model: Model, settings: Settings) -> bool:
-    path = model.location.path
-    return path is not None and path.as_posix().startswith(settings.models_dir.strip("/") + "/")
+    return model.location.path.as_posix().startswith(settings.models_dir.strip("/") + "/")
 
 
 def _descriptions_file(model: Path, there: Mapping[str, str]) -> str:

@@ -125,12 +125,10 @@ class Compiler:
                 if done is None:
                     done, now = self._compile(), True
                     (cache / _DONE).write_text(json.dumps(done), encoding="utf-8")
-        later = f"{_CACHE}/{_LATER}" if done["later"] else None
-        hooks = f"{_CACHE}/{_HOOKS}" if done.get("hooks") else None
-        left_out = f"{_CACHE}/{_LEFT_OUT}" if done.get("left_out") else None
-        empty = f"{_CACHE}/{_EMPTY}" if done.get("empty") else None
+        names = {"later": _LATER, "hooks": _HOOKS, "left_out": _LEFT_OUT, "empty": _EMPTY}
+        made = {key: f"{_CACHE}/{name}" for key, name in names.items() if done.get(key)}
         seconds = done["seconds"] if now else None
-        return CompiledFiles(f"{_CACHE}/{_FIRST}", later, hooks, seconds, left_out, empty)
+        return CompiledFiles(f"{_CACHE}/{_FIRST}", seconds=seconds, **made)
 
     def _cached_record(self) -> dict[str, Any] | None:
         """Return the record of the last compile, or None if its inputs have changed."""
@@ -192,8 +190,6 @@ class Compiler:
         # Explicit, because a default selector of the project may leave nodes out.
         reports = [self._run(cache / "project", "first", ["--full-refresh", "--select", "fqn:*"])]
         if not own and b'"materialized": "incremental"' in (cache / _FIRST).read_bytes():
-            (cache / "later").mkdir(exist_ok=True)
-            shutil.copyfile(cache / "first" / _PARSE_CACHE, cache / "later" / _PARSE_CACHE)
             selected = ["--select", "config.materialized:incremental"]
             reports.append(self._run(cache / "project", "later", selected))
             done["later"] = True
@@ -213,8 +209,6 @@ class Compiler:
         return {**done, "seconds": round(time.monotonic() - begin, 1)}
 
     def _compile_empty(self, cache: Path) -> bool:
-        (cache / "empty").mkdir(exist_ok=True)
-        shutil.copyfile(cache / "first" / _PARSE_CACHE, cache / "empty" / _PARSE_CACHE)
         selected = ["--select", "config.incremental_strategy:microbatch"]
         try:
             self._run(cache / "project", "empty", ["--full-refresh", "--empty", *selected])
@@ -230,11 +224,9 @@ class Compiler:
         cache = project.parent
         hooks = Hooks.from_manifest(decode_manifest((cache / _FIRST).read_bytes()))
         (project / MACROS / "vde_hooks.sql").write_text(MACRO, encoding="utf-8")
-        (cache / "hooks").mkdir(exist_ok=True)
         for _ in range(_TRIES):
             if not hooks:
                 return False
-            shutil.copyfile(cache / "first" / _PARSE_CACHE, cache / "hooks" / _PARSE_CACHE)
             for name, text in hooks.analyses.items():
                 (project / ANALYSES / f"{name}.sql").write_text(text, encoding="utf-8")
             for (package, path), unique_ids in hooks.files.items():
@@ -304,6 +296,9 @@ class Compiler:
         import subprocess
 
         settings, cache = self.settings, project.parent
+        if target != "first":
+            (cache / target).mkdir(exist_ok=True)
+            shutil.copyfile(cache / "first" / _PARSE_CACHE, cache / target / _PARSE_CACHE)
         command = [*dbt_command(self.executable), *_FLAGS, *_COMPILE, *more]
         introspect = introspect and settings.introspect is not False
         command += [] if settings.introspect and introspect else ["--no-introspect"]
