@@ -1,7 +1,8 @@
 """Computes which intervals of a table are wanted, missing, filled again and audited.
 
 `planning/intervals/cadence.py` has units and ticks, `parent_coverage` the parents' ranges,
-`affected_intervals` the effects of a restatement on readers.
+`affected_intervals` the effects of a restatement on readers. Whether a plan or a run fills a table
+is decided in `planner`.
 """
 
 from __future__ import annotations
