@@ -76,8 +76,6 @@ def analyze(
         functions: Other user functions, which are not reported as unknown.
         tree: The tree from `sql.reading`, if available. It is modified.
         query_owner: The name of the model or audit with the query, for the log.
-        session: The session that the query runs in.
-        origin: The dialect that the query was written in.
 
     Raises:
         SemanticError: The query has a syntax error, or a column is ambiguous or does not exist. The

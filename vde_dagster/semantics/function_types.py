@@ -154,7 +154,7 @@ def is_refused_cast(kind: exp.DataType | None, target: exp.DataType) -> bool:
 
 
 def has_no_text(kind: exp.DataType | None) -> bool:
-    """Return whether Spark refuses values of a type as texts, for example in LIKE."""
+    """Return whether Spark cannot use values of a type as texts, for example in LIKE."""
     return not _families((kind,)).isdisjoint("@%&")
 
 
@@ -165,11 +165,13 @@ def letter_of_key(key: str | None) -> str | None:
 
 
 def encode_argument_types(letters: Sequence[str | None], types: Sequence[object]) -> str | None:
-    """Return a letter per argument of a call, for `find_result`, or None if a type is unknown.
+    """Return the `letters` argument of `find_result`, or None if a type is unknown.
+
+    In a class of types (`CLASSES`), an argument with the type of the first argument gets `=`.
 
     Args:
-        letters: A letter per argument; None if unknown.
-        types: An object per argument, equal for arguments of the same type.
+        letters: The letter of each argument's type (`LETTERS`); None if unknown.
+        types: The type of each argument, to compare by `==`.
     """
     first: dict[str, object] = {}
     made: list[str] = []

@@ -110,7 +110,7 @@ _KINDS = {
 
 
 def function_kind(name: str) -> str | None:
-    """Return a function's kind (see `_KINDS`), or None if Spark has no such function."""
+    """Return a function's kind, such as `aggregate`, or None if Spark has no such function."""
     return _KINDS.get(name)
 
 

@@ -24,16 +24,15 @@ def are_only_texts(
     is_selected: Callable[[str], bool],
     count: int,
 ) -> bool:
-    """Return whether Spark certainly uses all selected literals of a query as texts.
+    """Return whether Spark certainly uses the selected literals of a query as texts.
 
-    Spark uses a literal as a text if it is compared with texts, or is an output column of type
-    STRING. The result is false for a literal at any other place, or if a type is unknown.
+    A literal is used as a text if it is compared with texts, or is an output column of type STRING.
 
     Args:
         schema: Spark SQL types by table and column.
         stored: Spark SQL types of the columns that store the output, by lower-case name.
         is_selected: Returns whether to check literals with this value.
-        count: The expected number of selected literals in the query's text.
+        count: Number of literals to check; if the query has another number, return False.
     """
     tree = parse(query)
     try:

@@ -130,7 +130,7 @@ def _field_type(kind: Type, name: str) -> Type:
 
 
 def _exact(e: exp.Binary) -> Type:
-    """Return the type of arithmetic with a DECIMAL operand, if its digits fit into a DECIMAL.
+    """Return the result type of arithmetic with a DECIMAL operand, or None if it is unknown.
 
     https://github.com/apache/spark/blob/v4.1.0/sql/catalyst/src/main/scala/org/apache/spark/sql/catalyst/expressions/arithmetic.scala
     """

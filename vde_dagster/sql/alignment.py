@@ -18,13 +18,13 @@ _NAME = 3
 def find_in_query(
     query: str, sent: str, start: int, end: int, *, whole: bool = False
 ) -> int | None:
-    """Return the offset in an author's query that matches a range of the query sent to Spark.
+    """Find words of the query sent to Spark in the author's query; return their offset there.
 
-    Return None if no place matches.
+    Return None if the author's query does not have these words.
 
     Args:
-        start, end: The range in `sent`; it includes at least the first word.
-        whole: Whether all words of the range must occur in the query; by default, a part suffices.
+        start, end: Offsets of the words in `sent`. If equal, the next word is used.
+        whole: Find all words; by default, some of them suffice.
     """
     words, own = _words(sent), _words(query)
     first = next((i for i, word in enumerate(words) if word.start >= start), None)
@@ -45,10 +45,14 @@ def _words(text: str) -> list[Token]:
 
 
 def _find(texts: Sequence[str], spans: Iterable[tuple[int, int]], own: list[Token]) -> int | None:
-    """Return the position in `own` of the first span of `texts` that occurs there, or None.
+    """Return the index in `own` of the first span of words that occurs there, or None.
 
-    If a span occurs several times in `own`, the words before and after it decide. `spans` are
-    (begin, length) in `texts`.
+    If `own` has the words of a span several times, the words around the span decide.
+
+    Args:
+        texts: Words of the query sent to Spark.
+        spans: (first index, length) in `texts`.
+        own: Words of the author's query.
     """
     theirs = [word.text for word in own]
     for first, length in spans:

@@ -16,7 +16,7 @@ class UnmatchedField(ValueError):
 
     Args:
         field: The field's path from the column, for example `items.element.price`.
-        known: The fields of the wanted type at this place.
+        known: The fields that the wanted type has instead.
     """
 
     def __init__(self, field: str, known: tuple[str, ...]) -> None:
@@ -28,14 +28,11 @@ class UnmatchedField(ValueError):
 def cast_by_name(value: str, has: str, wanted: str, *, strict: bool = True) -> str:
     """Write a cast from one Spark SQL type to another that matches fields of structs by name.
 
-    Fields that only the wanted type has become NULL.
-
-    Args:
-        strict: Whether a field that only the value has is an error; if False, the field is left
-            out.
+    A field that the value lacks becomes NULL.
 
     Raises:
-        UnmatchedField: Only the value has a field, and `strict` is true.
+        UnmatchedField: The wanted type lacks a field of the value. Without `strict`, the field is
+            left out instead.
 
     >>> cast_by_name("s", "struct<y:int,x:int>", "struct<x:int,y:int>")
     "CAST(IF(s IS NULL, NULL, named_struct('x', s['x'], 'y', s['y'])) AS struct<x:int,y:int>)"

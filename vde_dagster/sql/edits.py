@@ -50,8 +50,8 @@ _CLAUSES = frozenset({"WHERE", "HAVING", "QUALIFY", "ON"})
 def remove_nothing(text: str, tokens: list[Token]) -> tuple[str, int | None]:
     """Blank out each empty macro result, together with its operator, comma or clause.
 
-    The identifier NOTHING represents the result. For example, `a AND NOTHING` becomes `a`. The text
-    keeps its length. Also return the offset of a NOTHING that cannot be removed, or None.
+    The identifier NOTHING represents an empty result: `a AND NOTHING` becomes `a`. Blanks replace
+    removed words. Also return the offset of a NOTHING that cannot be removed, or None.
 
     Args:
         tokens: The text's tokens, without comments.
@@ -133,18 +133,14 @@ A piece that a macro wrote has one origin for all of its characters, stored inve
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """Text after macro expansion, with the place in the file of each character.
-
-    Args:
-        runs: Offsets of the text's pieces in the file.
-    """
+    """Text after macro expansion, with the offset in the file of each character (`runs`)."""
 
     text: str
     runs: Runs = ((0, ~0),)
 
     @classmethod
     def build(cls, pieces: Iterable[tuple[str, int]]) -> Expanded:
-        """Concatenate pieces of (text, place). See `Runs` for places."""
+        """Concatenate pieces of (text, offset in the file, or `~offset` for a macro's text)."""
         return cls.joined(cls(text, ((0, place),)) for text, place in pieces)
 
     @classmethod
@@ -198,7 +194,7 @@ class Expanded:
 
 
 def find_place(runs: Runs, offset: int) -> int:
-    """Return the original place (see `Runs`) of the character at an offset."""
+    """Return the offset in the file of a character, or `~offset` if a macro wrote it."""
     start, place = runs[max(bisect_right(runs, (offset, sys.maxsize)) - 1, 0)]
     return place + offset - start if place >= 0 else place
 

@@ -41,7 +41,7 @@ def to_one_line(
 
     Args:
         text: The query, with placeholders for its time variables.
-        prefixes: Text to put before tokens, by their offset.
+        prefixes: Text to put before a token, by the token's offset.
         qualifiers: Offsets of tokens to leave out; the dot after each token is left out, too.
     """
     out: list[str] = []

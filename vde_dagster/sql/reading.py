@@ -69,7 +69,7 @@ def call_name(e: exp.Expr) -> str:
 
 
 def is_star(e: exp.Expr) -> bool:
-    """Return whether an expression is `*`, `t.*` or `s.*`, not only a subquery with a star."""
+    """Return whether an expression is `*`, `t.*` or `s.*`; false for a subquery with a star."""
     return isinstance(e, exp.Star | exp.Column | exp.Dot) and bool(e.is_star)
 
 

@@ -101,7 +101,7 @@ class Token(NamedTuple):
         return [token for token in scan(source, backslash=backslash) if token.kind != "comment"]
 
     def is_word(self, *words: str) -> bool:
-        """Return whether the token is one of the given words in upper case."""
+        """Return whether the token, in any case, is one of these upper-case words."""
         return self.kind == "word" and self.text.upper() in words
 
     def is_string(self, dialect: str) -> bool:
@@ -124,7 +124,7 @@ class SourceText:
         return SourceLocation(self.path, line, column)
 
     def stretch(self, location: SourceLocation) -> tuple[int, int]:
-        """Return the range from a location to its line's end, or the whole text without a line."""
+        """Return the range from a location to its line's end; without a line, the whole text."""
         if location.line is None:
             return 0, len(self.text)
         start = 0
@@ -317,7 +317,7 @@ def refuse_too_deep(source: SourceText, *, backslash: bool = True) -> None:
 
 
 def nesting_error(source: SourceText, hint: str = NESTED_HINT) -> ProjectError:
-    """Create the error for a text that exhausted the parser's stack, with the deepest place."""
+    """Create the error for a text with too deep nesting, located at the deepest place."""
     try:
         offset, depth = find_deepest(source)
     except ProjectError:

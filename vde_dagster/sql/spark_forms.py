@@ -78,7 +78,11 @@ class NoSparkForm(Exception):
 
 
 def find_rewrites(text: str) -> list[Edit]:
-    """Return the edits after which Spark can read a query, or raise NoSparkForm."""
+    """Return edits that turn a query into valid Spark SQL.
+
+    Raises:
+        NoSparkForm: A form of the query has no equivalent in Spark.
+    """
     if not _may_need_edits(text) or _MAYBE.search(text) is None:
         return []
     tokens = Token.split(text)
@@ -183,7 +187,7 @@ def _move_nulls(tokens: list[Token], index: int) -> Iterator[Edit]:
 
 
 def _rewrite_type(tokens: list[Token], index: int) -> Iterator[Edit]:
-    """Rewrite types by their names in Spark, as in `a::text` and `CAST(a AS VARCHAR)`."""
+    """Rewrite type names, for example `a::text` as `a::STRING`."""
     token = tokens[index]
     meant = _TYPES.get(_word(tokens, index))
     before, behind = _word(tokens, index - 1), _word(tokens, index + 1)

@@ -17,7 +17,7 @@ class TemporaryView:
     Args:
         columns: New names of the query's columns, with quotes; empty if the names stay.
         start: Offset in the statement at which the query begins; None without a query.
-        problem: Why the view cannot be part of a model's query, with a hint; or None.
+        problem: A mistake, such as a name with a schema, and its hint; or None.
     """
 
     name: str
@@ -39,7 +39,7 @@ _DROPS = re.compile(r"(DROP VIEW|UNCACHE TABLE)( IF EXISTS)?|CACHE( LAZY)? TABLE
 
 
 def read_dropped_name(tokens: Sequence[Token]) -> str | None:
-    """Return the name in `DROP VIEW x`, `UNCACHE TABLE x` or `CACHE TABLE x`, if it is one word."""
+    """Return `x` of `DROP VIEW x`, `UNCACHE TABLE x` or `CACHE TABLE x`, or None for `a.x`."""
     words = [t.text.upper() if t.kind == "word" else t.text for t in tokens]
     return unquote(tokens[-1]) if _DROPS.fullmatch(" ".join(words[:-1])) else None
 

@@ -110,7 +110,7 @@ _GC_THRESHOLD = 1_500_000
 
 
 def collect_rarely() -> None:
-    """Make Python's garbage collector run less often, in a short process without other code."""
+    """Make Python's garbage collector run less often; only for short processes."""
     # A syntax tree has thousands of objects. With Python's default threshold of 700, each would be
     # visited several times without effect. While `ParsedQueries` keeps more trees, the collector
     # runs even less often.

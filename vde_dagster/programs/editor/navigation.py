@@ -130,7 +130,7 @@ def new_model_name(old: ModelName, new: str) -> ModelName:
 
 
 def file_move(symbols: Symbols, name: ModelName, new: ModelName) -> tuple[str, str] | None:
-    """Return (old path, new path) of a file that is named after its model, else None."""
+    """Return (old path, new path) if a model's file can get the model's new name, else None."""
     model = symbols.reading.project.models[name]
     path = model.location.path
     to = path.with_name(f"{new.name}{path.suffix}")

@@ -56,7 +56,7 @@ class Mention(NamedTuple):
         output: Whether the word also names an output column. A rename keeps this name with an
             alias.
         qualifies: Whether the word is a table's name, not an alias, before a column.
-        keeps: Text that a rename adds after the unchanged word; `{}` becomes the new name.
+        keeps: Text that a rename adds after the word, which then stays; `{}` becomes the new name.
         by_hand: Whether only the author can change the word.
     """
 

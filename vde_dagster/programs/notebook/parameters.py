@@ -65,7 +65,9 @@ def _parameter_literal(name: str, variables: Mapping[str, Any]) -> str:
         known = [one for one in variables if not one.startswith("_")]
         raise UsageError(
             f"the notebook has no variable for the query's parameter :{name}",
-            hint=suggest(name, known, "variables") if known else f"assign {name} in a cell before",
+            hint=suggest(name, known, "variables")
+            if known
+            else f"assign {name} in an earlier cell",
         )
     value = variables[name]
     if isinstance(value, list | tuple | Set):

@@ -52,15 +52,15 @@ def run_notebook(context: ModelContext, code: object) -> pa.Table:
         code: The function with the cells' code.
 
     Raises:
-        ExecutionError: A cell failed, or yielded no rows.
+        ExecutionError: A cell failed, or no cell passed rows.
     """
     run = _NotebookRun(context)
     run.execute()
     if run.rows is None:
         raise ExecutionError(
             f"the notebook {run.path} yielded no rows",
-            hint="call workspace.yields(rows) in a cell; or remove `columns` from its header, to "
-            "make its page the only result",
+            hint="call workspace.yields(rows) in a cell. If the notebook's HTML page is the only "
+            "result, remove `columns` from the notebook's header",
         )
     return run.rows
 

@@ -98,8 +98,8 @@ class StepWorkspace:
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
-            f"a step's workspace has no '{name}': it supports read, ask and yields; tag a cell "
-            "that is only for people `skip-execution`"
+            f"a step's workspace has no '{name}': it supports read, ask and yields; tag cells "
+            "that steps should not run with `skip-execution`"
         )
 
     def _request_rows(self, what: str, environment: str, given: dict[str, Any]) -> Rows:

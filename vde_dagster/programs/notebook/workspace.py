@@ -38,7 +38,7 @@ class NotebookWorkspace(Workspace):
         return f"{found.name}@{found.version}"
 
     def pinned(self, environment: str) -> str:
-        """Return `dev@9` for the environment `dev`. Without a pin, pin its newest version first."""
+        """Return an environment's pin, such as `dev@9`. Without a pin, pin its newest version."""
         if "@" in environment:
             return environment
         name = environment_name(environment)

@@ -24,11 +24,11 @@ REALM = 'Basic realm="vde: any name, and a token as the password", charset="UTF-
 class Access:
     """Checks the tokens of requests.
 
-    A request names an environment by `prefix`, `warehouse` or `version`.
+    The parameter `prefix`, `warehouse` or `version` of a request names an environment.
 
     Args:
-        may_be_open: Whether requests need no token while no token exists. True only if no other
-            machine can reach the server.
+        may_be_open: Allow requests without a token if the project has no tokens. True only if no
+            other machine can reach the server.
     """
 
     # Every route that reads an environment depends on this class.

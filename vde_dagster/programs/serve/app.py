@@ -51,7 +51,7 @@ def make_app(
     """Create the FastAPI application that serves a project's environments.
 
     Args:
-        may_be_open: Whether requests need no token while no token exists.
+        may_be_open: Allow requests without a token if the project has no tokens.
         log: File for a line about each request; None for stderr.
     """
 

@@ -37,7 +37,7 @@ class CatalogTable:
 def find_selections(
     queries: Mapping[ModelName, Snapshot], owners: Mapping[ModelName, Snapshot]
 ) -> dict[ModelName, CatalogTable]:
-    """Return the views that only select columns of one table. The catalog can show them as tables.
+    """Return the views that only select columns of one table, as tables for the catalog.
 
     Args:
         owners: The models with a table, at least all that `queries` read.
@@ -81,7 +81,7 @@ def _find_selection(
 
 
 class RepeatedColumnsCache:
-    """Finds and remembers snapshots with two output columns of the same version."""
+    """Finds and caches snapshots that have two output columns with the same column version."""
 
     def __init__(self) -> None:
         self._known: dict[str, bool] = {}

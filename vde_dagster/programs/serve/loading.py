@@ -67,10 +67,10 @@ class Loader:
         return self._table(served, name, self._location(served, name))
 
     def rows_metadata(self, served: ServedVersion, name: ModelName) -> dict[str, Any]:
-        """Return the Iceberg metadata for reading a model's rows in this process.
+        """Return Iceberg metadata for reading a model's rows by PyIceberg.
 
-        A column that the model shows under two names occurs twice in the metadata. PyIceberg can
-        read such metadata, but some engines cannot.
+        If the model shows one column under two names, the metadata has both. PyIceberg can read
+        such metadata, but some engines cannot.
 
         Raises:
             ServeError: The table does not exist, or its data is gone or unknown.

@@ -136,7 +136,7 @@ class ServedVersion:
 
     @cached_property
     def without_tables(self) -> dict[ModelName, Snapshot]:
-        """The models without a table, including models that are not shown."""
+        """The models without a physical table, even if the environment has no view for them."""
         entries = self.version.entries.values()
         return self._snapshots(entry.name for entry in entries if entry.table_id is None)
 

@@ -93,7 +93,7 @@ class Terms:
         return self.make("lit", "n", str(value))
 
     def literal(self, text: str) -> Node:
-        """Create a literal without leading zeros or the sign of zero. Join adjacent strings."""
+        """Create a literal in normal form: `007` -> `7`, `-0` -> `0`, `'a' 'b'` -> `'ab'`."""
         # The text has quotes or a suffix as in `sql.grammar.tokens`.
         if _INTEGER.fullmatch(text):
             return self.number(int(text))
@@ -388,10 +388,10 @@ Replacement = Callable[[Node], Node | None]
 
 
 def rewrite(node: Node, rule: Replacement, terms: Terms, memo: dict[Node, Node]) -> Node:
-    """Replace an expression or its parts by a rule, outer expressions first.
+    """Apply a rule to an expression and its parts, outer expressions first.
 
-    The rule returns an expression's replacement, or None to search its parts. Replacements are not
-    searched. Calls with the same rule share `memo`.
+    The rule returns a replacement, or None to continue with the expression's parts. The rule is not
+    applied to replacements. Calls with the same rule share `memo`.
     """
     done = memo.get(node)
     if done is not None:
@@ -422,7 +422,7 @@ def walk(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def complete_windows(nodes: list[Node], group: Group, terms: Terms) -> list[Node]:
-    """Add the rows of `group` to window functions, which were bound without rows."""
+    """Set `group` as the rows over which window functions are computed."""
     completion = _Completion(group, terms)
     return [rewrite(node, completion, terms, completion.memo) for node in nodes]
 

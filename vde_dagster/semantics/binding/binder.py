@@ -139,7 +139,7 @@ class Binder:
     def give_up(self, why: str, *operands: Node) -> Node:
         """Record why the query is not supported, and return `unknown` over the operands.
 
-        Without operands, the expression may depend on any column of any table.
+        Without operands, lineage treats `unknown` as a use of every column of every table.
         """
         # The query is then compared as text.
         if self.unsupported_reason is None:

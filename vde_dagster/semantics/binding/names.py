@@ -236,7 +236,10 @@ def bind_column(binder: Binder, e: exp.Column, scope: Scope) -> Node:
 def _separate_subquery_column(
     binder: Binder, parts: tuple[str, ...], node: Node, scope: Scope
 ) -> Node:
-    """Return a subquery's column as a node that grouping sets without the column can make NULL."""
+    """Return a node for a subquery's column that grouping sets can set to NULL.
+
+    The column's expression in the subquery stays unchanged.
+    """
     column = _in_tables(parts, scope, binder.terms)
     if column is None or column.node is not node:
         return node

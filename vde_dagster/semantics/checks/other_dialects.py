@@ -188,7 +188,7 @@ def _cast(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def _is_tested_text(e: exp.Expr) -> bool:
-    """Return whether the translation generated a cast, to check a value's text."""
+    """Return whether a cast is part of a test that the translation added to the query."""
     above = e.parent
     while above is not None and not isinstance(above, exp.Query):
         if isinstance(above, exp.Case) or called_function(above) == "if":

@@ -67,7 +67,7 @@ CONSTANTS = (exp.Literal, exp.Null, exp.Parameter)
 
 
 def check_concatenation(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Check the text that `||`, CONCAT and CONCAT_WS write for their operands."""
+    """Find an operand of `||`, CONCAT or CONCAT_WS whose text is different on Spark."""
     if isinstance(e, exp.DPipe) and origin.dialect in _LISTS_WITHOUT_NULL:
         kinds_of_sides = [infer(one.unnest()) for one in (e.this, e.expression)]
         if any(kind is not None and kind.this == _D.ARRAY for kind in kinds_of_sides):
@@ -86,7 +86,7 @@ def _short(origin: Origin) -> Set[str]:
 
 
 def check_string_aggregate(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Check the text that STRING_AGG and LISTAGG write for their values."""
+    """Find a value in STRING_AGG or LISTAGG whose text is different on Spark."""
     values = list_arguments(e)[:1]
     if origin.dialect not in _JOINING_ANY and kind_of_value(values[0]) is None:
         return None  # It takes texts alone.
@@ -94,7 +94,7 @@ def check_string_aggregate(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def check_list_to_text(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Check the text that ARRAY_TO_STRING and similar functions write for a list's elements."""
+    """Find a list in ARRAY_TO_STRING or similar whose elements have other texts on Spark."""
     value = e.expressions[0].unnest()
     if called_function(value) == "array":
         return _find_text(e, origin, value.expressions, _short(origin), _common_scale(value))
@@ -113,7 +113,7 @@ _OF_TEXTS = frozenset({"split", "transform", "filter", "array_sort", "array_comp
 
 
 def check_cast_to_text(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Check the text that a cast to a text type writes."""
+    """Find a cast to a text type whose result is different on Spark."""
     around = e.parent or e
     # CONCAT is translated as `concat(coalesce(CAST(…)))`. In CONCAT, more types are written as
     # another text than in a cast.
@@ -134,10 +134,8 @@ def _find_text(
     """Return a finding for the first value whose text differs from Spark's.
 
     Args:
-        more: Kinds of values whose text differs in this function, in addition to the dialect's
-            kinds.
-        scale: Digits after the point of the values' common type on Spark. Without it, each value
-            keeps its type.
+        more: Kinds of values, such as `decimal`, whose texts differ only in this function.
+        scale: Digits after the point of the values' common type, if Spark converts them to one.
     """
     values = [one.unnest() for one in values if not isinstance(one.unnest(), exp.Null)]
     for value in values:
@@ -363,7 +361,7 @@ def _chosen_values(e: exp.Expr) -> list[exp.Expr]:
 
 
 def check_common_type(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Report decimals that lose digits because a list, GREATEST or LEAST has one type."""
+    """Report decimals that lose digits when a list, GREATEST or LEAST converts them to one type."""
     return _narrowed(e, origin, e.expressions)
 
 
@@ -413,7 +411,7 @@ _NUMBERS = frozenset({"int", "float", "decimal", "date", "time", "boolean"})
 
 
 def check_set_operation_types(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Report columns that are texts in some queries of a UNION or similar, but not in all."""
+    """Report columns of set operations that are texts in some of the queries, but not in all."""
     if not isinstance(e, exp.SetOperation) or origin.dialect not in _UNITING_TEXTS:
         return None
     left, right = _columns(e.this), _columns(e.expression)

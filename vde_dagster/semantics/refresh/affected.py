@@ -60,7 +60,7 @@ def find_affected(query: Qualified, reading: int) -> AffectedRowsQuery:
     """Write a query for the output rows that may differ after rows of one table changed.
 
     Args:
-        reading: Number of the reference to the table in the query.
+        reading: Number N of the changed table, which is named `vde_N` in the query.
 
     Raises:
         NotRefreshableError: Any output row may change.
@@ -78,10 +78,10 @@ def find_affected(query: Qualified, reading: int) -> AffectedRowsQuery:
 
 @dataclass(slots=True)
 class _Sources:
-    """The sources of a SELECT. One source has the changed rows.
+    """The sources of a SELECT, with their known columns.
 
     Args:
-        changed: Alias of that source; None if the changed rows are in a subquery of an expression.
+        changed: Alias of the source with changed rows; None if an expression's subquery has them.
         lost: Aliases of sources whose columns are unknown.
         partly: Known columns of the source `changed`; None if all are known.
         pairs: Pairs of columns that a FULL JOIN makes equal.

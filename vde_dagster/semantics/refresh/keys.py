@@ -28,7 +28,7 @@ class KeySteps:
         """Return Spark SQL for the affected key values, in the columns `k0`, `k1`, ….
 
         Args:
-            relation: Returns a query for the rows of a table in a state.
+            relation: Returns a query for a table's `now`, `earlier`, `changed` or `signed` rows.
         """
         return " UNION ALL ".join(step.write(self.key, relation) for step in self.steps)
 
@@ -91,7 +91,9 @@ def find_key_steps(
             raise NotRefreshableError(f"{what} that they affect", hint=hint)
     if not columns:
         hint = "select a column that the joins make equal in all tables, but not a float"
-        raise NotRefreshableError("the changes of some table determine no output column", hint=hint)
+        raise NotRefreshableError(
+            "for one of the tables, changed rows determine no output column", hint=hint
+        )
     for one in sorted(map(sorted, unique), key=len):
         if not wanted and one and set(one) <= set(columns):
             columns = tuple(name for name in columns if name in one)

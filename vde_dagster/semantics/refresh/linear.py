@@ -161,14 +161,14 @@ class _Signed:
                 raise NotRefreshableError("a join has a clause other than ON", join)
             if alias and join.side in ("RIGHT", "FULL"):
                 raise NotRefreshableError(
-                    f"the changed table is the matched side of a {join.side} JOIN", join
+                    f"the changed table is on the left side of a {join.side} JOIN", join
                 )
             if not self._holds(join.this):
                 continue
             if join.side in ("LEFT", "FULL") or join.kind in ("SEMI", "ANTI"):
                 kind = join.kind if join.kind in ("SEMI", "ANTI") else join.side
                 raise NotRefreshableError(
-                    f"the changed table is the matched side of a {kind} JOIN", join
+                    f"the changed table is on the right side of a {kind} JOIN", join
                 )
             alias = join.this.alias_or_name
         source = self._source(select, alias)

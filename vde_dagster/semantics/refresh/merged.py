@@ -59,10 +59,10 @@ class MergeableAggregate:
     Args:
         column: The output column, in lower case.
         merge: Aggregate function that combines the old value with the values of changed rows.
-        counts: Whether the aggregate counts rows or values.
+        counts: Whether the aggregate is a count.
         counted: For a sum, the output column that counts the same values; empty if missing.
         type: Spark SQL type.
-        open: Whether the changes may not determine the new value.
+        open: Whether some changes leave the new value unknown; then the whole query is computed.
     """
 
     column: str
@@ -110,7 +110,7 @@ def find_group_steps(
     Args:
         changed: Tables that changed, as the schema names them.
         only_added: Whether these tables only gained rows.
-        types: Types of the table's columns by lower-case name.
+        types: Column types of the table that stores the result, by lower-case name.
 
     Raises:
         NotRefreshableError: An aggregate's new value cannot be computed from its old value and the
@@ -133,7 +133,7 @@ class _Groups:
         for clause in sorted(used_args(tree) - _PLAIN):
             part = tree.args[clause]
             part = part if isinstance(part, exp.Expr) else tree
-            raise NotRefreshableError("a clause follows the aggregates", part)
+            raise NotRefreshableError("groups cannot be merged because of a clause", part)
         group = tree.args.get("group")
         if group is not None and used_args(group) - {"expressions"}:
             raise NotRefreshableError(SEVERAL_SETS, group, ONE_SET)
@@ -276,9 +276,9 @@ def merge_query(
 ) -> str:
     """Write Spark SQL for the rows of the changed groups after the changes.
 
-    The column `vde_lost` is true for groups whose new values contradict the table's rows, for
-    example a negative count, or are unknown (see `MergeableAggregate.open`). `vde_gone` is true for
-    groups without remaining rows.
+    The column `vde_lost` is true for groups with impossible new values, such as a negative count,
+    or with unknown values (see `MergeableAggregate.open`). `vde_gone` is true for groups that lost
+    their last row.
 
     Args:
         key, totals, count: See `GroupSteps`.

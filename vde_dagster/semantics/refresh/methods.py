@@ -28,15 +28,15 @@ def find_refresh(
 ) -> Refresh:
     """Choose the cheapest method of refreshing a query's result from changes.
 
-    `RowSteps` write the result's added rows and search the table only for removed rows.
-    `GroupSteps` read only the changes of the inputs, and the table's rows of the changed groups.
-    `KeySteps` compute all rows of the affected keys again from the inputs.
+    `RowSteps` add rows to the stored result, and search it only for removed rows. `GroupSteps` read
+    only the changes of the inputs, and the stored rows of the changed groups. `KeySteps` compute
+    all rows of the affected keys again from the inputs.
 
     Args:
         query: Spark SQL.
         schema: Types by column and table.
         changed: Tables that changed, as the schema names them.
-        types: Types of the table's columns by lower-case name; by default, the query's types.
+        types: Types of the stored columns by lower-case name; by default, the query's types.
         only_added: Whether these tables only gained rows.
         exact: Whether it is known how often each changed row was added or removed.
         key: Output columns to use as the key; if given, only `KeySteps` are considered.

@@ -36,7 +36,6 @@ def write_step(
     Args:
         tree: The query; the changed table is named `vde_changed`.
         reading: Number of the reference to the changed table.
-        relation: Returns a query for a table's rows in a state.
         changed: The state to read for `vde_changed`.
     """
     tree = tree.copy()

@@ -134,7 +134,7 @@ def make_comparison(tag: str, one: Node, two: Node, facts: Facts) -> Node:
 
 
 def simplify_is_null(node: Node, facts: Facts) -> Node:
-    """Simplify IS NULL of expressions that are always or never NULL, and IS TRUE."""
+    """Simplify IS TRUE, and IS NULL of expressions that are always or never NULL."""
     terms = facts.terms
     asked = null_test_operand(node)
     if asked is None:

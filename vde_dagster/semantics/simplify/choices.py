@@ -122,7 +122,7 @@ def _in_short(condition: Node, value: Node, other: Node, facts: Facts) -> Node |
 
 
 def make_is_true(condition: Node, facts: Facts) -> Node:
-    """Return an expression that is TRUE where a condition is true, else FALSE."""
+    """Return an expression that is FALSE instead of NULL, and otherwise equals a condition."""
     if facts.never_null(condition):
         return condition
     return facts.terms.compare("nseq", condition, facts.terms.boolean(True))

@@ -37,7 +37,8 @@ def remove_empty_relations(parts: QueryParts, *, only_written: bool) -> None:
     """Remove tables and subqueries that certainly have no rows, as after `WHERE FALSE`.
 
     Args:
-        only_written: Whether every FALSE in the query was written by its author.
+        only_written: Whether the author wrote every FALSE in the query. Then expressions that can
+            raise errors are removed, too, because Spark does not evaluate them.
     """
     if any(
         any(map(is_false, group.conditions)) or any(map(_keeps_no_rows, group.sources))

@@ -73,7 +73,7 @@ def _inner_expression(node: Node) -> Node:
 
 
 def joins_as_exists(parts: QueryParts) -> set[Group]:
-    """Turn joins that only test for a match into EXISTS, and return the new groups."""
+    """Turn joins that only test for a match into EXISTS; return the groups of their subqueries."""
     made: set[Group] = set()
     joined = [group for group in parts.groups if any(map(_has_key, group.sources[:MOST_SOURCES]))]
     joined = [group for group in joined if 1 < len(group.sources) <= MOST_SOURCES]

@@ -68,7 +68,7 @@ def simplify_expressions(parts: QueryParts) -> None:
 class Simplifier:
     """Simplifies the expressions of one query.
 
-    `present` are expressions that a condition excludes from being NULL.
+    `present` are expressions that are not NULL because of a condition.
     """
 
     def __init__(self, terms: Terms, present: Set[Node] = frozenset()) -> None:

@@ -53,7 +53,7 @@ _OF_TIME = frozenset(
 class Facts:
     """Determines types of expressions, and whether they can be NULL or raise an error.
 
-    `present` are expressions that a condition excludes from being NULL.
+    `present` are expressions that are not NULL because of a condition.
     """
 
     def __init__(self, terms: Terms, present: Set[Node] = frozenset()) -> None:
@@ -68,7 +68,7 @@ class Facts:
         return self._types[node]
 
     def common_type(self, nodes: list[Node]) -> str | None:
-        """Return the type of all expressions other than plain NULLs, or None if they differ."""
+        """Return the common type of expressions, without plain NULLs; None if types differ."""
         kinds = {self.type(node) for node in nodes if node.tag != "Null"}
         return kinds.pop() if len(kinds) == 1 else None
 
@@ -297,7 +297,7 @@ def is_null(node: Node) -> bool:
 
 
 def plain_type(kind: Any) -> str | None:
-    """Return the key of a type without elements and parameters, such as INT, else None."""
+    """Return the key of a simple type such as INT; None for ARRAY<INT> or DECIMAL(10, 2)."""
     if kind is None:
         return None
     if kind.args.keys() <= _BARE and not kind.args.get("expressions"):

@@ -233,7 +233,7 @@ class _Constants:
         self._memo: dict[Node, Node] = {}
 
     def fixes(self, condition: Node) -> bool:
-        """Return whether a condition is the source of a known constant, such as ``x = 1``."""
+        """Return whether a condition such as ``x = 1`` makes ``x`` a known constant."""
         if condition.tag != "eq":
             return False
         one, two = condition.parts

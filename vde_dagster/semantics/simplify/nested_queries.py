@@ -57,7 +57,7 @@ def drop_groupings(parts: QueryParts) -> None:
 
 
 def drop_groupings_of_sets(groups: set[Group], parts: QueryParts) -> None:
-    """Remove DISTINCT and GROUP BY in subqueries of EXISTS."""
+    """Remove DISTINCT and GROUP BY from `groups`, which are subqueries of EXISTS."""
     if not any(isinstance(s, Derived) for group in groups for s in group.sources):
         return
     # Only the existence of a row matters to EXISTS.

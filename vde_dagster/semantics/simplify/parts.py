@@ -28,9 +28,9 @@ class QueryParts:
 
     Args:
         groups: Groups of the query, inner groups first.
-        frozen: Sources of windows, which must not get more conditions.
+        frozen: Sources of the groups in `windowed`; no rule may add conditions to them.
         shared: Groups that several sources share, or that occur in a window's conditions.
-        windowed: Groups that windows are computed over.
+        windowed: Groups whose rows are the input of a window function.
     """
 
     terms: Terms
@@ -177,13 +177,13 @@ class ColumnUses:
     """Places in a query that use the columns of its tables and subqueries.
 
     Args:
-        asked_in: By source, the groups whose conditions use it. None is in the set if the source is
-            also used outside of conditions.
+        asked_in: By source, the groups with conditions on the source. The set also has None if the
+            source is used outside of conditions.
         tests: By source, the expressions ``x IS NULL`` of its columns.
         values: Sources with columns that are used outside of IS NULL.
-        parents: By reference, the expressions that contain it. None is in the set if the reference
-            is itself an output.
-        exists: Groups of EXISTS.
+        parents: By column reference, the expressions that contain it. The set also has None if the
+            reference is an output.
+        exists: Groups of subqueries in EXISTS.
     """
 
     groups: dict[Group, None] = field(default_factory=dict)

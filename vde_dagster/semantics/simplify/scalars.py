@@ -105,7 +105,7 @@ def simplify_division(node: Node, facts: Facts) -> Node:
 
 
 def simplify_negation(node: Node, facts: Facts) -> Node:
-    """Remove a double minus, except for integers."""
+    """Simplify ``-(-x)`` of a DOUBLE and ``+x`` of a number to ``x``."""
     inner = node.parts[-1]
     if inner.tag == "Null":
         return facts.typed_null(DOUBLE)
@@ -163,7 +163,7 @@ def _each(node: Node, patterns: Node, this: Node, facts: Facts) -> Node:
 
 
 def negate_each_like(node: Node, facts: Facts) -> Node:
-    """Negate each LIKE of a LIKE ANY or LIKE ALL."""
+    """Rewrite ``s NOT LIKE ALL (a, b)`` as ``NOT s LIKE a AND NOT s LIKE b``, and ANY with OR."""
     # NOT LIKE ALL joins the negations by AND, and NOT LIKE ANY joins them by OR.
     inner = node.parts[0]
     if inner.tag not in ("and", "or"):

@@ -152,9 +152,9 @@ def _merge(outer: Derived, inner: Any, uses: ColumnUses, parts: QueryParts) -> b
 
 @dataclass(slots=True)
 class _Steps:
-    """Checks whether aggregates of an outer grouping can be merged with inner aggregates.
+    """Merges aggregates of aggregates: in a query over grouped rows, a sum of counts is a count.
 
-    `merged` maps each outer aggregate that can be merged to its replacement.
+    `merged` maps each aggregate of the outer query to its replacement, if it has one.
     """
 
     outer: Derived
@@ -221,13 +221,13 @@ class _Steps:
         return bool(self.outer.group.conditions) or len(self.outer.group.sources) > 1
 
     def _step(self, i: int, total: Node, *, may_be_empty: bool, through: bool = False) -> bool:
-        """Return whether all outer aggregates over one inner aggregate can be merged with it.
+        """Merge the outer aggregates of one inner aggregate; return whether all can be merged.
 
         Args:
-            i: The position of the inner aggregate in the columns of the inner source.
+            i: Index of the column with the inner aggregate.
+            total: The inner aggregate.
             may_be_empty: Whether the inner query may return no row.
-            through: Whether the merged aggregate's argument is the inner column, not the inner
-                aggregate's argument.
+            through: Whether replacements read the column, not the argument of `total`.
         """
         kind = _name(total)
         if kind is None or (kind == "sum" and _argument_type(total) not in INTEGERS):
@@ -255,7 +255,10 @@ class _Steps:
         return [node for node in used if node.tag in AGGREGATES]
 
     def _rest_are_of_sets(self, alone: bool) -> bool:
-        """Return whether all other outer aggregates ignore repeated rows, as a maximum does."""
+        """Return whether all aggregates that are not in `merged` ignore repeated rows, as MAX does.
+
+        False if nothing is merged.
+        """
         rest = [node for node in self._aggregates() if node not in self.merged]
         # Without GROUP BY (`alone`), the inner query returns a row even for empty tables. Then even
         # a maximum would change, so no other aggregate is allowed.

@@ -74,7 +74,7 @@ class Digester:
     # groups
 
     def _close(self, group: Group, parent: Frame | None, tail: list[Any]) -> HashedGroup:
-        """Hash a group. The digests of `tail` determine the order of sources with equal hashes."""
+        """Hash a group. The hashes of the expressions `tail` break ties between equal sources."""
         free = [s for s in group.sources if not _is_dependent(s)]
         probe = Frame(parent)
         rows = [self._rows(source, probe) for source in free]
@@ -149,10 +149,7 @@ class Digester:
         return HashedGroup(digest_tagged("group", parts), frame)
 
     def _equalities(self, group: Group, frame: Frame) -> dict[Node, bytes]:
-        """Hash the conditions that make columns equal.
-
-        Also set `Frame.instead` to one of the equal columns for each of them.
-        """
+        """Hash the conditions that make columns equal, and fill `Frame.instead`."""
         own = frame.labels
         made: dict[Node, bytes] = {}
         of: dict[Node, bytes] = {}
@@ -177,7 +174,7 @@ class Digester:
         return closed
 
     def _keyed(self, source: Derived, frame: Frame) -> Frame:
-        """Return a frame that gives each key of grouping sets a unique hash."""
+        """Return a frame that gives different hashes to all keys of grouping sets."""
         if len(source.keys) < 2:
             return frame
         known = self._of_sets.get((frame, source))
@@ -382,10 +379,7 @@ class Frame:
     memo: dict[Any, bytes] = field(default_factory=dict)
 
     def find_home(self, sources: Iterable[Any]) -> tuple[int, Frame]:
-        """Return the innermost frame, from this frame outward, that contains the tables.
-
-        Also return the number of steps outward.
-        """
+        """Return the innermost frame that contains the sources, and the steps outward to it."""
         level, home = 0, self
         while not all(map(home.labels.__contains__, sources)):
             if home.parent is None:

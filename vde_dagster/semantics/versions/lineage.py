@@ -51,7 +51,7 @@ class ColumnLineage:
 
     Args:
         columns: By output name, the columns whose values go into the output.
-        conditions: By output name, the columns in its conditions, such as in CASE WHEN.
+        conditions: By output name, the columns in the output's conditions, such as in CASE WHEN.
         rows: Columns that determine which rows are returned, or their order.
     """
 

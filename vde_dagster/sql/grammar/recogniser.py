@@ -65,7 +65,7 @@ class Recogniser:
 
     Args:
         holds: Returns whether a predicate of the grammar, given its number, is true.
-        barred: By rule, tokens and rules that the rule must not accept, although the grammar does.
+        barred: By rule, the tokens and rules to refuse, although the grammar accepts them.
     """
 
     def __init__(

@@ -256,7 +256,7 @@ class CallRenamer:
     """Renames calls in the tokens of a query, so that SQLGlot does not convert them.
 
     Attributes:
-        changes: By index of a later token, the function that changes the token.
+        changes: Functions that change later tokens, by the index of the token.
         doubt: Syntax that the tokens cannot represent, or None.
     """
 

@@ -16,7 +16,7 @@ class Unwritable(ValueError):
     """The query has a form without an equivalent in Spark.
 
     Args:
-        types: Upper-case names of types; the first of them in the query is the error's position.
+        types: Type names in upper case. The error points at the first of them in the query.
 
     Attributes:
         function: Name of a function that is not in the list of verified functions, or None.
@@ -30,7 +30,7 @@ class Unwritable(ValueError):
         self.start: int | None = None
 
     def at_node(self, node: exp.Expr) -> Unwritable:
-        """Set `start` to a node's offset, unless it is known, and return this error."""
+        """Add a node's offset as `start`, if `start` is missing, and return this error."""
         if self.start is None:
             starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
             self.start = node.meta.get("start", min(starts, default=None))

@@ -31,7 +31,7 @@ _OTHER_NAMES = _pairs(
 def truncate_time(
     node: exp.DateTrunc | exp.TimestampTrunc | exp.DatetimeTrunc, dialect: str
 ) -> Replacement:
-    """Rewrite DATE_TRUNC and similar functions with a unit that Spark supports for the type."""
+    """Rewrite the unit of DATE_TRUNC and similar functions. Refuse units that Spark lacks."""
     asked = node.args.get("unit")
     zone = node.args.get("zone")
     if zone is not None:
@@ -339,7 +339,7 @@ def rewrite_current_datetime(node: exp.CurrentDatetime, dialect: str) -> Replace
 
 
 def round_time(node: exp.Cast, dialect: str) -> Replacement:
-    """Rewrite a cast to a time type with fewer fractional digits, so that it rounds."""
+    """Rewrite a cast such as `CAST(t AS TIMESTAMP(0))` to round the fractional seconds."""
     if node.to.this == exp.DType.SMALLDATETIME:
         raise Unwritable("the type SMALLDATETIME", "SMALLDATETIME")
     if node.to.this not in _TIMES or node.meta.get("rounded"):

@@ -79,7 +79,7 @@ def rewrite_series(node: exp.GenerateSeries, dialect: str) -> Replacement:
     """Rewrite a series that is empty if its end is before its start; Spark's SEQUENCE counts down.
 
     Raises:
-        Unwritable: The step is not a positive literal, or the end is left out of the series.
+        Unwritable: The step is not a positive literal, or the series excludes its end.
     """
     if dialect in ("trino", "presto", "athena"):
         return None  # They count down as Spark does.
@@ -115,10 +115,10 @@ def rewrite_length(node: exp.ArraySize, dialect: str) -> Replacement:
 
 
 def check_limit(node: exp.Limit | exp.Fetch, dialect: str) -> Replacement:
-    """Refuse a LIMIT with a form that SQLGlot drops or that has another meaning in Spark.
+    """Refuse forms of LIMIT that SQLGlot drops or that have another meaning in Spark.
 
-    These are LIMIT in an aggregate, with ties or a percentage, and after an ORDER BY expression
-    with an alias of the SELECT list that is also a column.
+    Refused are WITH TIES, PERCENT, and LIMIT in an aggregate. For PostgreSQL and Redshift, LIMIT is
+    also refused after an ORDER BY expression with a name that is both an alias and a column.
     """
     options = node.args.get("limit_options")
     if options is not None and (options.args.get("with_ties") or options.args.get("percent")):

@@ -177,7 +177,7 @@ _FLOAT, _DECIMAL = "float", "decimal"
 
 
 def round_to_integer(node: exp.Cast, dialect: str) -> Replacement:
-    """Rewrite a cast to an integer with rounding, if the value is certainly a float or decimal."""
+    """Round the value of a cast to an integer, if it is certainly a float or decimal."""
     if dialect not in _ROUNDING_CASTS or node.to.this not in exp.DataType.INTEGER_TYPES:
         return None
     fraction = _fraction_type(node.this, dialect)

@@ -207,7 +207,7 @@ def check_separator(node: exp.Split, dialect: str) -> Replacement:
 
 
 def rewrite_length(node: exp.Length, dialect: str) -> Replacement:
-    """Rewrite SQL Server's LEN without trailing blanks, and MySQL's LENGTH as a number of bytes."""
+    """Make SQL Server's LEN ignore trailing blanks, and MySQL's LENGTH count bytes."""
     if dialect == "mysql" and node.args.get("binary"):
         return call("OCTET_LENGTH", node.this)
     if dialect not in ("tsql", "fabric") or isinstance(node.this, exp.Anonymous):
@@ -237,9 +237,9 @@ _NO_ESCAPE = frozenset({"duckdb", "trino", "athena", "snowflake", "tsql", "fabri
 
 
 def escape_pattern(node: exp.Like | exp.ILike, dialect: str) -> Replacement:
-    """Rewrite a LIKE so that backslashes are plain characters, as in the dialect.
+    """Double the backslashes of a LIKE pattern if they are plain characters in the dialect.
 
-    Several patterns, and ranges such as `[a-z]` for SQL Server, are refused.
+    LIKE ANY with backslashes, and SQL Server's ranges such as `[a-z]`, are refused.
     """
     if isinstance(node.expression, exp.Any | exp.All):
         patterns = node.expression.this.unnest()
@@ -280,7 +280,7 @@ def rewrite_listagg(node: exp.GroupConcat, dialect: str) -> Replacement:
 
 
 def writes_instant(node: exp.Expr, dialect: str) -> bool:
-    """Return whether a node converts an instant to a text, which has the zone except in Spark."""
+    """Return whether a node converts an instant to a text; Spark's text has no time zone."""
     if isinstance(node, exp.Cast):
         is_text = node.to.this in exp.DataType.TEXT_TYPES
         return is_text and _is_instant(node.this, dialect, set())

@@ -22,7 +22,7 @@ _PLACEHOLDER_NAME = re.compile(r"__vde_param_(\w+?)__$")
 
 
 def restore_parameters(tree: exp.Expr) -> exp.Expr:
-    """Replace placeholders in place by the parameters `@name` that they represent."""
+    """Replace each placeholder for a parameter with the parameter, `@name`, in place."""
     for identifier in list(tree.find_all(exp.Identifier)):
         found = _PLACEHOLDER_NAME.match(identifier.name)
         if found is None:
@@ -39,7 +39,7 @@ def restore_parameters(tree: exp.Expr) -> exp.Expr:
 
 
 def with_variables(tree: exp.Expr) -> exp.Expr:
-    """Return a copy of a tree with parameters that every dialect writes as `@name`."""
+    """Return a copy of a tree whose parameters become `@name` in the SQL of every dialect."""
     return tree.transform(
         lambda node: exp.Var(this=f"@{node.name}") if isinstance(node, exp.Parameter) else node
     )
@@ -49,7 +49,7 @@ def with_qualified_rows(tree: exp.Expr) -> None:
     """Rewrite DISTINCT ON in place as QUALIFY with the first row of each key.
 
     Raises:
-        Unwritable: The query also has QUALIFY, or ORDER BY has a position after a star.
+        Unwritable: The query also has QUALIFY, or a star hides a position such as `ORDER BY 2`.
     """
     for select in list(tree.find_all(exp.Select)):
         distinct = select.args.get("distinct")
@@ -145,7 +145,7 @@ def _subquery(outputs: list[str] | None, hidden: list[exp.Expr]) -> list[exp.Exp
 
 
 def _order_outside(order: exp.Expr | None, outputs: list[str] | None) -> list[exp.Expr]:
-    """Replace sort keys outside of the SELECT list by hidden columns, and return these columns."""
+    """Replace sort keys that are not outputs with hidden columns, and return these columns."""
     if order is None:
         return []
     known = {name.lower() for name in outputs or ()}

@@ -53,7 +53,7 @@ class Cursor(NamedTuple):
     """The tokens before and after the cursor, and the unfinished word.
 
     Args:
-        qualifier: The name before a dot and the word.
+        qualifier: The name before the dot, such as `o` of `o.amou`.
     """
 
     before: list[Token]

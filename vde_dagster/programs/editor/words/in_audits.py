@@ -108,7 +108,7 @@ class AuditFiles:
             yield AuditQuery(model, frozenset(reads), query.start, query.end)
 
     def possible_columns(self, audit: AuditQuery) -> Iterator[Mention]:
-        """Yield the words that are names of columns, in an audit query that cannot be parsed."""
+        """Yield words that may be columns, for an audit query that cannot be parsed."""
         path, text = audit.model.location.path.as_posix(), audit.model.source
         for name in sorted(audit.reads):
             known = column_names(self._reading.snapshots, name) or ()

@@ -26,7 +26,7 @@ def is_yaml(path: str) -> bool:
 
 
 def yaml_documents(text: str) -> list[yaml.Node]:
-    """Parse a YAML text into its documents; return no documents after a syntax error."""
+    """Parse a YAML text into its documents; return none if the text has a syntax error."""
     try:
         found = yaml.compose_all(text, Loader=yaml.SafeLoader)
         return [tree for tree in found if tree is not None]
@@ -70,7 +70,7 @@ class YamlWords:
                 yield self.word(node, owner._replace(name=node.value.lower()), defines=defines)
 
     def columns_by_hand(self, node: yaml.Node, owner: Symbol) -> Iterator[Mention]:
-        """Yield the words of a value that are names of columns. Only the author can rename them."""
+        """Yield the words of a text that are columns of `owner`'s model, as mentions `by_hand`."""
         # A rename cannot change these words safely.
         for word in re.compile(r"\w+").finditer(
             self.text, node.start_mark.index, node.end_mark.index
