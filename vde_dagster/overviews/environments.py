@@ -154,7 +154,7 @@ def _moved_data(result: RollbackResult) -> Section:
 
 
 def rollback_notes(result: RollbackResult) -> Iterator[str]:
-    """Yield notes on a rollback: tables that moved back, pinned tables, missing ranges."""
+    """Yield notes on a rollback: restored tables, pinned tables, missing ranges."""
     if result.moved:
         yield f"data restored: {_names(result.moved)}"
     yield from _table_notes(result)

@@ -171,7 +171,7 @@ def _meaning(
 
 
 def _other_texts(model: Model, analysis: Analysis | None) -> tuple[str, ...]:
-    """Return columns without a declared type that the dialect casts to other texts than Spark."""
+    """Return untyped columns whose casts to text differ between the model's dialect and Spark."""
     declared = {column.name.lower() for column in model.columns if column.type}
     return tuple(sorted((analysis.other_texts if analysis else frozenset()) - declared))
 
@@ -182,7 +182,7 @@ def _with_types_in_place(
     query: str | None,
     reads: Sequence[Read],
 ) -> SemanticVersion:
-    """Add to a model's hashes the types of parents' columns that changed in place."""
+    """Add column types that changed in place to the hashes of a model that reads these columns."""
     # These columns keep their versions. A new field affects only outputs that read the whole
     # column. A wider type affects every output that reads the column. Without a `query`, as for
     # Python code, all columns of the parents are read.

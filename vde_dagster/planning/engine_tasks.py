@@ -35,11 +35,11 @@ class AnalysedQuery:
 
 @dataclass(frozen=True, slots=True)
 class ChangedKeys:
-    """The key values of the rows that a fill computes again.
+    """The keys whose rows a fill computes again.
 
     Args:
-        key: Output columns of the query.
-        query: Spark SQL of the values, as `k0`, `k1`, …
+        key: Output columns of the query that form the key.
+        query: Spark SQL that returns the keys' values, as `k0`, `k1`, …
     """
 
     key: tuple[str, ...]
@@ -102,7 +102,7 @@ class FillTask:
             beginning.
         digest_sets: Sets of physical columns to compute digests for.
         digest_ranges: The ranges of the interval that get separate digests.
-        base: The branch that is copied to create `branch`; None for the table's own branch.
+        base: The branch that is copied to create `branch`; None to copy the table's branch.
         completes: Whether the plan fills no later interval of the table.
         changed: The rows that the fill changes, see `Meaning.refreshes`; None if it may change any
             row.
@@ -207,7 +207,7 @@ class TableForView:
     """A physical table that an environment shows as a table instead of a view.
 
     Args:
-        columns: (published name, physical column), in order.
+        columns: (published name, physical column), in the published order.
         fields: (published name, its fields) of nested columns.
     """
 
@@ -221,9 +221,9 @@ class ViewDefinition:
     """A view of an environment's virtual layer.
 
     Args:
-        columns: (name, Spark SQL type, description), in order.
+        columns: (name, Spark SQL type, description), in the view's order.
         queries: The query by dialect, `spark` first, in each dialect that can express it.
-        query_columns: The names of the query's output columns, in order.
+        query_columns: The names of the query's output columns, in the query's order.
         properties: Identity of the snapshot and other properties to store with the view.
         shows: The table registered in place of a view, or None.
     """

@@ -1,4 +1,4 @@
-"""Digests of tables' contents: of inputs when they were read, of tables when they were filled.
+"""Digests of the rows of tables: of inputs when a fill read them, and of the filled table.
 
 A digest is the sum of the rows' hashes, so the order of rows does not matter. If the digests of
 some columns are equal in two tables, these columns have the same multiset of values, with an error
@@ -69,7 +69,8 @@ class InputState:
     """The Iceberg snapshot and content hash of an input table when a fill read it.
 
     Args:
-        snapshot_id: The last Iceberg snapshot that changed these columns; None for an empty table.
+        snapshot_id: The last Iceberg snapshot that changed columns that were read; None for an
+            empty table.
         read_id: The Iceberg snapshot that was read. A reader of changes continues after it.
         digests: Digests of the rows, by set of columns. Each set includes all columns read.
         schema_id: Iceberg's id of the schema, for an external table.
@@ -106,8 +107,8 @@ class Skipped:
         since: Time (UTC) at which the table's current rows were computed.
         seconds, bytes: Duration and written bytes of the last computation, if known.
         commit: The table's Iceberg snapshot, if known.
-        task_seconds: Total duration of its Spark tasks, if known.
-        bytes_read: Size of the files that the tasks scanned, if known.
+        task_seconds: Total duration of that computation's Spark tasks, if known.
+        bytes_read: Size of the files that these tasks scanned, if known.
     """
 
     since: datetime
@@ -148,7 +149,7 @@ def read_input_state(
 
     Args:
         line: The table's commits that have not expired, newest first.
-        output: Returns the record of the fill that made a commit.
+        output: Returns the recorded output of the fill that made a commit.
     """
     read = line[0].snapshot_id if line else None
     known: tuple[tuple[Columns, str], ...] | None = None

@@ -265,7 +265,7 @@ def _is_first_fill(model: PlannedModel) -> bool:
 
 
 def backlog_sentences(plan: Plan) -> list[str]:
-    """Return sentences on models that still use older definitions of their parents."""
+    """Describe changed input tables of models that this plan does not compute."""
     return [
         f"{model.name}: {'; '.join(describe_backlog(model.backlog))}"
         for model in plan.models

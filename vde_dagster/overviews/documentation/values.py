@@ -341,7 +341,8 @@ class RowsDiffer:
     Args:
         before: Number of rows of the old version at its publication. `after` is for the new
             version.
-        added: Number of rows written by commits in between, if one table serves both versions.
+        added: Number of rows written by commits between the two versions; known only if both use
+            one table.
         removed: Number of rows that these commits deleted or rewrote.
     """
 

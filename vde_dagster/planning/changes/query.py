@@ -48,17 +48,17 @@ class LineageComparison:
 def choose_comparison(
     before: Sequence[KeptCommit], after: Sequence[KeptCommit], *, pinned_only: bool = False
 ) -> tuple[CommitSpan, ...] | LineageComparison | None:
-    """Choose how to find the rows that differ between two snapshots of one table.
+    """Choose how to find the rows that differ between two Iceberg snapshots of one table.
 
     Args:
         before: Commits up to the earlier version's snapshot, newest first, without expired ones;
             empty for a table without commits.
-        after: The same for the later version's snapshot.
+        after: The commits up to the later version's snapshot, in the same form.
         pinned_only: Whether only these two snapshots may be read, because no others are kept.
 
     Returns:
-        The ranges of commits to read: first back to the common ancestor, then forwards. None if
-        both snapshots must be read as a whole, or if this is less work.
+        The ranges of commits to read: first back to the common ancestor, then forwards. Or a
+            comparison by row lineage. None if both snapshots must be read as a whole.
     """
     # Iceberg's changelog returns the rows of a range of commits only if no delete files exist
     # ("Delete files are currently not supported in changelog scans"), even for a range that only
@@ -92,7 +92,6 @@ def choose_comparison(
 def _paths(
     before: Sequence[KeptCommit], after: Sequence[KeptCommit]
 ) -> tuple[Sequence[KeptCommit], Sequence[KeptCommit]] | None:
-    """Return both sides' commits after the last common commit, or None without such a commit."""
     places = {commit.snapshot_id: place for place, commit in enumerate(before)}
     for place, commit in enumerate(after):
         if commit.snapshot_id in places:
@@ -103,7 +102,6 @@ def _paths(
 
 
 def _is_less(moved: Sequence[KeptCommit], ends: Sequence[KeptCommit]) -> bool:
-    """Return whether commits changed fewer rows than both snapshots have; true if unknown."""
     rows = [commit.rows for commit in ends]
     counts = [0 if commit.quiet else commit.rows_moved for commit in moved]
     if None in rows or None in counts:
@@ -130,7 +128,7 @@ class VersionStep:
     Args:
         ordinal: Number of the step, from 0.
         commit: The Iceberg snapshot that the later version shows; None if the model has no table.
-        publication_id: The later version's publication; None if the record was removed.
+        publication_id: The later version's publication; None after its deletion from the state.
     """
 
     ordinal: int
@@ -139,7 +137,11 @@ class VersionStep:
     publication_id: str | None
 
     def write_change_columns(self, change: str) -> str:
-        """Write the SQL columns before the model's own; `change` is SQL for the kind of change."""
+        """Write SQL for the columns that describe a change, such as its kind and its version.
+
+        Args:
+            change: SQL expression for the kind of change.
+        """
         escaped = (self.publication_id or "").replace("\\", "\\\\").replace("'", "\\'")
         values = (
             change,
@@ -162,7 +164,7 @@ LOGS = 1 << len("changes")
 def vary_changelog_names(query: str, used: set[int] | None = None) -> str:
     """Spell each changelog table in a query with different upper and lower case letters.
 
-    Otherwise, Spark before SPARK-58330 uses the options of the first table for all of them.
+    Otherwise, Spark before SPARK-58330 reads every changelog table with the options of the first.
 
     Args:
         used: Numbers of spellings that are taken; receives the numbers of this query's spellings.
@@ -246,7 +248,7 @@ def weigh_lineage(
     older_types: Mapping[str, str],
     newer_types: Mapping[str, str],
 ) -> str:
-    """Write a query that returns rows written since an older snapshot, and the rows they replace.
+    """Write a query of the rows written since an older snapshot, and the older rows they replace.
 
     Args:
         pairs: Columns that read the same physical column in both versions.
@@ -408,7 +410,7 @@ class StepColumns:
 
 
 def convert_to_last_columns(query: str, pairs: Sequence[ColumnPair]) -> str:
-    """Write a step's changes with the column names and types of the last version.
+    """Write a query that gives a step's changes the column names and types of the last version.
 
     >>> a, b = ViewColumn("a", "INT", "1"), ViewColumn("b", "BIGINT", "1")
     >>> convert_to_last_columns("SELECT 1", [ColumnPair(b, a)]).rpartition(", ")[2]
@@ -509,7 +511,7 @@ def _form(value: str, type_: str, depth: int) -> str:
 
 
 def _parts(inner: str) -> Iterator[str]:
-    """Split the text between angle brackets at its outermost commas."""
+    """Split the text in a type's angle brackets at outer commas: `b,c<d,e>` -> `b`, `c<d,e>`."""
     depth, begun = 0, 0
     for piece in _PIECE.finditer(inner):
         depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(piece[0], 0)

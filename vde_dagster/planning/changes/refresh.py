@@ -2,9 +2,9 @@
 
 The estimated seconds of both methods have a fixed part and a part in proportion to bytes. Computing
 all rows reads all inputs and writes the table. A refresh reads the changed rows, and reads inputs
-and the table to find the rows of their keys. The first rates are from
-`benchmarks/refresh_costs.py`; measured fills of the project, and then of the table, correct them.
-Sometimes the method that seems slower is used, to measure it.
+and the table to find the rows of their keys. The default rates are from
+`benchmarks/refresh_costs.py`. Measured fills of the project correct these rates, and measured fills
+of the table correct them again. Sometimes the method that seems slower is used, to measure it.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Refresh:
     """The choice of a fill to compute all rows or only changed rows, with the reason.
 
     Args:
-        detail: The reason, for `IMPOSSIBLE` and `FAILED`.
+        detail: The reason in words, only for the codes `IMPOSSIBLE` and `FAILED`.
         tables: Names of the inputs whose changes are read.
         key: Output columns of the keys or groups.
         changes: Which rows the fill replaces: all rows of some keys, single rows, or groups.
@@ -115,7 +115,7 @@ class Refresh:
 
     @property
     def begins_with_changes(self) -> bool:
-        """Whether the fill reads changes first, even if it must compute all rows afterwards."""
+        """Whether the fill reads changes first. If that fails, it computes all rows."""
         return self.from_changes or self.code is RefreshCode.FAILED
 
     @property
@@ -201,7 +201,10 @@ NEWEST = 30
 
 @dataclass(frozen=True, slots=True)
 class RefreshCosts:
-    """Factors for the results of `_parts`, which estimate a fill's seconds by each method."""
+    """Correction factors for the estimated seconds of a fill, for each method.
+
+    Each method has four: for fixed time, reading files, finding a few keys, and reading changes.
+    """
 
     whole: tuple[float, ...] = (1.0,) * 4
     changes: tuple[float, ...] = (1.0,) * 4
@@ -301,7 +304,7 @@ def _is_worth_a_trial(
 
 
 def _parts(sizes: RefreshSizes, *, from_changes: bool) -> tuple[float, ...]:
-    """Estimate four parts of a fill's seconds: fixed, reading, reading few keys, and changes."""
+    """Estimate the parts of a fill's seconds: fixed, reading files, finding few keys, changes."""
     if not from_changes:
         return (WHOLE_FIXED, (sizes.inputs + sizes.table) * WHOLE_RATE, 0.0, 0.0)
     few = sizes.method == "keys" and sizes.rows is not None and sizes.rows <= FEW_ROWS
@@ -323,7 +326,7 @@ def _multiply(left: Iterable[float], right: Iterable[float]) -> tuple[float, ...
 
 
 def _fit(factors: Sequence[float], fills: Sequence[MeasuredFill]) -> tuple[float, ...]:
-    """Fit cost factors to fills of one method: small relative errors, and factors near 1."""
+    """Return cost factors near 1 that estimate fills of one method with small relative errors."""
     # Errors of more than `_USUAL_ERROR` weigh less, because one slow fill proves little.
     rows = []
     for fill in fills:

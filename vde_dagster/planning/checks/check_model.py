@@ -213,7 +213,7 @@ def check_partition_length(
 
 
 def _step(text: str, types: Mapping[str, str]) -> IntervalUnit | None:
-    """Return the time unit of a partition expression; None if it may not partition by time."""
+    """Return the length of a partition: `days(at)` -> a day; None if it is not known."""
     match = _PARTITION.match(text)
     transform, column = (match[1] or "", match[2]) if match else ("", "")
     if transform.lower() in _LASTING:
@@ -468,7 +468,7 @@ _ASKING = frozenset({"if", "iff", "nvl2"})
 def check_merge_assignments(
     known: CheckedModel, parents: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
-    """Report mistakes in a merge's assignments, read as a query over the new and the old row."""
+    """Report mistakes in a merge's assignments and conditions, such as a value of a wrong type."""
     kind = known.model.kind
     if known.columns is None or not (kind.assignments or kind.conditions):
         return

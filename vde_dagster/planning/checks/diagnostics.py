@@ -158,7 +158,10 @@ def hint_to_remove_property(model: Model, name: str, text: str) -> Hint:
 
 
 def statements_after_header(model: Model, word: str) -> Iterator[tuple[Token, SourceLocation]]:
-    """Yield the second token and place of statements after the header that start with `word`."""
+    """Find the statements of a model's file that start with `word`.
+
+    Yields each statement's second token, and the statement's place.
+    """
     if model.location.path.suffix != ".sql" or word.lower() not in model.source.lower():
         return
     body = _body(model)
@@ -168,7 +171,7 @@ def statements_after_header(model: Model, word: str) -> Iterator[tuple[Token, So
 
 
 def find_compared_texts(model: Model, variable: str) -> Iterator[tuple[str, SourceLocation]]:
-    """Yield the texts that a SQL model compares with a variable, with their places."""
+    """Yield the texts that a SQL model compares with a variable, such as `'x'` in `@var = 'x'`."""
     if model.location.path.suffix != ".sql" or variable not in model.source.lower():
         return
     body = _body(model)

@@ -52,9 +52,9 @@ class ContractBreak:
         was: The column's Spark SQL type; None if unknown.
         becomes: The column's new type; None if the column is removed.
         widens: Whether the new type holds every value of the old one.
-        readers: The models that read it in the environment's current version.
+        readers: The models that read the column or model in the current version.
         renamed: The new name of a column that is only renamed.
-        exposures, syncs, metrics: Names of the exposures, syncs and metrics that read it.
+        exposures, syncs, metrics: Names of the exposures, syncs and metrics that do so.
     """
 
     model: ModelName

@@ -75,7 +75,7 @@ class ViewNames:
 
 @dataclass(frozen=True, slots=True)
 class HeldState:
-    """The earlier Iceberg snapshot of a changed table that an environment still shows.
+    """An earlier Iceberg snapshot of a table, which an environment still shows.
 
     Args:
         snapshot_id: None for a table without rows.
@@ -142,12 +142,12 @@ class Environment:
 
     @property
     def pinned_states(self) -> dict[str, HeldState]:
-        """The earlier states of tables that entries show, by table id."""
+        """The earlier table states that the environment shows, by table id."""
         entries = self.entries.values()
         return {e.table_id: e.held for e in entries if e.table_id and e.held is not None}
 
     def require_whole(self) -> None:
-        """Raise ConflictError for a table shown at two states, or at an old state in production."""
+        """Raise ConflictError for a table at two Iceberg snapshots, or at an old one in `prod`."""
         held = self.pinned_states
         if not held:
             return

@@ -135,7 +135,7 @@ class Resolver:
         )
 
     def require_writable(self, table: PhysicalTable) -> None:
-        """Raise ConflictError if production reads the table, unless this is production."""
+        """Raise ConflictError if production reads the table, unless the environment is `prod`."""
         if self.environment != PRODUCTION and table.id in self.production:
             raise ConflictError(
                 f"environment '{self.environment}' may not write {table.ref}: production reads it",
@@ -190,7 +190,7 @@ def nested_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownF
 
 
 def wider_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownFields]:
-    """Return how to read columns whose type widens when the snapshot is deployed."""
+    """Return how to read the columns whose types become wider when the snapshot is deployed."""
     # Before the deployment, the table has the narrower type. The readers of the preview get a cast
     # to the wider type.
     if snapshot.forward is None:
@@ -345,7 +345,7 @@ def _reads(
 
 
 def _wanted(snapshot: Snapshot, parent: str, outputs: Outputs) -> Outputs:
-    """Return the columns of a parent that a query needs for its rows or for the given outputs."""
+    """Return the columns of a parent that a query needs, for its rows and for the given outputs."""
     if snapshot.canonicaliser != CANONICALISER:
         return None  # An earlier version may not have seen all that is read.
     if snapshot.version.opaque is not None or snapshot.model.python is not None:

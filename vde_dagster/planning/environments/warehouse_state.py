@@ -52,8 +52,8 @@ class WarehouseState:
         left_out: Entries whose stored definitions cannot be read.
         guarded: Ids of production's tables whose stored definitions cannot be read.
         mended: Models whose damaged stored definitions are written again.
-        pinned: Ids of the tables of models with a `physical_version`, if production shows other
-            tables.
+        pinned: Table ids by model. The model's `physical_version` names an earlier table, which
+            production no longer shows.
         previews: Environments' previews of models that can change in place, by model.
         audited: End (UTC) of the audited range of each standalone audit in the environment.
     """
@@ -180,7 +180,7 @@ def rehash_definitions(
 
 
 def reconnect_to_tables(stored: Mapping[ModelName, Snapshot]) -> Revise:
-    """Return a function that gives rehashed snapshots their links to tables changed in place."""
+    """Return a function that lets rehashed snapshots keep the tables that they changed in place."""
 
     # The snapshots keep their inherited hashes, because the tables have rows of several
     # definitions.

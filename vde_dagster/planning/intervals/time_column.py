@@ -72,7 +72,7 @@ class TimeColumn:
         )
 
     def reading_condition(self, interval: Interval) -> str:
-        """Return `condition`; if it would list many values, a condition that parses the column."""
+        """Return `condition`, or if that lists many values, a condition that parses the column."""
         shortest = finest_directive(self.pattern)
         if shortest is None or not self._is_formatted or sorts_by_time(self.pattern):
             return self.condition(interval)
@@ -91,7 +91,7 @@ class TimeColumn:
 
     @property
     def pattern(self) -> str:
-        """The strftime format of text and numbers, or its default."""
+        """The column's strftime format, by default `%Y-%m-%d` for text and `%Y%m%d` for numbers."""
         default = _DEFAULT_NUMBER if self.type.lower() in _INTEGERS else _DEFAULT_TEXT
         return expand_aliases(self.format or default)
 
@@ -113,7 +113,7 @@ class TimeColumn:
         return f"{column} IN ({', '.join(values)})"
 
     def _in_steps(self, interval: Interval, finest: str, what: str) -> Interval:
-        """Return an interval if both ends lie between values of the column, otherwise raise."""
+        """Return the interval; raise ExecutionError if it begins or ends within a value."""
         # With `partials`, an end within a value is moved to the end of that value.
         if self.partials and _floor(interval.end, finest) != interval.end:
             end = _next(_floor(interval.end, finest), finest)

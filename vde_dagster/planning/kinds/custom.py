@@ -12,8 +12,6 @@ from vde_dagster.semantics.versions.version import SemanticVersion
 
 @meaning_for(Custom)
 class CustomMeaning(IncrementalMeaning):
-    """Rules for CUSTOM kinds."""
-
     def rows(self, model: Model, version: SemanticVersion) -> str:
         kind = Custom.from_model(model)
         path, _, function = kind.entrypoint.rpartition(":")

@@ -84,9 +84,9 @@ class TimeRangeMeaning(IncrementalMeaning):
 
 
 def listed_values(time_format: str | None, unit: IntervalUnit) -> int | None:
-    """Count the texts of a time format in one interval unit: 31 for `%d-%m-%Y` in a month.
+    """Count a time format's values in one interval unit: 31 for `%d-%m-%Y` in a month.
 
-    Returns None if a condition need not list the texts, for example because they sort by time.
+    Returns None if a condition need not list the values, as when their texts sort by time.
     """
     # If texts sort by time, a condition need not list them.
     if time_format is None or sorts_by_time(expand_aliases(time_format)):
@@ -133,7 +133,7 @@ class UnmanagedMeaning(PartitionMeaning):
         return digest("fill", filled, Cadence.of(model).unit.name)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the query's keys with all partition columns, or nothing if fills append rows."""
+        """Return the query's keys that contain all partition columns; none if fills append rows."""
         # If fills append rows, no key is unique.
         kind = IncrementalUnmanaged.from_model(model)
         return super().unique_keys(model, version) if kind.insert_overwrite else ()

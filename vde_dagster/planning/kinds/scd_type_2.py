@@ -18,8 +18,6 @@ from vde_dagster.sql.expressions import read_expression
 
 @meaning_for(ScdType2ByTime, ScdType2ByColumn)
 class ScdMeaning(Meaning):
-    """Rules for SCD type 2 models, which keep all versions of each row."""
-
     # Rows depend on the compared columns and on the time of the load. A table of the same content
     # continues its history. A new table starts with the current rows of its sources, so everything
     # that causes a new table is part of the row version. Then the readers of the table are

@@ -12,8 +12,6 @@ from vde_dagster.semantics.versions.version import SemanticVersion
 
 @meaning_for(Seed)
 class SeedMeaning(WholeMeaning):
-    """Rules for SEED models, whose rows come from a file."""
-
     # The rows never change. Their versions are hashes of the file.
     filled_once = True
 

@@ -23,14 +23,12 @@ class WholeMeaning(Meaning):
     replaces_all = True
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the query's keys, and the keys that a blocking audit checks."""
+        """Return the keys that the query makes unique, and those that a blocking audit checks."""
         return tuple(dict.fromkeys((*version.unique_keys, *audited_keys(model))))
 
 
 @meaning_for(Full)
 class FullMeaning(WholeMeaning):
-    """Rules for FULL models."""
-
     # Fills may compute only the rows of changed keys.
     def refreshes(self, model: Model) -> bool:
         return model.python is None and Full.from_model(model).refresh != "whole"
@@ -68,8 +66,6 @@ class ExternalMeaning(QueryMeaning):
 
 @meaning_for(StandaloneAudit)
 class AuditMeaning(QueryMeaning):
-    """Rules for standalone audits."""
-
     # No model reads an audit, so all its properties are metadata.
     def standalone_version(self, model: Model) -> SemanticVersion:
         return SemanticVersion(rows=digest("audit"), columns={}, opaque=None)
@@ -91,7 +87,7 @@ def audited_keys(model: Model) -> Iterator[frozenset[str]]:
 
 @lru_cache(maxsize=4096)
 def proven_keys(query: str) -> tuple[frozenset[str], ...]:
-    """Return the sets of columns (in lower case) that are unique if an audit finds no rows."""
+    """Return the column sets (in lower case) that are unique if the audit `query` finds no rows."""
     # Recognized are queries like the built-in uniqueness audits. They return groups with more than
     # one row, over all rows of `@this_model`. UNION ALL combines several sets of columns.
     if "HAVING" not in query.upper():
@@ -118,7 +114,10 @@ def _selects(tree: exp.Expr) -> list[exp.Expr]:
 
 
 def _key(select: exp.Expr) -> frozenset[str]:
-    """Return the grouping columns of a query that finds repeated keys in the whole model."""
+    """Return the columns whose uniqueness an audit tests; empty if it tests something else.
+
+    `SELECT a FROM @this_model GROUP BY a HAVING COUNT(*) > 1` -> `{'a'}`
+    """
     from sqlglot import exp
 
     if not isinstance(select, exp.Select):

@@ -18,8 +18,6 @@ from vde_dagster.sql.expressions import read_expression
 
 @meaning_for(IncrementalByUniqueKey)
 class UniqueKeyMeaning(IncrementalMeaning):
-    """Rules for INCREMENTAL_BY_UNIQUE_KEY models."""
-
     # A merge keeps the newest row of each key. With a dbt strategy, it keeps all rows of a key.
     def rows(self, model: Model, version: SemanticVersion) -> str:
         kind = IncrementalByUniqueKey.from_model(model)
@@ -45,7 +43,7 @@ class UniqueKeyMeaning(IncrementalMeaning):
         return [*parts, "refresh", "changes"] if self.changed_by(model) else parts
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the key columns as one unique key; nothing if a merge may repeat a key."""
+        """Return the kind's key, or no key if a merge can write two rows with one key."""
         # There is no unique key for a dbt strategy, for a filter that allows a second row of a key,
         # and for a clause that sets a column of the key.
         kind = IncrementalByUniqueKey.from_model(model)

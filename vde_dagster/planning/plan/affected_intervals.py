@@ -43,8 +43,9 @@ class RestatedRanges:
     Args:
         tables: Changed ranges of the tables that the restatement computes again, by table id.
         external: Changed ranges of the external models that the user selected.
-        names: Changed ranges by model, for tables whose inputs are unknown.
-        previews: Ids of the previews of these tables.
+        names: Changed ranges by model. They are used for a reader if the tables that it read are
+            unknown.
+        previews: Ids of the previews of the tables in `tables`.
     """
 
     tables: Mapping[str, IntervalSet]
@@ -85,7 +86,8 @@ class ExistingTables:
     """All tables, and the versions of environments that show them.
 
     Args:
-        scopes: Versions of environments that are current, or that can be restored or applied.
+        scopes: Current versions of environments, earlier versions that can be restored, and plans
+            that can be applied.
         snapshots: Snapshots of scopes and tables, by id.
         tables: All existing tables, by id.
         covered: Ids of the tables whose inputs are in a scope.
@@ -166,7 +168,7 @@ class _OutdatedRanges:
         return shown
 
     def follow_names(self, names: dict[ModelName, IntervalSet], ids: Set[str]) -> None:
-        """Find outdated ranges of tables that no version shows, from the names of their inputs."""
+        """Find outdated ranges of tables that no version shows, by the names of their parents."""
         # It is unknown which version of a model such a table read, so changes of all versions
         # count.
         waiting = [

@@ -37,7 +37,7 @@ def assign_tables(
     starts: Mapping[ModelName, datetime],
     unique_id: Callable[[], str],
 ) -> dict[ModelName, PhysicalTable]:
-    """Assign a physical table to every snapshot that has data.
+    """Assign a physical table to every snapshot whose model has a table.
 
     Raises:
         UsageError: A table that is changed in place no longer exists, or two models would have
@@ -162,7 +162,7 @@ class _Assignment:
         return define_preview(table, snapshot, self.unique_id(), made_of)
 
     def _kept(self, name: ModelName, snapshot: Snapshot) -> PhysicalTable | None:
-        """Return the table, changed in place, that an environment shows for the same definition."""
+        """Return a table that changed in place earlier, if the model has not changed since then."""
         for environment in (self.state.target, self.state.production):
             entry = environment.entries.get(name) if environment is not None else None
             if entry is None or entry.table_id is None:
@@ -370,7 +370,11 @@ def _with_new_fields(
 def with_deployed_definition(
     table: PhysicalTable, snapshot: Snapshot, widened: Mapping[str, str]
 ) -> PhysicalTable:
-    """Return a table's record after a definition was deployed in place, with `widened` types."""
+    """Return a table as recorded after a definition was deployed in place.
+
+    Args:
+        widened: The new types of output columns that became wider.
+    """
     types = {
         physical: widened[output]
         for output, physical in column_map(snapshot, table)

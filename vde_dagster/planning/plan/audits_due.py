@@ -86,10 +86,12 @@ def add_audits_of_unchanged_models(
 def choose_audits_again(
     models: Iterable[PlannedModel], snapshots: Mapping[str, Snapshot], *, beside: bool = False
 ) -> tuple[PlannedModel, ...]:
-    """Return a plan's models with the audits that their fills require.
+    """Choose the models to audit in addition to computed models, whose audits run with their fills.
+
+    These are views over computed models, and external tables that computed models read.
 
     Args:
-        beside: Whether the plan keeps its other work, and therefore its audits.
+        beside: Whether the audits that the plan already has are kept.
     """
     # The audits of computed models run with their fills. This function adds the audits of views
     # over computed models, and of external tables that computed models read.

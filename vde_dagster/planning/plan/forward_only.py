@@ -108,7 +108,8 @@ class InPlaceFinding:
 
     Args:
         refuses: Whether the plan is refused.
-        names: Other models of a shared table, environments that preview the change, or columns.
+        names: Depending on the code: other models that share the table, environments that preview
+            the change, or columns.
         others: Environments that recomputed the model instead of previewing the change.
         changes: The column changes that the problem is about.
     """

@@ -6,17 +6,17 @@ parent's cron ticks later, a signal blocks it, or the plan fills only a part of 
 recorded with the fill, by the model whose rows are missing. As soon as a gap shrinks, the table is
 computed again for its slot.
 
-A model with rows by interval waits for its parents instead, because an interval computed too early
-would count as filled and stay wrong. It waits
-- until a full parent was computed for a slot that covers the interval (a parent computed only from
-  seeds never changes);
-- until a unit that a parent fills in parts is complete, because each part computes the unit's rows
-  again. Only a model that itself fills and refills parts of the same or a longer unit reads the
-  parts.
+A model filled by intervals waits for its parents instead, because an interval computed too early
+would count as filled and stay wrong:
+- It waits for a full parent until that parent was computed for a slot that covers the interval. It
+  does not wait for a parent that is computed only from seeds, because that parent's rows never
+  change.
+- It waits for a parent's unit that is filled only in part until the unit is complete, because each
+  part computes the unit's rows again. A model that also fills parts of the same or a longer unit,
+  and fills them again later, does not wait.
 
-A model filled up to the present at each tick also reads partly filled units, and full tables whose
-slots end within a unit that the model fills again. A model whose rows do not name their interval
-never waits.
+If a model is filled up to the present at each tick, it also reads full tables whose slots end
+within a unit that the model fills again. Without a time column, such a model never waits.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MOST_RANGES = 30
 
 @dataclass(slots=True)
 class ParentCoverage:
-    """Tracks the ranges that each model has, and lacks, after a plan. Record parents first.
+    """Tracks the ranges that each model has and lacks after a plan. Record parents before children.
 
     Args:
         starts: First instant of data by model (UTC).

@@ -162,7 +162,7 @@ class PlannedModel:
 
     @property
     def deploys(self) -> bool:
-        """Whether readers see the table that the plan changes in place."""
+        """Whether the plan changes a table in place that readers see."""
         return self.in_place is not None and self.in_place.deploys
 
 
@@ -186,7 +186,7 @@ class Outdated:
     """A table with rows that become outdated, because a restatement replaces their source rows.
 
     Args:
-        environments: Environments that show the table, in order; empty if none does.
+        environments: Environments that show the table, sorted; empty if none does.
         intervals: The ranges to compute again (UTC).
         whole: Whether the table can only be computed again as a whole.
     """
@@ -271,14 +271,14 @@ class Plan:
         id: Unique id, which also names the plan's branches and its partition in Dagster.
         base_version: The environment's version at planning time, 0 for none.
         models: The models in topological order, removed models last.
-        entries: The environment's complete target.
+        entries: All of the environment's models after the plan.
         snapshots: Every snapshot that `entries` names, by id.
         start: Start of the requested range (UTC), or None.
         end: Exclusive end of the requested range (UTC), or None.
         expires_at: When the environment expires (UTC), or None.
         warnings: Likely mistakes in the project, with their places and corrections.
         restates: Ranges whose rows change for readers (UTC), by model.
-        outdates: Tables elsewhere that become outdated, as known at planning time.
+        outdates: Tables not written by the plan that become outdated, as known at planning time.
         other_statements: Whether the plan changes the environment's statements.
         proposal: Origin of a plan that needs an approval; None for other plans.
         branch: The branch that the environment's name was derived from, or empty.

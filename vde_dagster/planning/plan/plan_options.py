@@ -141,7 +141,7 @@ class PlanOptionField:
         name: Its name in the launchpad.
         type: `str` for a time, `list` for patterns, `int` or `bool`.
         flags: Its spellings in the terminal.
-        of_run: Whether only runs have it.
+        of_run: Whether only `vde run` has the option, not `vde plan`.
     """
 
     name: str

@@ -108,9 +108,11 @@ def compare_models(
 
 
 def replace_plan_tables(plan: Plan, tables: Mapping[str, PhysicalTable]) -> Plan:
-    """Replace a plan's tables by the state's tables with the same ids.
+    """Replace tables of a plan by tables of the state.
 
-    A new table may be replaced by an existing table with the same rows and columns.
+    Args:
+        tables: The state's table for each id of a plan's table. For a new table, it may be an
+            existing table with the same rows and columns and another id.
     """
     models = tuple(
         replace(model, table=tables.get(model.table.id, model.table)) if model.table else model

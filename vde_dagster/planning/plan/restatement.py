@@ -86,7 +86,7 @@ def restate(
         wanted: The ranges to compute again (UTC).
         protected: Ids of tables that the environment may not write.
         fills_missing: Whether to also fill intervals in these ranges that were never filled.
-        beside: Whether the plan also keeps its other work.
+        beside: Whether the run's own work stays in the plan.
     """
     # Descendants are computed in whole intervals of their cadence, also through views. No model is
     # computed beyond its filled ranges.

@@ -33,7 +33,7 @@ class RepeatedColumns:
 
     Args:
         table: The table in the catalog that has each column once.
-        columns: (name, column of that table) in order.
+        columns: (name in the view, column of that table), in the view's order.
     """
 
     table: ModelName
@@ -116,19 +116,19 @@ class Selection:
     """A query that only selects columns of one relation.
 
     Args:
-        items: (name, column of the relation) in order; None for a star.
+        items: (output name, column of the relation), or None for a star.
     """
 
     source: ModelName
     items: tuple[tuple[str, str] | None, ...]
 
     def columns(self, source: Mapping[str, str]) -> tuple[tuple[str, str], ...] | None:
-        """Return (name, column) in order, with stars replaced by the relation's columns.
+        """Return (output name, column) pairs, with stars replaced by the relation's columns.
 
         Returns None if a column is not in the relation, or if a column or a name occurs twice.
 
         Args:
-            source: The relation's columns by their names.
+            source: The column to select, by each column name of the relation.
 
         >>> one = Selection(ModelName("a", "b"), (("id", "X"), None))
         >>> one.columns({"y": "p", "z": "q"}) is one.columns({"id": "p", "x": "q"}) is None

@@ -77,10 +77,11 @@ def _with_fields(value: str, fields: ShownFields | None, has: str | None = None)
 def _row_value(
     value: str, kinds: tuple[exp.DataType, exp.DataType, exp.DataType], depth: int
 ) -> str:
-    """Write Trino SQL that converts a value to a definition's fields, names and field order.
+    """Write Trino SQL that converts a value to the fields, names and field order of a definition.
 
     Args:
-        kinds: The value's type, then the shown fields' type with the table's and the view's names.
+        kinds: Three types: the value's; the fields to show, named as in the table; the same fields,
+            named as in the view.
     """
     from sqlglot import exp
 
@@ -160,7 +161,7 @@ def trino_query(
 
 
 def _keep_values(tree: exp.Expr) -> None:
-    """Rewrite casts to integers and averages, whose results differ on Trino and on Spark."""
+    """Rewrite averages and casts to integers, because Trino and Spark compute them differently."""
     # Spark truncates a fraction that is cast to an integer, while Trino rounds it. Spark's average
     # of decimals has four more digits. The types are unknown here, so this applies to all values.
     from sqlglot import exp

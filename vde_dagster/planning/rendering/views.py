@@ -195,7 +195,7 @@ def _reads_in_place(snapshot: Snapshot, resolver: Resolver) -> bool:
 
 
 def _virtual_properties(given: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Add a property that lists the names of the others, so that they can be removed later."""
+    """Add a property with the names of the given properties, so that they can be removed later."""
     if not given:
         return ()
     return (*given, (AUTHORS_PROPERTIES, json.dumps([name for name, _ in given])))
@@ -213,7 +213,7 @@ def view_refs(resolver: Resolver) -> dict[ModelName, TableRef]:
 def statements_after_publication(
     resolver: Resolver, current: Environment | None, catalog: str, now: datetime
 ) -> tuple[tuple[ModelName, str], ...]:
-    """Return the `on_virtual_update` statements to run: (model, Spark SQL), in order.
+    """Return the `on_virtual_update` statements as (model, Spark SQL), in the order to run.
 
     Args:
         current: The environment's current version; None if it is new.

@@ -1,7 +1,7 @@
 """The id of a snapshot: the hash of its stored bytes, which detects damaged rows of the state.
 
 Snapshots with equal ids are equal in every field. Snapshots that differ only in a comment have
-different ids and the same `meaning`; a plan then keeps the published one.
+different ids and the same `meaning`; a plan then keeps the published snapshot.
 """
 
 from __future__ import annotations

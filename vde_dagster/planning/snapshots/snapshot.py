@@ -99,7 +99,7 @@ class Snapshot:
         definition_hash: Hash of the model's own definition, without its parents.
         reads: Columns of its parents that the query reads.
         forward: The production table that the snapshot reuses in place, if any.
-        other_texts: Columns that the model's dialect casts to other texts than Spark.
+        other_texts: Columns whose casts to text differ between the model's dialect and Spark.
     """
 
     # Snapshots are immutable, stored once, and shared by environments.
@@ -140,7 +140,7 @@ class Snapshot:
 
     @property
     def standalone_hash(self) -> str:
-        """The `meaning` of the same definition in a separate, new table."""
+        """The `meaning`, computed as if no table were reused in place."""
         own = (self.standalone_fill, self.metadata_hash, self.layout_hash)
         columns = (part for column in self.standalone_columns for part in column)
         return digest("snapshot", str(self.name), *own, *columns)
@@ -165,7 +165,7 @@ class Snapshot:
 
     @property
     def in_order(self) -> bool:
-        """Whether intervals are filled in order."""
+        """Whether intervals are filled in order of time."""
         # Either the kind requires the order, or the model reads itself.
         return self.model.kind.in_order or (self.model.reads_itself and self.is_incremental)
 
@@ -178,24 +178,22 @@ class Snapshot:
 
     @property
     def standalone_columns(self) -> tuple[tuple[str, str], ...]:
-        """The columns with the hashes that they would have in a separate, new table."""
+        """(column, version) pairs, with versions as if no table were reused in place."""
         if self.forward is not None:
             return self.forward.columns
         return tuple((column.name, column.version) for column in self.columns)
 
     @property
     def standalone_rows(self) -> str:
-        """The hash that the rows would have in a separate, new table."""
         return self.version.rows if self.forward is None else self.forward.rows
 
     @property
     def standalone_fill(self) -> str:
-        """The fill version that a separate, new table would have."""
+        """The fill version, computed as if no table were reused in place."""
         return self.fill_version if self.forward is None else self.forward.fill_version
 
     @property
     def standalone_meaning(self) -> tuple[str, tuple[tuple[str, str], ...]]:
-        """The fill version and columns that a separate, new table would have."""
         return self.standalone_fill, self.standalone_columns
 
     @property

@@ -1,1 +1,1 @@
-"""Values of physical tables: their columns, changes in place, and reads of earlier states."""
+"""Classes for physical tables: their columns, changes in place, and reads of earlier states."""

@@ -206,7 +206,7 @@ def typed_fields(type_: str) -> dict[Path, str]:
 
 
 def list_fields(type_: str) -> Fields:
-    """Return all fields of a Spark SQL type, in order and without versions."""
+    """Return all fields of a Spark SQL type, in its order and without versions."""
     return tuple(Field(path) for path, _ in _walk(_parsed(type_)))
 
 
@@ -223,7 +223,7 @@ def _walk(kind: exp.DataType, path: Path = ()) -> Iterator[tuple[Path, exp.DataT
 
 
 def _step_into(kind: exp.DataType) -> str | None:
-    """Return the path element into an array or a map (`element`, `value`), otherwise None."""
+    """Return the path element into a type: `element` for an array, `value` for a map, else None."""
     from sqlglot import exp
 
     step = {exp.DType.ARRAY: "element", exp.DType.MAP: "value"}.get(kind.this)

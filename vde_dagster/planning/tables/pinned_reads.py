@@ -17,8 +17,9 @@ class PinnedTable:
 
     Args:
         snapshot_id: None for a table without rows.
-        columns: Spark SQL types of the table's columns at its publication; empty if none are read.
-        there: Spark SQL types in the snapshot's schema, which engines use to read it.
+        columns: Spark SQL types of the table's columns when the environment's version was
+            published; empty if no columns are read.
+        there: Spark SQL types of the columns in the Iceberg snapshot, as engines read them.
     """
 
     snapshot_id: int | None
@@ -102,7 +103,7 @@ class KeptCommit:
 
 
 class Input(Enum):
-    """The rows of a parent that a fill reads."""
+    """How much of a parent a fill reads."""
 
     WHOLE = "whole"
     """All rows."""
