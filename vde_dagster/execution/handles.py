@@ -149,7 +149,7 @@ class Handles:
         return git_changes(self.root, branch)
 
     def files_in(self, folder: str, *endings: str) -> list[str]:
-        """Find the files of a folder of the project, as `Folder.files_in` does."""
+        """List the files in a folder of the project with one of the endings, such as `.yaml`."""
         from vde_dagster.project.files import files_in
 
         return files_in(self.settings, folder, *endings)

@@ -44,7 +44,7 @@ class FileMemo(Generic[T]):
 
 
 class SnapshotMemo(FileMemo[bytes], SnapshotCache):
-    """A cache file with each model's snapshot, `hash_for_children` hashes and problems."""
+    """A cache file with the result of building each model's snapshot."""
 
     # The stored values are parsed when they are read.
     def __init__(self, path: Path) -> None:

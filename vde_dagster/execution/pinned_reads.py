@@ -1,4 +1,4 @@
-"""Pinned reads: tables at the states that a version of an environment pinned."""
+"""Reads of tables at the Iceberg snapshots that a version of an environment pins."""
 
 from __future__ import annotations
 

@@ -54,10 +54,10 @@ class PlanTasks:
     """Builds the tasks that fill and audit the tables of one plan.
 
     Args:
-        target: Resolves names in the plan's environment as published, with tables on `main`.
+        target: Resolver of the environment as the plan publishes it; reads tables on `main`.
         written: Branches that the plan's own models read instead of `main`.
         digest_sets: Sets of columns that get a digest in a fill, by table id.
-        lacks: Missing parent intervals, by id of tables that are replaced as a whole.
+        lacks: Missing intervals of parents, by id of each table that is replaced as a whole.
         costs: Returns the costs of refreshing, fitted to the project's fills.
     """
 
@@ -308,6 +308,5 @@ class WrittenTables:
             self.tables = {**self.tables, table.id: table}
 
     def note_filled(self, table_id: str) -> None:
-        """Record that a range of a table was computed."""
         with self._lock:
             self.filled |= {table_id}

@@ -164,7 +164,7 @@ class RejectConfig(dg.Config):
 
 
 class PlanAndApplyConfig(PlanConfig):
-    """Options of a new plan and for applying it."""
+    """Options for creating and applying a plan."""
 
     environment: str = Field(description=_ENVIRONMENT)
     accept_breaks: bool | None = Field(
@@ -236,13 +236,13 @@ class JanitorConfig(dg.Config):
     """Options for cleaning up."""
 
     dry_run: bool = Field(
-        default=True, description="Only report what would be dropped; the schedule drops it."
+        default=True, description="Report what would be dropped, and drop nothing."
     )
     keep_runs_days: int | None = Field(
         default=None,
         ge=0,
-        description="Days after which ended runs are deleted from Dagster; the facts of partitions "
-        "are kept. If empty, the setting `dagster.keep_runs_days` of the project applies.",
+        description="Days after which ended runs are deleted from Dagster; filled partitions stay "
+        "filled. If empty, the setting `dagster.keep_runs_days` of the project applies.",
     )
 
 

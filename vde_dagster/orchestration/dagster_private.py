@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 
 class ModelAssets(AssetsDefinition):
-    """Asset definition that shares its merged resources with assets that require the same ones."""
+    """Asset definition that shares merged resources with assets that require equal resources."""
 
     def with_resources(self, resource_defs: Mapping[str, dg.ResourceDefinition]) -> ModelAssets:
         # Dagster's own method builds and checks each asset again, and looks up the same resources
@@ -117,7 +117,7 @@ def location_origins(workspace_file: str) -> list[CodeLocationOrigin]:
 
 
 def run_arguments(run: dg.DagsterRun, instance: dg.DagsterInstance) -> list[str]:
-    """Return the arguments of a run's process. Raises ValueError if it has no code location."""
+    """Return the arguments of a run's process. Raises ValueError without a code location."""
     from dagster._grpc.types import ExecuteRunArgs
 
     if run.job_code_origin is None:

@@ -66,7 +66,7 @@ def vde_definitions(
             the same asset key.
         spark: Your own resource of dagster-pyspark: models run in its JVM. Its session needs the
             project's catalog, see `spark_config`. By default your assets get the project's
-            session. In both cases the key is `pyspark`, after `dagster.prefix` if it is set.
+            session. In both cases the resource key is `pyspark`, with the prefix `dagster.prefix`.
         executor: Runs everything in one process by default, so that one Spark session serves a
             whole run. Pass None to leave the choice to other definitions in the location.
 

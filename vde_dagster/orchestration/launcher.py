@@ -163,7 +163,7 @@ _CLAIMED_SECONDS = 3600.0
 
 
 def _claim(home: Path, run_id: str) -> Path | None:
-    """Create the file of a launched run, or return None if another daemon has created it."""
+    """Create the file that marks a run as launched, or return None if the file exists."""
     folder = home / "launched"
     folder.mkdir(exist_ok=True)
     for file in folder.iterdir():

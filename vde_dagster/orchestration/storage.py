@@ -1,9 +1,9 @@
 """Dagster's SQLite storage with batches: many events in one transaction.
 
 Before a backfill, Dagster writes one event for each partition that it plans to fill: two
-transactions each, about 100 ms on a busy machine. If `DAGSTER_EVENT_BATCH_SIZE` is set, it passes
-batches to the storage. This storage stores each batch in one transaction, and sets the variable for
-the webserver, the daemon and the runs.
+transactions each, about 100 ms on a busy machine. If `DAGSTER_EVENT_BATCH_SIZE` is set, Dagster
+passes batches to the storage. This storage stores each batch in one transaction, and sets the
+variable for the webserver, the daemon and the runs.
 
 Configuration in `dagster.yaml`:
 

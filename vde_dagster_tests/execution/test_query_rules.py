@@ -80,7 +80,7 @@ REFUSED = {
     "EXPLAIN SELECT 1": "it begins with EXPLAIN",
     "WITH c AS (SELECT 1) INSERT INTO s.t SELECT * FROM c": "is a statement, INSERT",
     "FROM s.t INSERT INTO s.u SELECT 1": "is a statement",
-    "SELECT 1 INTO s.v": "it has INTO in it",
+    "SELECT 1 INTO s.v": "it contains INTO",
     "SELECT (": "the query is invalid",
     "SELECT 'a": "the query is invalid",
     "SELECT {# reflect('a') #} 1": "Jinja is not supported",

@@ -63,7 +63,7 @@ class Applier:
         concurrency: Maximum number of models, and batches of models, in parallel.
         wait_seconds: How long to wait for an environment that another process is changing.
         approved: Whether `who` has approved exactly this plan, for the log.
-        proved: Whether gates have checked the plan. They skip a plan that was applied before.
+        proved: Whether gates have checked the plan; false if it was applied before.
     """
 
     plan: Plan
@@ -185,7 +185,7 @@ class Applier:
         return record is not None and record.status == "applied"
 
     def _check_base(self) -> int:
-        """Return the environment's version. Raise ConflictError if anything but runs changed it."""
+        """Return the environment's version. Raise ConflictError if it changed, except by runs."""
         name = self.plan.environment
         base = self.handles.store.versions.current_base(name, self.plan.base_version)
         if base is None:

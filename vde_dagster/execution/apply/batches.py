@@ -247,7 +247,7 @@ def _parse_memory(text: str) -> int | None:
 def newest_fills(
     handles: Handles, table_id: str, wanted: IntervalSet
 ) -> Iterator[tuple[FillRecord, IntervalSet, float]]:
-    """Yield (fill, ranges whose newest rows it wrote, their fraction of the fill's interval)."""
+    """Yield (fill, part of `wanted` that no later fill wrote, that part's fraction of the fill)."""
     left = wanted
     for fill in handles.store.fills.log(table_id):
         part = left & IntervalSet((fill.interval,))

@@ -1,8 +1,8 @@
-"""Ranges that were filled too early, because a clock was ahead; they do not count as filled.
+"""Detection of ranges that were filled too early, because a clock was ahead.
 
 A fill recorded in the future, or with a range that ends in the future, proves that a clock was
-ahead. Ranges that ended after the table's previous fill are then filled again when they are due.
-Once the recorded time has passed, early fills cannot be detected anymore.
+ahead. Ranges after the last fill by a correct clock then count as missing, and are filled when they
+are due. Once the recorded time has passed, early fills cannot be detected anymore.
 """
 
 from __future__ import annotations

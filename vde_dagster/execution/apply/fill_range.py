@@ -94,7 +94,7 @@ class RangeFiller:
     """Fills ranges of one model's table. Call its methods in the order of their definition.
 
     Args:
-        filler: Definition of the model that computes the rows.
+        filler: The model definition whose query computes the rows.
         table: The table, updated with new columns and ranges after each fill.
         left: Number of ranges to fill.
     """
@@ -179,7 +179,7 @@ class RangeFiller:
             self._emit_filled(interval, result)
 
     def make_table(self, interval: Interval) -> None:
-        """Create a missing table with the columns that the query has for one range."""
+        """Create the table if it does not exist, with the output columns of the query."""
         if not self.table.created:
             self._create_table(self._task(interval, self.target.branch))
 

@@ -43,7 +43,7 @@ class TableFiller(Auditor):
 
     Args:
         leases: Leases of published tables.
-        attempt: Number of this attempt, in its branches' names (see `BranchName`).
+        attempt: Number of this attempt, a part of branch names (see `BranchName`).
     """
 
     # New rows of published tables wait for the publication.

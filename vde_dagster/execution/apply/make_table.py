@@ -1,7 +1,7 @@
 """Creation of physical tables at their first fill, and changes in place for a new definition.
 
-Each creation or change is one commit of Iceberg metadata without an engine, in one transaction
-with the state. Columns are only added, never removed, because readers and fills name them.
+Each creation or change commits Iceberg metadata and the state in one transaction, without Spark.
+Columns are only added, never removed, because readers and fills name them.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def add_columns(
     """Add new columns of a model's definition to its Iceberg table.
 
     Args:
-        types: Spark SQL types by planned physical column, as analyzed by the engine.
+        types: Spark SQL type of each column, by its physical name in the plan.
     """
     # The physical names of the added columns may differ from the plan.
     return _add_columns(lakehouse, table, snapshot, types, lease, None)

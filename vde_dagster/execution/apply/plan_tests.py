@@ -1,4 +1,4 @@
-"""Unit tests of a plan's models, run before anything is filled, and the memory of passed tests."""
+"""Unit tests of a plan's models, run before tables are filled. Passed tests are remembered."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class PlanTests:
         ]
 
     def needs_spark(self, plan: Plan) -> bool:
-        """Return whether a unit test of the plan has not yet passed with the same inputs."""
+        """Return whether a unit test must run: it has not yet passed with the same inputs."""
         snapshots = plan.target
         try:
             found = (
@@ -85,7 +85,7 @@ class PlanTests:
         on_event: Callable[[UnitTestFinished], None],
         stop: threading.Event,
     ) -> None:
-        """Run the unit tests of a plan's models that have not passed with the same inputs before.
+        """Run a plan's unit tests, except tests that passed before with the same inputs.
 
         Raises:
             UnitTestFailedError: Some tests failed; all tests were run.

@@ -1,8 +1,8 @@
 """Skips of models without new input, in an apply and as a forecast in a plan.
 
-A model whose table is replaced as a whole is skipped if its input tables still have the rows of its
-last computation. Iceberg's commits and the digests stored with fills decide that. A model whose
-rows did not change therefore also saves the work of its descendants in the same run.
+A model whose table is replaced as a whole is skipped if its input tables have the same rows as at
+its last computation, according to Iceberg's commits and the digests stored with fills. So if a
+computed model gets the same rows as before, its descendants are skipped in the same run.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class FillInputs:
 
     Args:
         commits: The commits to read, by parent. Other parents are read as a whole.
-        anew: Whether the rows of these commits replace all rows of the table.
+        anew: Whether the rows of `commits` replace all rows of the table.
         pinned: Fixed Iceberg snapshots to read, by input table.
         changed: The rows to change, if the fill only applies changes to the table.
         refresh: How the rows are computed, for a model that may refresh from changes.
@@ -93,7 +93,7 @@ class SkipDecisions:
     def find_skip(
         self, filler: Snapshot, table: PhysicalTable
     ) -> tuple[FillRecord, FillFacts] | None:
-        """Return the last fill and the facts of a skip, or None if an input table has changed."""
+        """Return the last fill and the facts to record, or None if an input table has changed."""
         last = self._handles.store.fills.latest([table.id]).get(table.id)
         if last is None or last.facts.inputs is None:
             return None
@@ -179,7 +179,7 @@ class SkipDecisions:
         return range_since(line, last_inputs[key].read_id if key in last_inputs else None)
 
     def last_inputs(self, table: PhysicalTable) -> States:
-        """Return the inputs' states at a table's last fill; none if another program wrote since."""
+        """Return the input states at a table's last fill; empty if another program wrote it."""
         return self._last_fill(table)[0]
 
     def _last_fill(self, table: PhysicalTable) -> tuple[States, int | None]:
@@ -233,7 +233,7 @@ class SkipDecisions:
 
 
 def unchanged_inputs(handles: Handles, reads: Sequence[TableRead], was: States) -> States | None:
-    """Return the current states of input tables, or None if a table has changed since."""
+    """Return the current states of input tables, or None if one differs from its state in `was`."""
     now = input_states(handles.lakehouse, reads, was)
     same = len(now) == len(reads) and not any(True for _ in changed_inputs(was, now))
     return now if same else None
@@ -256,7 +256,7 @@ def add_models_of_skipped_tables(
 def input_states(
     lakehouse: Lakehouse, reads: Sequence[TableRead], known: States | None = None
 ) -> States:
-    """Read input tables' states from Iceberg metadata. Reuses `known` states of unchanged files."""
+    """Read the states of input tables. A `known` state is reused for an unchanged metadata file."""
     locations = lakehouse.metadata_locations(read.ref for read in reads)
     states: dict[str, InputState] = {}
     for read in reads:

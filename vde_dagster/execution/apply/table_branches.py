@@ -1,7 +1,7 @@
 """Branch and lease of one attempt to write a table, and moves of `main`.
 
-Engines write to a branch that belongs to one attempt of one plan. Iceberg has no leases, and a
-writer that stalled past its lease could otherwise commit to a table that is already published.
+Engines write to a branch that belongs to one attempt of one plan, because Iceberg does not check
+leases: a writer that stalls until its lease expires must not commit to a published table.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LeftoverCommits:
 
     Args:
         recorded: Ranges that need not be filled again (UTC).
-        snapshot_ids: Commits on the attempt's branch with recorded ranges.
+        snapshot_ids: Commits on the attempt's branch whose ranges are recorded.
         commits: All commits on the attempt's branch.
     """
 
@@ -58,7 +58,7 @@ class LeftoverCommits:
 
 @dataclass(slots=True)
 class Target:
-    """A table and the branch that one attempt writes while it has the table's lease.
+    """A table, and the branch that one attempt writes while the attempt has the table's lease.
 
     Args:
         table: The table at the beginning of the attempt.
@@ -81,7 +81,7 @@ class Target:
 
         Args:
             restate: Whether the plan fills ranges again that were filled before.
-            outdated: Whether the plan's ranges were computed from rows that no longer exist.
+            outdated: Whether earlier attempts computed rows from inputs that no longer exist.
         """
         store, table, plan_id = self.lakehouse.store, self.table, self.own.plan_id
         if not table.created:
@@ -228,7 +228,7 @@ class Target:
         self._change(change, "fill.advance", filled)
 
     def note(self, kind: Progress, interval: Interval, **more: Any) -> None:
-        """Record for observers that the fill of a range began, was computed or broke."""
+        """Record for observers that the fill of a range began, computed its rows, or failed."""
         attempt = FillRecord(self.table.id, interval, self.own.plan_id, branch=self.branch)
         self.lakehouse.store.fills.note(kind, attempt, **more)
 

@@ -1,4 +1,4 @@
-"""Statements of models that run after their views are published."""
+"""Statements that models run after their views are published."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ def run_virtual_update(
     owner: str,
     emit: Callable[[VirtualUpdateRan], None] = lambda ran: None,
 ) -> tuple[VirtualUpdateRan, ...]:
-    """Run the models' statements that wait for a publication, each at least once.
+    """Run the waiting statements of an environment's models, each at least once.
 
-    Returns statements that failed, or that the owner of the environment's lease must run.
+    Returns statements that failed, or did not run because another process holds the environment's
+    lease.
     """
     # A failing statement does not prevent other statements from running. The next apply retries it.
     # The engine is started, and the environment locked, only if a statement waits.

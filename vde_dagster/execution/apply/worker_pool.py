@@ -83,7 +83,7 @@ def _remove_dependents(node: K, waiting: dict[K, set[K]]) -> list[K]:
 
 
 class Slots:
-    """Limits threads of an apply. Models wait for free slots; helpers take only spare slots."""
+    """Limits the threads of an apply. Threads for batches take only slots that no model wants."""
 
     def __init__(self, count: int) -> None:
         self.count = max(1, count)
@@ -122,7 +122,7 @@ class Slots:
             self.give_back(needed)
 
     def take_spare(self, wanted: Callable[[], bool]) -> bool:
-        """Wait for a spare slot while `wanted` returns true. Returns whether a slot was taken."""
+        """Take a slot that no model waits for, or return False once `wanted` returns false."""
         with self._changed:
             self._changed.wait_for(lambda: not wanted() or self._free > self._waiting)
             taken = wanted()

@@ -39,7 +39,7 @@ def changes_between(
     """Compare a model in two versions of an environment, and build the query for its changed rows.
 
     Args:
-        since: The reader's version; 0 for none. It may be later than `until`.
+        since: Version that the reader has; 0 for none. May be later than `until`.
         until: The version to reach; None for the current version.
 
     Raises:

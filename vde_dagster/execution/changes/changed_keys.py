@@ -60,7 +60,7 @@ class LastRead:
     """State of an input table at the last fill that read it.
 
     Args:
-        other: The table that the earlier fill read, if the input model has a new table now.
+        other: The table that the last fill read, if the input model has a new table now.
     """
 
     state: InputState
@@ -78,7 +78,7 @@ def find_changed_rows(
 
     Args:
         reads: Inputs of the definition.
-        seen: Inputs of the last fill by table; empty if another program wrote the table since.
+        seen: Inputs of the last fill by table; empty if another program wrote the model's table.
         now: Current inputs.
 
     Raises:
@@ -214,7 +214,7 @@ class _Input:
         return [ViewColumn(name, self.types[name], "", name) for name in self._read]
 
     def check_columns(self, *, changed: bool) -> None:
-        """Raise ComputesAllError if the table's current columns cannot read its earlier rows."""
+        """Raise ComputesAllError if columns that the model reads changed since the last fill."""
         ids, since, now = self._schema_ids, self._last.state.read_id, self._now.read_id
         metadata, is_other = self._metadata, self._last.other is not None
         same = reads_same_columns(metadata, ids.get(now), self._read, or_new=False)

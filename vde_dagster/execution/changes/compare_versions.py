@@ -60,7 +60,7 @@ class ModelChanges:
 
     Args:
         since: Number of the earlier version; 0 for none.
-        until: Number of the later version, which `publication_id` published.
+        until: Number of the later version; `publication_id` is its publication.
         why: For `resync`, the reason why the view must be read again.
         key: Columns that pair the `update_before` and `update_after` of a row, if any.
         columns: (name, Spark SQL type) of the result.
@@ -152,7 +152,6 @@ class ComparedSides:
     Args:
         since: Number of the earlier version.
         why: Reason why the earlier version cannot be read.
-        ordinal: Ordinal of this step.
         pinned_only: Whether to read only pinned snapshots, and no commits in between.
         by_commits: Whether Iceberg's log of changes may be read.
     """

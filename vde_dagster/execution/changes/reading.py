@@ -201,7 +201,7 @@ _SCHEMA = "vde_changes"
 def expand_changes(
     handles: Handles, version: Environment, sql: str
 ) -> tuple[str, dict[ModelName, str]]:
-    """Replace calls such as `changes('marts.daily', 40)` in a query by names of tables.
+    """Replace calls such as `changes('marts.daily', 40)` in a query with names of tables.
 
     Args:
         version: The queried version; by default, changes are read up to it.

@@ -46,7 +46,7 @@ _POINTS, _FORM = "vde.changes_since", 1
 
 @dataclass(frozen=True, slots=True)
 class ChangeViews:
-    """Views of changes that an update wrote or removed, and models without one, with reasons."""
+    """Views of changes that an update wrote or removed, and models without a view, with reasons."""
 
     changed: tuple[TableRef, ...] = ()
     without: tuple[tuple[ModelName, str], ...] = ()

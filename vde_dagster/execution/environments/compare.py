@@ -73,8 +73,8 @@ class DataDifference:
     Args:
         before: Number of rows in the old version; None if unknown, like all numbers here.
         after: Number of rows in the new version.
-        added: Number of rows written by commits in between, in one table.
-        removed: Number of rows deleted or rewritten by commits in between.
+        added: Number of rows written between the versions; None if they use different tables.
+        removed: Number of rows deleted or rewritten; None if they use different tables.
     """
 
     name: ModelName
@@ -137,8 +137,8 @@ class DataChange:
         is_new: Whether the previous version did not contain the table.
         is_back: Whether an earlier version contained the table, as after a rollback.
         rows: Number of rows; None if unknown, like all numbers here.
-        added: Number of rows written since. A rewritten row counts as added and removed.
-        removed: Number of rows deleted or rewritten.
+        added: Number of rows written after the previous version, including rewritten rows.
+        removed: Number of rows deleted or rewritten after the previous version.
         intervals: Ranges that the version's plan filled (UTC).
     """
 

@@ -124,7 +124,7 @@ def common_grain(handles: Handles, first: str, second: str) -> tuple[str, ...]:
 
 
 def quote_table_name(handles: Handles, text: str) -> str:
-    """Quote a table's name for Spark, after adding the project's catalog to `raw.orders`."""
+    """Quote a table's name for Spark, with the project's catalog if the name has none."""
     parts = ModelName.split(text)
     if len(parts) == 2:
         parts = [handles.settings.catalog, *parts]

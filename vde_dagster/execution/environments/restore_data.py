@@ -1,9 +1,9 @@
 """Data of a rollback: tables moved back to a version's pins, and columns restored.
 
-Production owns its tables. All of them move back together, and the ranges filled at that version
-count as filled again. Any other environment owns only tables that no other environment contains.
-Inputs of these tables may be live tables, which do not move. So a range of these tables counts as
-filled again only if it was neither recomputed nor invalidated since that version.
+A rollback of production moves all tables back, and the ranges filled at that version count as
+filled again. A rollback of another environment moves only tables that no other environment
+contains. Their input tables may not move, so a range counts as filled again only if it was neither
+recomputed nor invalidated since that version.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class RestoredData:
         changed: Ranges (UTC) whose rows change for readers.
         rows: Number of rows in moved tables now and afterwards, if known.
         models: Models that the tables serve.
-        held: Snapshots to pin, of tables of other environments. Such tables do not move.
-        others: Current snapshots of moved tables to pin, by other environment that shows the table.
+        held: Old Iceberg snapshots to pin, of tables that stay because other environments use them.
+        others: Current Iceberg snapshots to pin in each other environment that uses a moved table.
     """
 
     returns: Mapping[str, Return] = field(default_factory=dict)
@@ -286,7 +286,7 @@ def _recomputed_ranges(snapshot: Snapshot, filled: IntervalSet, lost: IntervalSe
 
 @dataclass(frozen=True, slots=True)
 class RevertedModel:
-    """A model that a rollback restores, although later definitions filled its table.
+    """A model that a rollback restores, over a table that later definitions filled.
 
     Args:
         again: Columns that are visible again. They are NULL in the rows filled since.

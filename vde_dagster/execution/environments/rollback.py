@@ -66,11 +66,10 @@ class RollbackResult:
         missing: Ranges of changed models to compute with `vde run`.
         reverted: Models whose tables were changed in place after the old version.
         moved: Models whose tables move back, with the number of rows afterwards if known.
-        held: Models with tables of other environments, pinned until the next plan or run.
-        holding: Models that other environments keep at their current data, by environment.
+        held: Models pinned until the next plan or run, because other environments use their tables.
+        holding: Models that other environments pin at the current data, by environment.
         definitions_only: Whether the data stays unchanged.
         base_version: The environment's version before the rollback.
-        views: Changes of views.
         rows_before: Number of rows of the models in `moved` before the rollback, if known.
         unchanged: Models whose views and data stay as they are.
     """

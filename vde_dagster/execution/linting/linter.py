@@ -56,7 +56,7 @@ class Finding:
 
 
 class Linter:
-    """Checks models with the rules in the settings, or with given rules, which only warn."""
+    """Checks models with the rules in the settings, or with the rules in `only`, as warnings."""
 
     def __init__(self, project: Project, only: Collection[str] = ()) -> None:
         self._settings, self._models = project.settings, project.models
@@ -171,7 +171,7 @@ class Linter:
         both = sorted(errors & warnings)
         if both:
             raise ProjectError(
-                f"rules of the linter are both in rules and in warn_rules: {', '.join(both)}",
+                f"linter rules are both in rules and in warn_rules: {', '.join(both)}",
                 hint="remove them from one of the two",
                 location=self._settings_file,
             )
@@ -252,7 +252,7 @@ class Linter:
             if not isinstance(one, RuleViolation):
                 raise ProjectError(
                     f"rule {rule} returns a {type(one).__name__}",
-                    hint="return self.violation('…'), a list of them, or None",
+                    hint="return self.violation('…'), a list of violations, or None",
                     location=SourceLocation(Path(path)),
                 )
         found = (

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Missing ranges of models, and the environments whose runs will fill them.
+    """Missing ranges and unread changes of models.
 
     Args:
-        by_environment: Missing ranges (UTC) by model.
+        by_environment: Missing ranges (UTC) by model, for each environment whose run fills them.
         units: Number of missing intervals by model.
         backlogs: Unread changes of inputs, for each model that is filled from changes.
     """
@@ -119,7 +119,7 @@ def environment_tables(handles: Handles, environment: str) -> dict[ModelName, Ph
 
 
 def with_outdated(handles: Handles, plan: Plan) -> Plan:
-    """Add the tables of all environments that a plan's restatement makes outdated."""
+    """Add to a plan the tables, in any environment, that its restatement makes outdated."""
     if not plan.restates:
         return plan
     found = handles.store.outdated.find(RestatedRanges.by(plan), plan.snapshots)
@@ -127,7 +127,7 @@ def with_outdated(handles: Handles, plan: Plan) -> Plan:
 
 
 def find_changeable_environment(handles: Handles, snapshot_id: str) -> Environment:
-    """Find an unfrozen environment with a snapshot, preferably production, or raise UsageError."""
+    """Find an unfrozen environment with a snapshot, production first, or raise UsageError."""
     names = handles.store.shown.environments_with_snapshot(snapshot_id)
     for name in sorted(names, key=production_first):
         # An environment dropped meanwhile is empty.

@@ -1,9 +1,9 @@
 """Estimated cost of a plan: seconds of work, rows and bytes, based on earlier fills.
 
-Replacing a whole table costs as much as earlier fills. A fill by intervals has a fixed cost and a
-cost proportional to its range; both come from a line through earlier fills (least squares, neither
-below zero), with more weight on recent fills. Deviations of the fills give the range of the
-estimate, wider for few fills. The estimate includes the number of fills.
+Replacing a whole table costs as much as earlier fills did. A fill by intervals has a fixed cost and
+a cost proportional to its range, fitted to earlier fills by least squares: neither cost is below
+zero, and recent fills weigh more. Minimum and maximum come from the deviations of the fills, and
+are farther apart for few fills.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Completion of a plan: warnings, surrounding statements, a readable id, and its engine."""
+"""Completion of a plan: warnings, `before_all` statements, a readable id, checks for Spark."""
 
 from __future__ import annotations
 

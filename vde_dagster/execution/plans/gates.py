@@ -1,7 +1,7 @@
 """Gates: conditions of plug-ins that a plan must meet before it is applied.
 
-A project's table of settings for a gate activates the gate. It is evaluated when a plan is created,
-to show the result, and again before anything is applied: only this second result decides.
+A gate is active if the project has settings for it. Gates are evaluated when a plan is created, to
+show the result, and again before the plan is applied. Only the second result decides.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def gather_state(
 
     Args:
         snapshots: The target's snapshots; the environment's own by default.
-        build: Builds snapshots of definitions with the current canonicalizer.
+        build: Rebuilds snapshots whose hashes an earlier version of vde computed.
         among: Restricts reading to these models and their ancestors.
         current: The environment's version to use; by default, the latest is read.
     """
@@ -222,7 +222,7 @@ def complete_state(
 def reuse_production_tables(
     handles: Handles, models: Mapping[ModelName, Model], snapshots: dict[ModelName, Snapshot]
 ) -> dict[ModelName, Snapshot]:
-    """Reuse production's tables for models that change in place, without a plan's warnings."""
+    """Let models that change in place reuse production's tables, as in a plan, without warnings."""
     if not any(snapshot.model.kind.changes_in_place for snapshot in snapshots.values()):
         return snapshots
     production = handles.store.environments.get(PRODUCTION)

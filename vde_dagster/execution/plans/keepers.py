@@ -20,8 +20,8 @@ class Keeper:
     """Functions of a plug-in that stores further project files with an environment.
 
     Args:
-        text: Returns the stored text: empty for nothing, None to keep the environment's text. Equal
-            files must give equal texts.
+        text: Returns the text to store; empty to store none, None to keep the environment's text.
+            Equal files must give equal texts.
         readers: Returns the exposures that the stored text declares, or None without a text.
         what: Kind of the exposures. Exposures of this kind from the project's files are replaced.
     """

@@ -68,7 +68,7 @@ class Plans:
             environment: The environment's name. It need not exist.
             save: Whether to store the plan, if permitted, so that it can be applied by its id.
             author: Author of a proposal for approval; None if the plan needs no approval.
-            once: Whether to return an equal proposal that already waits, instead of a second one.
+            once: Whether to return an equal plan that already awaits approval, if there is one.
             at_once: Whether the caller applies the plan immediately. If that needs Spark and Spark
                 is unavailable, the plan is not stored.
             fields: Single fields of `PlanOptions`, instead of `options`.
@@ -113,8 +113,8 @@ class Plans:
         meant = known or environment
         raise UsageError(
             f"environment '{environment}' {of}, and '{named.strip()}' names the same environment",
-            hint=f"to use it, run vde plan {meant}; otherwise choose another name, or run vde drop "
-            f"{environment} first",
+            hint=f"to use this environment, run vde plan {meant}; otherwise choose another name, "
+            f"or run vde drop {environment} first",
         )
 
     def due(

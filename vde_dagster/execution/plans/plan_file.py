@@ -1,4 +1,4 @@
-"""Plans as files, created in one clone and applied to the same state in another clone.
+"""Plans as files, created in one clone and applied in another clone with the same state.
 
 A file has the plan, every definition as the state stores it (`state.db.codec`), readable texts, and
 the state that the plan was created for. A reader regenerates all texts from the stored values, and
@@ -79,7 +79,7 @@ class PlanFiles:
 
     @staticmethod
     def path(text: str) -> Path | None:
-        """Return the path of a plan's file, or None for a plan's id."""
+        """Return the path that a text names, or None if the text is a plan's id."""
         return Path(text) if "." in text or "/" in text or os.sep in text else None
 
     def document(self, plan: Plan) -> dict[str, Any]:
@@ -287,7 +287,7 @@ def _seed_differences(handles: Handles, plan: Plan) -> Iterator[str]:
             path = handles.path(kind.path)
             content = path.read_bytes() if path.is_file() else b""
             if hashlib.sha256(content).hexdigest() != kind.content_hash:
-                yield f"{kind.path} of {model.name} differs here (check out its commit)"
+                yield f"{kind.path} of {model.name} differs here (check out the plan's commit)"
 
 
 def _current_definitions(plan: Plan) -> dict[ModelName, str]:

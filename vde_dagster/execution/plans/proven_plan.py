@@ -1,10 +1,9 @@
-"""Proof of a plan: every field that gates and approvers rely on is derived again from its content.
+"""Proof of a plan: fields that gates and approvers rely on are derived again, and compared.
 
 A plan comes from a file or from a row of the state, and its writer may not be the user who applies
 it. Its content is its definitions, the tables that serve them, and the ranges to fill. All other
 fields follow from that content and the state: the kind, changes and categories, breaks, views, the
-tables' places, and what is stored with the environment. Each is compared with its derived value.
-See docs/signed_plans.md for the list.
+tables' places, and what is stored with the environment. See docs/signed_plans.md for the list.
 """
 
 from __future__ import annotations

@@ -71,7 +71,6 @@ class Models:
 
         Args:
             start: First instant of the range (UTC); by default the start of the latest slot.
-            end: The end of the range.
 
         Raises:
             UsageError: The model does not exist, or it has no SQL.
@@ -116,8 +115,6 @@ class Models:
 
         Args:
             start: First instant of the range (UTC); by default the start of the latest slot.
-            end: The end of the range.
-            limit: Maximum number of rows.
             query: A part of the model's query to run instead of the whole query.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Signals of models: the intervals that they allow, and the context of their calls."""
+"""Signals of models: functions that choose which intervals may be filled, and their `context`."""
 
 from __future__ import annotations
 

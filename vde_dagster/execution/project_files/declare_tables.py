@@ -44,7 +44,7 @@ class Declared:
 
 
 def declare_tables(handles: Handles, *, dry_run: bool = False) -> Declared:
-    """Extend `external_models.yaml` by the undeclared tables that models read, with columns.
+    """Add undeclared tables that models read, with their columns, to `external_models.yaml`.
 
     Raises ProjectError if the file is not a list that can be extended.
     """

@@ -67,7 +67,7 @@ def write_descriptions(handles: Handles) -> AddedDescriptions:
     if own_files not in project_sources(project.settings):
         raise UsageError(
             "this project belongs to another tool, which has its own descriptions",
-            hint="write descriptions where that tool reads them, in dbt's schema.yml",
+            hint="write descriptions in that tool's files, such as dbt's schema.yml",
         )
     made = add_descriptions(project.settings, project.names, handles.snapshots())
     for path, text in made.files.items():
@@ -196,7 +196,7 @@ def _new_column_lines(
 
 
 def _block_end(lines: Sequence[str], start: int) -> int:
-    """Return the number of lines up to the end of the block that begins in a line."""
+    """Return the index after the last line of the block that begins at line `start`."""
     deep = _indent(lines[start])
     end = start + 1
     for at in range(start + 1, len(lines)):

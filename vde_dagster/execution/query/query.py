@@ -1,8 +1,8 @@
 """Queries of an environment or a version of it, and reads of a model without an engine.
 
-Views show only the current version, so queries of other versions do not use them. There a model's
-name refers to its table at its pin or, without a table, to its query over pinned tables. External
-tables are not pinned; the result lists those that were read in their current state.
+Views show only the current version. In a query of another version, the name of a model refers to
+the model's pinned table or, if it has no table, to its query over pinned tables. External tables
+are not pinned; the result lists those that were read in their current state.
 """
 
 from __future__ import annotations
@@ -107,7 +107,6 @@ class Queries:
         Args:
             environment: The environment. `prod@41` and `prod@2026-11-01T06:00` refer to a version
                 with its definitions and data.
-            limit: Maximum number of rows.
             raw: Whether to skip the checks of `query_rules`. Allow this only to users with all
                 rights that Spark has on this machine.
             at: A time (UTC), for the version current at that time.
@@ -153,7 +152,6 @@ class Queries:
 
         Args:
             tables: Names that the query may read.
-            limit: Maximum number of rows.
 
         Returns:
             Columns as (name, Spark SQL type), and rows.

@@ -2,7 +2,7 @@
 
 Spark reads any file for ``text.`/etc/passwd` ``, and calls any Java method for `reflect(…)`, but a
 user who may query an environment may not own Spark's machine. Functions are searched in the query's
-tokens, so that no interpretation of the grammar can hide one; tables are searched in its tree.
+tokens, so that no reading of the grammar can hide a call; tables are searched in the parsed tree.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _check_tree(tree: exp.Expr, known: Collection[ModelName], names: TableNames)
         raise _not_a_query(f"it is a statement, {type(tree).__name__.upper()}")
     writes = tree.find(exp.Into, exp.DML, exp.DDL, exp.Command)
     if writes is not None and not isinstance(writes, exp.Query):
-        raise _not_a_query(f"it has {type(writes).__name__.upper()} in it")
+        raise _not_a_query(f"it contains {type(writes).__name__.upper()}")
     if tree.find(exp.QueryTransform) is not None:
         raise UsageError(
             "TRANSFORM … USING, which runs a program, is not allowed in a query",

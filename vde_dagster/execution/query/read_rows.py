@@ -39,7 +39,7 @@ class TableRows:
 
     Args:
         table: The table at this snapshot, with the model's column names.
-        table_columns: Columns of `table` by column of the model with the same values.
+        table_columns: The column of `table` that holds each column of the model.
         types: Spark SQL types of the table's columns.
     """
 
@@ -132,7 +132,6 @@ def read_rows(
         where: A condition in the syntax of `parse_filter`.
         order_by: Columns to sort by, with a minus sign for descending. The default is the order of
             the files.
-        limit: Maximum number of rows.
         at: A time (UTC), for the version current at that time.
 
     Raises:

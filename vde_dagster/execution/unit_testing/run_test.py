@@ -164,7 +164,8 @@ def _select_cte(test: UnitTest, sql: str, name: str) -> str:
     clause = with_clause(sql)
     if clause is None or name not in _cte_names(sql):
         raise ProjectError(
-            f"the test '{test.name}' expects rows of '{name}', which {test.model} does not define",
+            f"the test '{test.name}' expects rows of the common table expression '{name}', but the "
+            f"query of {test.model} has none of that name",
             hint="name a common table expression of the query",
             location=test.location,
         )
@@ -305,7 +306,7 @@ _TIME_FUNCTIONS = (*_WITHOUT_BRACKETS, "now", "curdate", "unix_timestamp")
 
 
 def with_frozen_time(sql: str, now: datetime) -> str:
-    """Replace CURRENT_DATE, `now()` and similar functions in a query by a fixed instant (UTC)."""
+    """Replace CURRENT_DATE, `now()` and similar functions in a query with a fixed instant (UTC)."""
     lowered = sql.lower()
     if not any(word in lowered for word in _TIME_FUNCTIONS):
         return sql

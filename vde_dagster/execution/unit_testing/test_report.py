@@ -116,7 +116,7 @@ class TestRecord:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TestRecord:
-        """Read the JSON of `to_json`, which may also have lists instead of tuples."""
+        """Read values that `to_json` returned, also after a round trip through JSON text."""
         return from_plain(cls, data)
 
 

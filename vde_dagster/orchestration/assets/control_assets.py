@@ -45,7 +45,7 @@ other assets too approves nothing."""
 _REJECT_TEXT = """Rejected plans: materialize one plan's partition to prevent its application.
 
 The config takes a reason. The events of this asset record who rejected which plan, when and why.
-Waiting plans are missing partitions, rejected plans are filled, published plans disappear. The
+A waiting plan is a missing partition, a rejected plan a filled one; published plans disappear. The
 sensor creates no new plan for the files of a rejected plan."""
 
 _ENVIRONMENT_TEXT = """Tables that each environment serves; each partition is one environment.
@@ -238,7 +238,11 @@ def check_result(evaluation: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
 
 
 def decides_about_plan(context: dg.AssetExecutionContext, plan_id: str | None) -> bool:
-    """Return whether a run of `vde/apply` or `vde/reject` may decide about the plan it selects."""
+    """Return whether a run of `vde/apply` or `vde/reject` may act on the plan that it selects.
+
+    If the run materializes other assets, too, its config must name the plan (`plan_id`).
+    Raises dg.Failure if the run selects several plans, or another plan than `plan_id`.
+    """
     chosen = list(context.partition_keys)
     if plan_id is not None:
         if chosen != [plan_id]:

@@ -6,8 +6,8 @@ failures, fills, publications (applies, rollbacks, frozen environments), audits 
 add or delete, and partitions to mark as failed. It has three callers:
 
 - A run writes the events of its records, in its step, while it works (`applying`).
-- The sensor is a consumer with a cursor, like exporters (`consumer`). It writes the records of
-  other processes and of runs that did not succeed, unless Dagster has them already (`records`).
+- The sensor is a consumer with a cursor, like exporters (`consumer`). It writes the events of other
+  processes and of runs that did not succeed, unless Dagster has these events already (`records`).
 - `vde sync`, and a sensor without a cursor, compare everything (`sync`).
 
 Every event lists its inputs (`provenance`), which makes Dagster's staleness exact.

@@ -1,8 +1,8 @@
 """Work of a run, such as an apply, a fill or a rollback, with its events written by the run itself.
 
 The run reads the outbox records that it wrote and yields their events in its step, so that the
-run's page shows them. Dagster's log and its interrupts belong to the main thread. Spark must start
-in another thread, because PySpark replaces the SIGINT handler if the main thread starts it.
+run's page shows them. The work runs in a second thread, because PySpark replaces the SIGINT handler
+if the main thread starts Spark. Dagster's log and interrupts belong to the main thread.
 """
 
 from __future__ import annotations

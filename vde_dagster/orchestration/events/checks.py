@@ -435,7 +435,7 @@ def unit_test_evaluation(
 
 
 def last_unit_tests(context: ProjectionContext, busy: Set[str]) -> Iterator[TestRecord]:
-    """Yield each test's latest result that sets its check's status, and its latest other result."""
+    """Yield each test's latest result that sets its check's status, and the latest other result."""
     tests = context.catalog.live.tests
     declared = {(name, *_place(test)) for name, own in tests.items() for test in own}
     latest: dict[tuple[ModelName, str, str, bool], TestRecord] = {}

@@ -1,9 +1,9 @@
 """Dagster as a consumer of the state's outbox: the sensor's cursor and its forwarding of records.
 
 Runs of this Dagster instance write the events of their own work. The sensor reads a run's records
-only if the run did not succeed, because its process may have died between a commit and its event.
-An event is looked up before it is written, so forwarding a record twice is harmless: the cursor
-moves after the events are written.
+only if the run did not succeed, because its process may have died after a commit, before writing
+the event. The cursor moves after the events are written. Forwarding a record twice is harmless,
+because an event is looked up before it is written.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class OutboxCursor:
 
     Args:
         number: Last record that was forwarded or left to a run.
-        runs: Runs that were still working, each with the number before its first record.
+        runs: Ids of working runs, each with the number after which its records are unforwarded.
         compared: Last finished step of an unfinished comparison of all events, or empty.
-        part: Last finished part of the events of the record after `number`.
+        part: Last forwarded part of the next record, if that record is only partly forwarded.
     """
 
     store: str

@@ -105,7 +105,7 @@ def fill_events(
         newest: Whether this is the table's last fill in the plan. If so, the event of the newest
             partition shows rows of that partition.
         only: Partitions to yield; all by default.
-        facts: Additional metadata, by name without the prefix.
+        facts: Additional metadata, by name without the prefix `vde/`.
     """
     from vde_dagster.lakehouse.commit_rows import has_bounds
 
@@ -205,7 +205,7 @@ def recorded_events(
 
     Args:
         newest: Partition whose event shows rows.
-        facts: Additional metadata, by name without the prefix.
+        facts: Additional metadata, by name without the prefix `vde/`.
     """
     by_fill: dict[tuple[Interval, datetime], tuple[FillRecord, set[str]]] = {}
     for item in filled:

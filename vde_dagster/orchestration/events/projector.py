@@ -77,7 +77,7 @@ class Projector:
     """Converts records of the state's outbox to Dagster's events.
 
     Args:
-        live_since: Time (UTC) at which the run began to write its own events.
+        live_since: Time (UTC) at which a run began to write its own events; None for the sensor.
     """
 
     context: ProjectionContext

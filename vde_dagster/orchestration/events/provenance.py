@@ -68,7 +68,7 @@ class ProjectionContext:
         return self._combinations[environment.name, environment.publication_id]
 
     def read_combinations(self, environments: Collection[Environment]) -> None:
-        """Read the snapshots and tables of several environments in one query each."""
+        """Read the snapshots and tables of all given environments in two queries."""
         known = self.catalog.live.stored
         ids = {entry.snapshot_id for one in environments for entry in one.entries.values()}
         # Definitions never change, tables do.

@@ -1,8 +1,7 @@
-"""Retention: old runs are deleted with their events; facts that pages show are written again.
+"""Deletion of old runs, without losing events that pages show.
 
-Dagster keeps every run and event forever. Deleting a run also deletes its events of assets. The
-state store has the facts of all filled partitions, so missing facts are written again, without a
-run.
+Dagster keeps every run forever, and deletes the events of assets with their run. The events that
+pages show are therefore written again from the state store, without a run.
 """
 
 from __future__ import annotations

@@ -301,7 +301,8 @@ def freeze(work: Work, config: FreezeConfig) -> Iterator[Any]:
 @_job(
     "vde_janitor",
     JanitorConfig,
-    "Clean up expired environments and unreferenced tables; without `dry_run: false` only report.",
+    "Drop expired environments and unreferenced tables. By default, the job only reports them; set "
+    "`dry_run: false` to drop them.",
 )
 def janitor(work: Work, config: JanitorConfig) -> Iterator[Any]:
     """Drop data that no kept version of any environment uses."""

@@ -187,7 +187,7 @@ def _plans(workspace: Workspace, again: Set[str]) -> list[tuple[Plan, AutoApply]
     Plans equal to a rejected plan are closed and left out.
 
     Args:
-        again: Environments to plan instead, for which nothing is applied automatically.
+        again: Environments to plan instead of these. Their plans are never applied automatically.
     """
     load_project_isolated(workspace.root)
     settings, store = workspace.settings.dagster, workspace.store

@@ -1,6 +1,6 @@
 """Live versions of models: the versions that environments and the working copy refer to.
 
-A view shows its parents' rows immediately, so its own events never record changes of rows.
+A view shows its parents' rows immediately, so events of the view never record changes of rows.
 """
 
 from __future__ import annotations

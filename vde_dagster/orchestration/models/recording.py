@@ -38,8 +38,8 @@ def with_recording_note(catalog: AssetCatalog, store: StateStore) -> AssetCatalo
     if not left:
         return catalog
     note = (
-        f"**Dagster is still recording {total - left:,} of {total:,} partitions.** "
-        "Until then, it shows filled partitions as missing."
+        f"**Dagster has recorded {total - left:,} of {total:,} filled partitions so far.** "
+        "It shows the others as missing."
     )
 
     def with_note(spec: dg.AssetSpec) -> dg.AssetSpec:

@@ -133,7 +133,7 @@ def _changes(environment: Environment, shown: Combination, before: Combination |
         version, earlier = (version_key(*one) if one else "" for one in (new, old))
         what = "added" if old is None else "removed"
         if new is not None and old is not None:
-            what = "the same rows, new description" if version == earlier else "changed"
+            what = "same rows, new metadata" if version == earlier else "changed"
             if new[0].id == old[0].id:
                 if (new[1] and new[1].id) == (old[1] and old[1].id):
                     continue
