@@ -21,7 +21,7 @@ class SourceLocation:
     """A place in a file of the user's project.
 
     Args:
-        path: Relative to the project's root if it is inside.
+        path: Relative to the project's root if the file is inside.
         line: 1-based, or None for the whole file.
         column: 1-based, or None.
     """
@@ -254,7 +254,7 @@ class DamagedFileError(ExecutionError):
 
     def __init__(self, what: str, file: str, damage: str, above: str | None = None) -> None:
         super().__init__(
-            f"{what} {damage}: {file}" + (f", named by {above}" if above else ""),
+            f"{what} {damage}: {file}" + (f", to which {above} refers" if above else ""),
             hint="restore it from a backup, or from an earlier version of it in the storage; "
             "`vde fsck` lists every damaged file",
         )

@@ -23,10 +23,11 @@ class Lakehouse(LakeHandles):
 
     @contextmanager
     def naming_damage(self, refs: Callable[[Exception], Collection[TableRef]]) -> Iterator[None]:
-        """Run the block. If it fails, check the tables' files.
+        """Run the block. If it fails, look for a damaged file of the tables from `refs(error)`.
 
         Raises:
-            DamagedFileError: The block failed, and this file is missing or damaged.
+            DamagedFileError: The block failed, and a file is missing or damaged. If no such file is
+                found, the block's error is raised unchanged.
         """
         try:
             yield
@@ -56,7 +57,7 @@ class Lakehouse(LakeHandles):
     def views_ending(self, environment: str, suffix: str) -> dict[TableRef, dict[str, str]]:
         """Return the properties of the published views whose names end with a suffix.
 
-        They are empty if another program changed or dropped the view.
+        A view that another program changed or dropped gets an empty dictionary.
         """
         views = self._views_there(environment, suffix)
 

@@ -375,7 +375,7 @@ class SparkEngine:
         execution_time: datetime,
         before: Sequence[str] = (),
     ) -> tuple[Columns, Rows]:
-        """Run a Python model on given queries' rows, and return its columns. Nothing is written.
+        """Run a Python model on the rows of queries, and return its columns and rows.
 
         Args:
             sources: A Spark SQL query for the rows of each parent.

@@ -1,4 +1,4 @@
-"""Sessions of one engine: a shared one, and private ones for work that changes its session."""
+"""One engine's sessions: a shared one, and private ones for work that changes session state."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Sessions:
 
     @property
     def shared(self) -> SparkSession:
-        """The session for work that does not change it. A session whose JVM ended is replaced."""
+        """The shared session, for work that leaves it unchanged. Replaced after its JVM ended."""
         with self._lock:
             known = self._shared
             if known is not None and not self._join and self._is_gone(known):

@@ -85,7 +85,7 @@ _Records = dict[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Tables, versions and plans that nothing needs any more.
+    """Tables, versions and plans to clean up.
 
     Args:
         held_back: Unreachable tables that exceed the limit of one cleanup.

@@ -1,6 +1,6 @@
-"""Checks before a table's commit, and records of its effects, in one state transaction.
+"""State transaction of a table's Iceberg commit: checks the lease, and records the new rows.
 
-The code that writes the table describes the checks and records as a `TableCommit`.
+The code that writes the table passes what to check and to record as a `TableCommit`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def check_commit(store: StateStore, conn: Connection, commit: TableCommit) -> No
 
 
 def record_commit(store: StateStore, conn: Connection, commit: TableCommit) -> None:
-    """Store a commit's fill, columns and head in its transaction. May be repeated."""
+    """Store the fill, columns and head of a commit, in the commit's transaction. Repeatable."""
     if commit.filled is not None:
         store.fills.record(commit.filled, conn)
     if commit.columns is not None:

@@ -180,7 +180,7 @@ def test_cap_holds_back_a_mass_extinction(world: World, clock: FakeClock) -> Non
     clock.advance(days=60)
     report = janitor(world, cap=0.34, cap_floor=1)
     assert len(told(report, "give_up_table")) == 2
-    waiting = [d for d in report.decisions if "above the limit" in d.reason]
+    waiting = [d for d in report.decisions if "already marked as many tables as it may" in d.reason]
     assert len(waiting) == 3
 
 

@@ -42,8 +42,8 @@ class Following:
 
     Args:
         together: Whether the catalog can change many pointers atomically, not only one by one.
-        keeps_pointers: Whether a pointer is the file that vde wrote. If False, the catalog writes
-            its own metadata file for each change of a table.
+        keeps_pointers: Whether the current metadata file of a table is the one that vde wrote. If
+            False, the catalog writes its own file for each change of a table.
     """
 
     # If a process ends between decision and change, the next process completes the changes.
@@ -177,12 +177,12 @@ class Catalog(Protocol):
 
     @property
     def form(self) -> Form:
-        """Whether the catalog changes within the state's transaction or after that transaction."""
+        """`InTransaction` or `Following`: whether pointers change with the state or after it."""
         ...
 
     @property
     def mirror(self) -> ViewMirror | None:
-        """The catalog's copies of views, or None if publications write the views directly."""
+        """Access to copies of views, or None if publications write the views themselves."""
         ...
 
     def pointers(
@@ -200,7 +200,7 @@ class Catalog(Protocol):
         ...
 
     def every_pointer(self) -> list[Pointer]:
-        """List the pointers of all tables and views in the database that holds the catalog."""
+        """List all pointers in the catalog's database, which may hold other catalogs, too."""
         ...
 
     def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:
@@ -226,7 +226,7 @@ class Catalog(Protocol):
         ...
 
     def drop_namespace(self, name: str, within: Connection | None = None) -> bool:
-        """Remove a namespace without tables, views or namespaces. Return whether it was removed."""
+        """Remove a namespace if it is empty. Return whether it was removed."""
         ...
 
     def for_spark(self) -> SparkCatalog:

@@ -114,7 +114,7 @@ class RestServer:
         self._known: RestClient | None = None
 
     def load(self, what: str, ref: TableRef, *, whole: bool = True) -> Json | None:
-        """Load a table's or view's metadata with its location, or None if it does not exist.
+        """Load a table or view: its metadata and their location. None if it does not exist.
 
         Args:
             what: `tables` or `views`.
@@ -207,7 +207,9 @@ class RestServer:
 
     def _refused(self, error: Exception) -> StoreError:
         reason = _first_line(error)
-        return StoreError(f"the REST catalog at {self.access.uri} refused: {reason}", hint=_SETTING)
+        return StoreError(
+            f"the REST catalog at {self.access.uri} refused the request: {reason}", hint=_SETTING
+        )
 
 
 def _require_branches_of_tables(uri: str, config: Mapping[str, str]) -> None:
@@ -224,7 +226,7 @@ def _first_line(error: Exception) -> str:
 
 
 def parts(namespace: str) -> tuple[str, ...]:
-    """Split a namespace's dotted name."""
+    """Split a namespace's name: `'a.b'` -> `('a', 'b')`."""
     return tuple(namespace.split("."))
 
 

@@ -79,7 +79,6 @@ class SqlCatalog:
         return _found(self._store.database.rows(query, within))
 
     def every_pointer(self) -> list[Pointer]:
-        """List the pointers of all tables and views in the database, also of other catalogs."""
         rows = self._store.database.rows(select(_ROW.metadata_location, _ROW.iceberg_type))
         # A table's row has no type if the catalog's first schema wrote it.
         return [Pointer(row[0], row[1] or TABLE) for row in rows if row[0] is not None]

@@ -99,7 +99,6 @@ class MetadataFiles:
             raise DamagedFileError(what, location, MISSING) from error
 
     def exists(self, location: str) -> bool:
-        """Return whether a file exists."""
         path = local_path(location)
         if path is not None:
             return os.path.exists(path)

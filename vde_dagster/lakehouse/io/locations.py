@@ -79,7 +79,7 @@ def next_file(base: str, current: str | None) -> str:
 
 
 def next_name(current: str | None) -> str:
-    """Build the name of the next metadata file, such as `00003-<uuid>.metadata.json` after 2."""
+    """Build the next metadata file's name: `'…/00002-….json'` -> `'00003-<uuid>.metadata.json'`."""
     match = _PLAIN_FILE_NUMBER.search(current or "")
     number = int(match.group(1)) + 1 if match else 0
     return f"{number:05d}-{uuid.uuid4()}.metadata.json"

@@ -2,8 +2,8 @@
 
 If an Avro file is truncated inside a block, PyIceberg reports no error and reads fewer entries. A
 cleanup would then delete the files that the lost part names. Therefore three checks come
-first: the structure of the whole file, its length and counts as the referring file records them,
-and the commit to which the file belongs.
+first: the structure of the whole file, its length and entry counts (as recorded in the manifest
+list), and the commit that wrote it.
 Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files.
 """
 

@@ -29,7 +29,7 @@ def drop_tables(run: sweep.Cleaning, tables: Iterable[LedgerTable]) -> None:
 
 @dataclass(slots=True)
 class _Drop:
-    """A table to drop, with its folder and metadata file once they are proven to belong to it."""
+    """A table to drop. `folder` and `pointer` are set when a check has shown that it owns them."""
 
     table: LedgerTable
     folder: str | None = None
@@ -41,7 +41,9 @@ class _Drop:
         return self.refusal is not None and self.folder is not None
 
     def decision(self, run: sweep.Cleaning) -> sweep.Decision:
-        reason = "it was given up, and its grace time has passed, so no reader can still use it"
+        reason = (
+            "it was marked for deletion, and its grace time has passed, so no reader still uses it"
+        )
         size = sweep.table_bytes(run, self.table)
         return sweep.Decision("drop_table", str(self.table.ref), reason, bytes=size)
 

@@ -164,7 +164,7 @@ def fsck(
 
 
 def find_damage(lakehouse: LakeHandles, refs: Collection[TableRef]) -> DamagedFileError | None:
-    """Find a damaged file of tables that could not be read."""
+    """Check all files of some tables, and return an error for a damaged file, if any."""
     if not refs:
         return None
     checked = _State.read(lakehouse).checked(refs)
@@ -237,7 +237,7 @@ def _foreign(lakehouse: LakeHandles) -> Iterator[Finding]:
                 advice = error.hint or again
                 yield Finding("foreign_view", str(view.wanted.ref), error.message, advice)
     for key, why in store.snapshots.foreign_view_types(lost):
-        advice = f"{again}: Spark computes the types again when the view is published"
+        advice = f"{again}; Spark computes the types again when the view is next published"
         yield Finding("foreign_view_types", key, why, advice)
 
 
@@ -280,7 +280,10 @@ def _views(views: Mapping[TableRef, str], pointers: Mapping[TableRef, Pointer]) 
     findings = []
     for ref, location in views.items():
         pointer = pointers.get(ref)
-        advice = "publish again: vde apply, or vde rollback to the current version"
+        advice = (
+            "publish its environment again: vde apply, or vde rollback --to with the number of "
+            "the current version (vde history)"
+        )
         if pointer is None or (pointer.kind != VIEW and pointer.location != location):
             findings.append(Finding("view_gone", str(ref), "another program dropped it", advice))
         elif pointer.location != location:
@@ -301,11 +304,11 @@ def _damaged(damage: Damage) -> Finding:
             "computes it again"
         )
     elif damage.is_current:
-        other = "roll back to a version before it, or compute the table again"
+        other = "roll back to a version that does not need the file, or compute the table again"
     else:
         other = (
-            "leave it: only kept versions need it. Until it is restored, they cannot be read or "
-            "rolled back to"
+            "do nothing: only older versions need the file. They cannot be read or rolled back to "
+            "until it is restored"
         )
     detail = f"{error.what} {error.damage}: {error.file}"
     return Finding(problem, str(damage.ref), detail, f"{_RESTORE}; or {other}", error.file)
@@ -368,8 +371,8 @@ def _moved(
         if _follows(metadata, head, pinned):
             return None
         detail = (
-            f"its pointer names a file with the snapshot {head}, which does not descend from the "
-            f"snapshot {pinned} that '{PRODUCTION}' pinned: {pointer.location}"
+            f"its pointer refers to a file with the snapshot {head}, which does not descend from "
+            f"the snapshot {pinned} that '{PRODUCTION}' pinned: {pointer.location}"
         )
         advice = (
             f"move the pointer back to the metadata file of that version, or publish it again: "
@@ -400,7 +403,10 @@ def _follows(metadata: dict[str, Any], head: int | None, pinned: int) -> bool:
 
 
 def _behind(lakehouse: LakeHandles) -> list[Finding]:
-    advice = "publish it again: vde apply prod, or vde rollback to the current version"
+    advice = (
+        f"publish it again: vde apply {PRODUCTION}, or vde rollback {PRODUCTION} --to with the "
+        f"number of the current version (vde history {PRODUCTION})"
+    )
     try:
         behind = behind_the_times(lakehouse)
     except (DamagedFileError, FileNotFoundError):

@@ -66,7 +66,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A file to check, and the file `above` that names it."""
+    """A file to check; `above` is the file that refers to it."""
 
     ref: TableRef
     is_current: bool

@@ -212,10 +212,10 @@ def _report_mark(run: sweep.Cleaning, marked: Mark) -> None:
         size = sweep.table_bytes(run, table)
         run.report(sweep.Decision("give_up_table", str(table.ref), reason, outcome, size))
     for table in marked.held_back:
-        reason = "nothing reaches it, but this cleanup may not give up more tables"
+        reason = "it is not needed, but this cleanup has already marked as many tables as it may"
         run.report(sweep.Decision("keep_table", str(table.ref), reason, "kept"))
     for table in marked.waiting:
-        reason = "it was given up, and its grace time has not passed yet"
+        reason = "it was marked for deletion, and its grace time has not passed yet"
         run.report(sweep.Decision("keep_table", str(table.ref), reason, "kept"))
     if run.dry_run:
         refs = {table.id: table.ref for table in run.store.ledger.tables()}
@@ -247,13 +247,17 @@ def expire_snapshots(
             _report_pinned(run, table.ref, metadata["snapshots"], past, pins)
         if held:
             by = describe_holds([hold for hold in read if not hold.lapsed])
-            reason = f"kept past its retention time, because later changes will be read by {by}"
+            reason = (
+                f"kept past the retention time, because the changes after it are needed by {by}"
+            )
             run.report(sweep.Decision("hold_snapshots", str(table.ref), reason, "kept"))
         if not gone:
             continue
         reason = f"{len(gone)} snapshots are past their retention time"
         if lapsed := [hold for hold in read if hold.snapshot_id in gone]:
-            reason += f", one of {describe_holds(lapsed)}: its next fill computes all rows"
+            reason += (
+                f"; one was needed by {describe_holds(lapsed)}: its next fill computes all rows"
+            )
         decision = sweep.Decision("expire_snapshots", str(table.ref), reason)
         if showing is None:
             try:

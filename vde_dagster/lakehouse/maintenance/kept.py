@@ -1,10 +1,10 @@
-"""Checks before a deletion that no kept object names the file or uses the folder.
+"""Checks that a file or folder may be deleted, because nothing that is kept uses it.
 
 The candidates for deletion come from rows of the state, and anyone who can write these rows could
 direct the janitor at other files. So a candidate must be below the warehouse's folder, in a place
-that only vde writes to. It must not be named by a pointer of the catalog, a published view, an
-unfinished publication, or a table's metadata with all its snapshots, manifests, data, delete and
-statistics files. A table that is being written is left alone, because its next commit is unknown.
+that only vde writes to. No pointer of the catalog, published view or unfinished publication may
+refer to it, and no table may use it as a manifest, data, delete or statistics file of any snapshot.
+A table that is being written is left alone, because its next commit is unknown.
 
 The files that a table names are read from its metadata, not from the state. A candidate below a
 table's folder is searched in all snapshots of the tables with this folder: the physical table, and
@@ -56,11 +56,11 @@ _FREE = Ruling("free")
 
 @dataclass(frozen=True, slots=True)
 class _TableNames:
-    """The files that a table's metadata file names.
+    """The files that a table's metadata file refers to.
 
     Args:
         folder: The table's base location, as `place_key` returns it.
-        files: Keys of the files that the metadata file itself names; see `place_key`.
+        files: Keys (see `place_key`) of the metadata, statistics and manifest list files.
         heads: Ids of the Iceberg snapshots that branches and tags refer to.
         is_known: Whether the state store records the table in this folder.
         is_readable: Whether the metadata file could be read; if not, `folder` is a guess.
@@ -120,9 +120,11 @@ class Kept:
             if one in found:
                 continue
             if key in named:
-                found[one] = Ruling("kept", "a published view or an open publication names it")
+                found[one] = Ruling("kept", "a published view or an unfinished publication uses it")
             elif key in self._pointers:
-                found[one] = Ruling("kept", "the catalog names it")
+                found[one] = Ruling(
+                    "kept", "it is the current metadata file of a table or view in the catalog"
+                )
             else:
                 found[one] = by_table.get(key, _FREE)
         return found
@@ -156,11 +158,11 @@ class Kept:
             for file in files:
                 for above in (file, *folders_above(file)):
                     if above in keys and keys[above] not in found:
-                        reason = f"{by} names a file in {keys[above]}"
+                        reason = f"{by} refers to a file in {keys[above]}"
                         found[keys[above]] = Ruling("kept", reason)
 
         keep(self._pointers - ignored, "the catalog")
-        keep(map(place_key, store.publications.open_files()), "an open publication")
+        keep(map(place_key, store.publications.open_files()), "an unfinished publication")
         keep(map(place_key, published_files(store.database)), "a published view")
         for names in self._tables.values():
             if place_key(names.location) in ignored:
@@ -234,7 +236,7 @@ class Kept:
                 if (key := place_key(file)) in asked:
                     found[key] = kept
         except (DamagedFileError, OSError, KeyError, ValueError, TypeError) as error:
-            reason = f"a file that may name it cannot be read: {error}"
+            reason = f"a file that may refer to it cannot be read: {error}"
             found.update({key: Ruling("waiting", reason) for key in here if key not in found})
 
     def _named_files(

@@ -24,8 +24,8 @@ class Hold:
     """An Iceberg snapshot that a model needs, because its next fill reads all later changes.
 
     Args:
-        at: Time (UTC) of the model's last recorded fill, or of its last check without changes.
-        lapsed: Whether this time is too long ago to hold the snapshot.
+        at: Time (UTC) of the model's last recorded fill, or of a later check that found no changes.
+        lapsed: Whether `at` is so long ago that the snapshot is not kept for the model.
     """
 
     model: ModelName
@@ -44,11 +44,11 @@ Holds = Mapping[str, Collection[Hold]]
 
 
 def find_holds(store: StateStore, reached: Collection[str], longest: timedelta) -> Holds:
-    """Find the snapshots since which the next fills read changes, by id of the table that is read.
+    """Find the Iceberg snapshots whose later changes models must still read, by id of their table.
 
     Args:
         reached: Ids of reachable tables. Fills of other tables are ignored.
-        longest: Maximum time that a reader holds a snapshot without reading a newer one.
+        longest: Maximum age of a model's last fill; older ones keep no snapshot.
     """
     oldest = store.database.clock.now() - longest
     tables = store.tables.load(reached)

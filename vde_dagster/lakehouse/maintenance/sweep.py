@@ -4,7 +4,7 @@ Orphans are data files in a table's folder that were never committed. Spark firs
 and then commits them, so a killed process leaves files that are in the folder but not in the
 table's metadata. Four rules ensure that no file is deleted that may still be committed or read:
 
-- The folder is listed before the metadata is read. So the metadata names a file that is committed
+- The folder is listed before the metadata is read. So the metadata lists a file that is committed
   in between.
 - A file must be older than the longest possible run, so that its writer can no longer commit it.
 - A table with an active lease is left alone. The lease is checked after the listing: a process that
@@ -319,8 +319,8 @@ def delete_orphans(run: Cleaning) -> None:
             chosen.append((decision, [file.location for file in files]))
         if waiting:
             reason = (
-                f"{len(waiting)} data files that its metadata does not name; this cleanup may not "
-                "delete more files"
+                f"{len(waiting)} data files that its metadata does not name; this cleanup "
+                "already deletes as many files as it may"
             )
             later.append(Decision("delete_orphans", str(table.ref), reason, "kept"))
     _delete_orphans(run, chosen)

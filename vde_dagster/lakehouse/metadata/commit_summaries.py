@@ -81,9 +81,9 @@ _SCRATCH = re.compile(r"vde_(?P<plan>.+)_[0-9a-f]{32}_scratch")
 
 @dataclass(frozen=True, slots=True)
 class BranchName:
-    """The parts of a branch's name, such as `vde_prod-1f_12s`.
+    """The name of the branch that one attempt of a plan writes.
 
-    One attempt of a plan writes the branch.
+    For example, `vde_prod-1f_12s` is attempt 12 of the plan `prod-1f`, and `shared`.
 
     Args:
         shared: Whether the attempt read only published data, so that another plan may reuse the
@@ -101,7 +101,7 @@ class BranchName:
 
 
 def parse_branch(name: str) -> BranchName | None:
-    """Parse a branch's name, such as `vde_prod-1f_12s`, or return None if no plan created it."""
+    """Parse a branch's name (see `BranchName`), or return None if it has another form."""
     match = _PARTS.fullmatch(name)
     if match is None:
         return None

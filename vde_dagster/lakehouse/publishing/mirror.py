@@ -216,7 +216,8 @@ def _foreign(wanted: WantedView, why: str) -> StoreError:
     return StoreError(
         f"the definition of the mirrored view {wanted.ref} was not written by vde: {why}",
         hint=f"publish it again: vde apply {wanted.environment}, or vde rollback "
-        f"{wanted.environment} to the current version",
+        f"{wanted.environment} --to with the number of the current version (vde history "
+        f"{wanted.environment})",
     )
 
 

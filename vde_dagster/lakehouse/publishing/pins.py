@@ -97,7 +97,7 @@ def read_heads(
     pointers: Mapping[TableRef, Pointer],
     known: Mapping[str, Head],
 ) -> dict[str, Head]:
-    """Read the current snapshots of existing tables, reusing `known` ones that are current."""
+    """Return the current heads of tables. Metadata is read only if a `known` head is outdated."""
 
     def read(item: tuple[str, Place]) -> Head | None:
         table_id, (ref, branch) = item
@@ -144,7 +144,7 @@ def write_pins(
 def pinned_tables(
     lakehouse: LakeHandles, states: Mapping[str, tuple[TableRef, HeldState]]
 ) -> dict[str, PinnedTable]:
-    """Look up earlier snapshots of tables in the tables' metadata. Expired ones are left out."""
+    """Look up earlier snapshots in the metadata of tables. Expired snapshots are left out."""
     with lakehouse.store.database.reading() as conn:
         pointers = lakehouse.catalog.pointers([ref for ref, _ in states.values()], conn)
 

@@ -46,8 +46,7 @@ class PreparedPublication:
 
     Args:
         announced: The changes to store, so that another process can finish the publication.
-        sources: The metadata files of unchanged physical tables that a published table shows. Keys
-            are the physical tables' names.
+        sources: See `Differences`.
     """
 
     swaps: tuple[Swap, ...]
@@ -63,7 +62,7 @@ class PreparedPublication:
 
 @dataclass(frozen=True, slots=True)
 class PreparedHolding:
-    """A prepared version of another environment that keeps rolled-back rows."""
+    """A `Holding` with the views and pins to write for the other environment."""
 
     holding: Holding
     published: tuple[PublishedView, ...]
@@ -78,8 +77,8 @@ class Differences:
         changed: Definitions that the catalog does not have, each with the current pointer.
         dropped: Views to drop, each with the current pointer.
         taken: By view name, the error for a name that already belongs to another object.
-        sources: The metadata files of physical tables that a published table shows. Keys are the
-            physical tables' names.
+        sources: For tables published in place of views: by name of the unchanged physical table
+            behind them, its current metadata file.
     """
 
     changed: tuple[tuple[ViewDefinition, Pointer | None], ...]

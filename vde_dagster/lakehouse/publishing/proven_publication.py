@@ -62,20 +62,20 @@ class _Proof:
 
     def check_file(self, conn: Connection, file: PublishedFile) -> str | None:
         if file.ref is None:
-            return "a file has no name in the catalog"
+            return "one of its files belongs to no table or view"
         if file.kind == VIEW.lower():
             return self._check_view(file, file.ref)
         if file.kind == TABLE.lower() and self.is_version:
             return self._check_table(conn, file, file.ref)
-        return f"it did not create the {file.kind} {file.ref}"
+        return f"the publication did not create the {file.kind} {file.ref}"
 
     def _check_view(self, file: PublishedFile, ref: TableRef) -> str | None:
         known, own = self.ledger.get(ref), self.record.environment
         if not file.location:
             is_gone = known is None and self._was_ours(file)
-            return None if is_gone else f"it did not drop the view {ref}"
+            return None if is_gone else f"the publication did not drop the view {ref}"
         if known is None or known.metadata_location != file.location:
-            return f"it did not publish the view {ref} at {file.location}"
+            return f"the publication did not write {file.location} for the view {ref}"
         # Production's publications alone may hold what other environments show.
         if known.environment != own and own != PRODUCTION:
             return f"the view {ref} belongs to '{known.environment}'"
@@ -101,7 +101,7 @@ class _Proof:
         if self.lakehouse.catalog.form.keeps_pointers:
             head = store.pins.heads(conn, [table.id]).get(table.id)
             if head is None or head.location != file.location:
-                return f"it did not write {file.location} for {ref}"
+                return f"the publication did not write {file.location} for the table {ref}"
         rows = self._check_rows(file, table) if file.table_id is not None else None
         return rows or self._check_types(file, table)
 
@@ -119,7 +119,9 @@ class _Proof:
         if file.into != table.branch or plan_of_branch(file.branch) != self.record.plan_id:
             return f"{table.ref} would move to the branch {file.branch}, which another plan created"
         if file.snapshot_id is not None and file.snapshot_id != pin.snapshot_id:
-            return f"{table.ref} would move to {file.snapshot_id}, not to the pin {pin.snapshot_id}"
+            return (
+                f"{table.ref} would move to {file.snapshot_id}, not to {pin.snapshot_id}, its pin"
+            )
         return self._check_branch(file, table, pin)
 
     def _check_branch(self, file: PublishedFile, table: PhysicalTable, pin: Pin) -> str | None:

@@ -63,8 +63,8 @@ class Return:
         filled: The ranges that were filled in the earlier snapshot.
         expected: The snapshot at which the table must be now, or the rollback fails.
         into: The branch that moves in place of `main`, for a preview.
-        as_of: Time (UTC). Ranges that became outdated later become valid again. None leaves
-            outdated ranges unchanged.
+        as_of: Time (UTC). Ranges that became outdated after this time become valid again. None
+            leaves outdated ranges unchanged.
     """
 
     ref: TableRef
@@ -85,7 +85,7 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A table that a new definition of its model fills from now on."""
+    """A table that is kept for its model's new definition, which fills it from now on."""
 
     table: PhysicalTable
     widened: tuple[tuple[str, str], ...] = ()
@@ -93,7 +93,7 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A version of another environment that keeps the rows that a rollback removes."""
+    """A new version of another environment, which still shows the rows that a rollback removes."""
 
     environment: Environment
     base_version: int
@@ -110,7 +110,7 @@ class Publication:
         changed: Ranges that a restatement computed again.
         snapshots: Snapshots of the environment that are already in memory, by id.
         before_and_after: New statements to run before and after later runs; None for no change.
-        sources: Each (environment, version) that has pins used by the entries.
+        sources: The (environment, version) pairs whose pins the new version shows.
     """
 
     environment: Environment
@@ -266,7 +266,10 @@ def _return(metadata: dict[str, Any], back: Return) -> changes.Updates:
 
 
 def attempts(metadata: dict[str, Any], table_id: str, into: str | None) -> set[str]:
-    """List plans' branches whose unpublished commits, if any, all belong to the given table."""
+    """List the plans' branches that have no commits for other tables than the given one.
+
+    Commits that are also in `main` (or in the branch `into`) do not count.
+    """
     shown = ancestors(metadata, head_of(metadata, into))
     found = set()
     for name in metadata.get("refs", {}):

@@ -71,7 +71,7 @@ _PUBLISHED = (schema.environments.name,)
 def publish(lakehouse: LakeHandles, publication: Publication) -> Environment:
     """Write all changes of a publication in one transaction.
 
-    If the publication's plan is already applied, the result is the environment of that time.
+    If the publication's plan is already applied, return the version that it published.
 
     Raises:
         ConflictError: Another process published first, a name is taken, or a table moved.

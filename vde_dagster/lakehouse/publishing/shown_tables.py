@@ -1,4 +1,4 @@
-"""Shown tables: tables that production has in place of views, if only development has views.
+"""Shown tables: production's tables in projects where only development environments have views.
 
 A shown table has its own metadata file, but uses the data files of a physical table. Its schema has
 the model's columns with the same field ids, so that columns can be renamed, reordered or left out.
@@ -105,8 +105,7 @@ def expire_in_shown_tables(
 def behind_the_times(lakehouse: LakeHandles) -> list[tuple[TableRef, TableRef, int]]:
     """Find shown tables with snapshots that are missing in their physical tables.
 
-    A shown table is a table that production has in place of a view. Each item is (shown table,
-    physical table, number of missing snapshots).
+    Each item is (shown table, physical table, number of missing snapshots).
     """
     tables = [table.ref for table in lakehouse.store.ledger.tables() if table.branch is None]
     shown = _read_shown(lakehouse)

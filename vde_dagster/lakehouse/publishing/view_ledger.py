@@ -125,7 +125,7 @@ def recorded_namespaces(connection: Connection, catalog: str) -> dict[str, str]:
 
 
 def drop_namespace(connection: Connection, catalog: Catalog, name: str) -> bool:
-    """Remove an empty namespace and its record, and return whether it was empty."""
+    """If a namespace is empty, remove it with its record. Return whether it was removed."""
     if not catalog.drop_namespace(name, connection):
         return False
     own = (namespaces.c.catalog_name == catalog.name) & (namespaces.c.namespace == name)

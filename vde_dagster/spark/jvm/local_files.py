@@ -1,4 +1,4 @@
-"""Local files without a child process and a checksum file for each.
+"""Makes Spark write local files without a child process and a checksum file for each.
 
 Without its native library, Hadoop runs `chmod` for every new file and folder, which takes three
 milliseconds or more. The checksums are not needed: Parquet's pages have their own.

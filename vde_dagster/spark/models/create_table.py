@@ -43,16 +43,7 @@ def create_physical_table(
     lakehouse: Lakehouse,
     branch: str | None = None,
 ) -> None:
-    """Create a table with a snapshot's columns, partitions and properties, if it is missing.
-
-    Args:
-        columns: Physical name and Spark SQL type of each column, in order.
-        branch: The branch that is written first.
-
-    Raises:
-        ExecutionError: A column has no storable type, or Spark refuses the layout.
-        ConflictError: Another table has the name.
-    """
+    """Create a table with a snapshot's layout, unless it exists; see `SparkEngine.create_table`."""
     for name, type_ in columns:
         if not is_storable(type_):
             raise ExecutionError(

@@ -38,11 +38,11 @@ class ModelContext:
         spark: The Spark session, of this run only.
         interval: The half-open UTC range to compute.
         execution_time: The run's current instant (UTC).
-        dialect: SQLGlot dialect of the texts that its methods get.
+        dialect: SQLGlot dialect of the queries that the code passes to the context's methods.
         files: The texts of the model's code, by path relative to the project's folder.
         root: The project's folder; None without a working copy.
         page: Path for a notebook that the code may write, and that Dagster then shows.
-        trusted: Functions of the dialect that are assumed to be equal on Spark.
+        trusted: Functions of the dialect that are assumed to return the same values on Spark.
         is_cancelled: Function that returns whether the plan was canceled. Long work in Python can
             call it between two steps, to end early.
     """
@@ -180,7 +180,6 @@ class SqlmeshModelContext(ModelContext):
 
     @property
     def default_dialect(self) -> str:
-        """SQLGlot dialect of the texts that the methods get."""
         return self.dialect
 
     @property

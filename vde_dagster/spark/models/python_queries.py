@@ -26,7 +26,7 @@ def translate_query(
 
     Args:
         query: A text of the dialect, or a tree, which has no dialect.
-        trusted: Functions and operators that are assumed to be equal on Spark.
+        trusted: Functions and operators that are assumed to return the same values on Spark.
 
     Raises:
         ExecutionError: The query cannot be parsed, or may have other values on Spark.
@@ -80,5 +80,5 @@ def _check_operators(
                 schema[name] = columns
         found = find_operators(text, schema, origin)
     if found:
-        message = f"{model}: a query may have other values on Spark: {found[0].message}"
+        message = f"{model}: a query may return other values on Spark: {found[0].message}"
         raise ExecutionError(message, hint=found[0].hint)

@@ -1,1 +1,1 @@
-"""Sessions of Spark: start in a new or running JVM, or on a server, and causes of their ends."""
+"""Spark sessions: starting them in a JVM or on a server, and explaining why they ended."""

@@ -98,7 +98,7 @@ def is_missing_table(error: VdeError, table: str) -> bool:
 def query_place(text: str, query: str, words: str = "") -> QueryPlace | None:
     """Find the place in a query that Spark's error message points to.
 
-    For a cast around the query, the place is the column of the cast.
+    If the cause is a cast that vde added around the query, the place is the column of the cast.
 
     Args:
         query: The query, which Spark may have received as a subquery.
@@ -126,7 +126,7 @@ def query_place(text: str, query: str, words: str = "") -> QueryPlace | None:
 
 
 def column_of_cast(words: str) -> str | None:
-    """Return the column that a cast around a query converts.
+    """Return the column of a cast that vde added around a query; None for other words.
 
     >>> column_of_cast("CAST(`x` AS double) AS `x`")
     'x'

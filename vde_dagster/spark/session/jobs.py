@@ -93,7 +93,6 @@ class PlanJobs:
                 context.setLocalProperty(name, None)
 
     def begin(self, plan_id: str) -> None:
-        """Allow a canceled plan to run again."""
         with self._lock:
             self._cancelled_error.discard(plan_id)
 

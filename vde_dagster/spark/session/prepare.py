@@ -31,7 +31,7 @@ def prepare_starts(settings: SessionSettings) -> tuple[Path, bool]:
         The path of the archive, and whether this call created it.
 
     Raises:
-        UsageError: Spark's scripts do more than start a JVM with this configuration.
+        UsageError: With this configuration, only Spark's own scripts can start Spark.
         NoSparkError: Spark does not start, or cannot create an archive.
     """
     place = start_path(command_line_config(context_config(settings)))

@@ -210,7 +210,7 @@ _SECRET_PART = re.compile(rf"((?:{_SECRET})[^=&;]*=)[^&;]*", re.IGNORECASE)
 
 
 def check_catalog(theirs: Mapping[str, str], settings: SessionSettings) -> None:
-    """Raise UsageError if a session's configuration (`theirs`) sets the catalog differently."""
+    """Raise UsageError if `theirs` configures the project's catalog otherwise than `settings`."""
     prefix = f"spark.sql.catalog.{settings.catalog}"
     ours = session_config(settings)
     keys = sorted(key for key in {*ours, *theirs} if key == prefix or key.startswith(prefix + "."))

@@ -53,7 +53,7 @@ class WarmSettings:
     """Settings of a warm engine: a Spark that keeps running in the background.
 
     Args:
-        folder: The folder of the engine's record.
+        folder: The folder with the file that describes the running engine.
         by_itself: Whether the engine starts when Spark is needed, or only by `vde engine start`.
         idle_seconds: Seconds that the engine keeps running after its last statement.
         warm_up: Whether the engine warms up while idle, see `warm_up.py`.
@@ -80,7 +80,7 @@ class SessionSettings:
     Args:
         state_url: SQLAlchemy URL of the database with state and catalog.
         warehouse: URI of the directory for new tables.
-        config: Further Spark properties, which take precedence over the defaults below.
+        config: Further Spark properties, which take precedence over vde's defaults.
         packages: Further Maven coordinates, replacing defaults with the same group and artifact.
         log_file: File for the JVM's output, or None for a temporary file.
         io: PyIceberg's settings for object stores.

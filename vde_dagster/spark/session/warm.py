@@ -1,7 +1,7 @@
 """A warm engine: Spark running in the background, shared by a project's commands and runs.
 
-It is a Spark Connect server on the loopback interface. Its record, a file that only its user can
-read, has the port and a secret token; the server locks the record while it runs.
+It is a Spark Connect server on the loopback interface. A file that only its user can read (the
+engine's record) has its port and a secret token. The server locks this file while it runs.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class WarmEngine:
         return sum(filter(None, sizes)) if any(sizes) else None
 
     def write(self, folder: Path) -> IO[bytes]:
-        """Write the engine's record, and return the locked file, which must stay open."""
+        """Write the file with the engine's port and token, and return it locked. Keep it open."""
         own, current = _record_path(folder, self.pid), folder / _RECORD
         file = open(own, "wb", opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115
         _lock(file)
@@ -95,13 +95,13 @@ class WarmEngine:
         return file
 
     def accepts_users(self, folder: Path) -> bool:
-        """Return whether the engine's record is still the current record of its folder."""
+        """Return whether new clients can find and join this engine, and not only earlier ones."""
         with suppress(FileNotFoundError):
             return (folder / _RECORD).samefile(_record_path(folder, self.pid))
         return False
 
     def refuse_users(self, folder: Path) -> None:
-        """Remove the engine's record, so that no more clients can join."""
+        """Remove the file through which clients find the engine, so that no more clients join."""
         if self.accepts_users(folder):
             (folder / _RECORD).unlink(missing_ok=True)
 
@@ -147,7 +147,7 @@ def join_engine(
     Args:
         start: Whether to start a missing engine. An engine with another configuration then accepts
             no more users, and ends when it is idle.
-        given_up: Event that ends a starting engine.
+        given_up: When this event is set, an engine that is still starting is ended.
 
     Raises:
         NoSparkError: The engine does not start.

@@ -71,7 +71,7 @@ class Write:
         types: Types of the columns that the task fills.
         physical: Physical column by output column in lower case.
         summary: Properties that the commit's summary must carry.
-        notes: Warnings about the rows, which the strategy adds to the fill's result.
+        notes: Warnings for the fill's result, which the strategy adds.
         why_all: Reasons for computing all rows, although the changed rows are known.
         rewrites: The strategy's last commit, if it rewrote all rows of the table.
     """
@@ -260,14 +260,14 @@ class Strategy(ABC):
 
         Raises:
             NotImplementedError: The kind has no digests, because the rows of a range are not
-                exactly the rows that `Write.writer` gets.
+                exactly the rows that one fill writes.
         """
         raise NotImplementedError
 
     def digests_table(self, write: Write) -> bool:
-        """Return whether a partial fill may write rows equal to the rows that it replaces.
+        """Return whether to read a small table completely after the fill, to digest all rows.
 
-        If it may, a small table is read completely for its digest.
+        True if the fill writes only some rows, and may write the same rows as before.
         """
         return False
 
@@ -404,8 +404,8 @@ def require_row_level(write: Write, merge: str) -> None:
             f"Spark would write {write.task.table.ref} by "
             f"'{(steps or ['nothing'])[0].strip()[:80]}', which does not detect conflicts with "
             "other writers; nothing was written",
-            hint="check the extensions in the session's settings: Iceberg's must come last, so "
-            "that they plan MERGE",
+            hint="check spark.sql.extensions: Iceberg's extensions must come last, so that they "
+            "plan MERGE",
             location=write.task.snapshot.model.location,
         )
     _checked_merges.add(known)

@@ -1,4 +1,4 @@
-"""Fills that compute only the rows of keys that the changes of inputs affect."""
+"""Fills that compute only the rows of changed keys: keys whose input rows changed."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class NotWrittenError(Exception):
 
 
 def write_changes(write: Write, changed: ChangedRows | ChangedGroups) -> None:
-    """Change a table's rows according to a query of changes, in one visible commit.
+    """Run a query of changes, and apply its result to the table in one visible commit.
 
     Raises:
         NotWrittenError: Changes contradict the table's rows, or Spark cannot compute the changes.
@@ -208,7 +208,7 @@ def _old_rows(write: Write, condition: str, names: Sequence[str]) -> Iterator[_O
 def _replace(
     write: Write, condition: str, rows: DataFrame, why_failed: str, deletion: Deletion | None
 ) -> None:
-    """Replace the rows that meet a condition by rows that were derived from the table.
+    """Replace the rows that meet a condition with rows that were derived from the table.
 
     Args:
         why_failed: Message that the query of `rows` raises if changes contradict the table's rows.

@@ -62,7 +62,7 @@ class CustomTarget:
 
 @strategy_for(Custom)
 class CustomTable(Strategy):
-    """Calls the model's function on a scratch branch, and publishes the function's only commit."""
+    """Runs a function of the project that writes the table."""
 
     own_session = True
 

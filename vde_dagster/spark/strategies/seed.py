@@ -18,7 +18,7 @@ from vde_dagster.spark.strategies.simple import WholeTable
 
 @strategy_for(Seed)
 class SeedFile(WholeTable):
-    """Replaces all rows by the rows of the file."""
+    """Replaces all rows of the table with the rows of the file."""
 
     def rows(self, session: SparkSession, task: FillTask, project_root: Path | None) -> DataFrame:
         """Read the file's rows with all values as text, to be cast to the table's types later."""

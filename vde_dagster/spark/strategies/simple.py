@@ -13,18 +13,15 @@ from vde_dagster.spark.strategies.replace_rows import replace_rows
 
 @strategy_for(Full)
 class WholeTable(Strategy):
-    """Replaces all rows, or changes the rows that differ, in one Iceberg commit."""
+    """Changes only the rows that differ if they are known, else replaces all, in one commit."""
 
     def digest_condition(self, write: Write, interval: Interval) -> str | None:
-        """Return None, because all rows belong to the interval."""
         return None
 
     def digests_table(self, write: Write) -> bool:
-        """Return whether the fill writes only some rows. They may equal the old rows."""
         return write.task.changed is not None
 
     def write(self, write: Write) -> None:
-        """Change only the rows that differ, or overwrite all rows if that is not possible."""
         changed = write.task.changed
         if isinstance(changed, ChangedRows | ChangedGroups):
             try:

@@ -85,7 +85,7 @@ def _duplicate_error(write: Write, kind: IncrementalByUniqueKey) -> ExecutionErr
         f"{model.name}: the query returns several rows of one unique_key ({key}), but the "
         "strategy 'merge' cannot update one row of the table with several",
         hint="return one row per unique_key, or set incremental_strategy='delete+insert' to keep "
-        "them all",
+        "all rows",
         location=model.location,
     )
 

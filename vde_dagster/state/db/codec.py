@@ -29,7 +29,7 @@ class StoredPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredColumns:
-    """A physical table's columns and rare attributes, as stored."""
+    """A physical table's columns, preview and origin, as stored in its row."""
 
     columns: tuple[PhysicalColumn, ...]
     preview: Preview | None = None
@@ -89,7 +89,7 @@ def load_snapshot(data: bytes, key: str) -> Snapshot:
 
 
 def dump_plan(plan: Plan) -> bytes:
-    """Write a plan without the content of its snapshots."""
+    """Write a plan as compressed bytes, with its snapshots' ids in place of the snapshots."""
     stored = StoredPlan(replace(plan, snapshots={}), tuple(plan.snapshots))
     return zlib.compress(to_bytes(stored), 3)
 
@@ -123,7 +123,6 @@ def _inflate(data: bytes) -> bytes:
 
 
 def dump_columns(table: PhysicalTable) -> str:
-    """Write a physical table's columns and rare attributes as JSON text."""
     return to_text(StoredColumns(table.columns, table.preview, table.computed_from, table.mixed))
 
 

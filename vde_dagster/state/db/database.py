@@ -8,8 +8,8 @@ PostgreSQL: writing transactions are SERIALIZABLE, reading ones REPEATABLE READ 
 snapshot, without serialization failures). The server ends a transaction whose client is silent for
 a while (a stopped machine, a lost network), so that no client blocks other clients for long.
 
-Tests intercept the commit as a side effect. They can also intercept single statements, because the
-connection carries the transaction's name (`TRANSACTION`).
+A test can make a commit fail (see `effects`), or a single statement, because the connection has the
+transaction's name (`TRANSACTION`).
 """
 
 from __future__ import annotations
@@ -484,7 +484,7 @@ class Database:
         rows: Sequence[Mapping[str, Any]],
         *changed: str,
     ) -> int:
-        """Insert rows, and update some columns of existing rows. Returns the number of rows."""
+        """Insert rows, and update the columns `changed` of existing rows. Returns the row count."""
         return upsert(connection, table, rows, *changed)
 
     def unusable(self, error: BaseException) -> StoreError:

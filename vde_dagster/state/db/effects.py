@@ -1,9 +1,9 @@
-"""The port that surrounds every named side effect, and the clock of the state.
+"""Hooks around every named side effect, for tests; and the clock of the state.
 
 A side effect is a change that outlives the process: a database commit, a file written or deleted,
 an Iceberg commit, a lease. Code wraps each side effect in `with effects.at("publish.commit"):`, so
 that a test can stop the process before or after it, let it fail, or lose its response. In
-production the port does nothing and costs one method call.
+production this does nothing and costs one method call.
 
 On PostgreSQL the clock is the server's, so that machines which share a state agree on the time.
 SQLite is used by one machine, whose clock cannot be compared with another.
@@ -38,7 +38,7 @@ _NOTHING = nullcontext()
 
 
 class NoEffects:
-    """Port in production: adds nothing to side effects."""
+    """`Effects` in production: does nothing."""
 
     __slots__ = ()
 

@@ -70,7 +70,6 @@ class LogEntry:
         who: The name that the client gave.
         act: The kind of act; `sql` means that SQL outside of this program changed an environment.
         version: The environment's version that the act created.
-        detail: Further details, as JSON.
     """
 
     number: int
@@ -110,7 +109,7 @@ class LogEntry:
 
 
 def _encoded(part: str | int | None) -> bytes:
-    """Encode a value as the SQL in `guards` does."""
+    """Encode a value for hashing, in the same way as the SQL in `guards`."""
     if part is None:
         return b"-"
     text = str(part).encode("utf-8", "surrogatepass")

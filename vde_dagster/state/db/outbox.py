@@ -6,8 +6,8 @@ transaction commits late. Rows are therefore numbered when they are read: one re
 assigns the next numbers to all visible rows that have none. A row that becomes visible later gets a
 later number, and a row written after reading another one gets a higher number. Writers never wait.
 
-A consumer stores the last number that it has read: exporters in this table, Dagster in its sensor,
-because two code locations may show one state under different keys.
+A consumer stores the last number that it has read. Exporters store it in the outbox's own table.
+Dagster stores it in a sensor's cursor, because several code locations may read one state.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class Outbox:
         self.database.run_transaction(work, name="outbox.move_cursor")
 
     def add(self, kind: RecordKind, subjects: Sequence[Mapping[str, Any]]) -> None:
-        """Write records in a separate transaction."""
+        """Write records of one kind, in a new transaction."""
 
         def work(conn: Connection) -> None:
             for subject in subjects:

@@ -127,7 +127,7 @@ class BatchCursor(psycopg.Cursor[Any]):
     """Cursor that sends many statements in one message.
 
     Args:
-        limits: Statements that limit a transaction.
+        limits: SQL that limits a transaction, sent together with its BEGIN.
     """
 
     def __init__(

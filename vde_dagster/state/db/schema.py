@@ -3,8 +3,8 @@
 Instants are whole microseconds since 1970 (UTC) in a BIGINT: exact, and comparable in every
 database. The Iceberg catalog's own two tables are created with the exact statements of Iceberg's
 Java JDBC catalog, schema version V1. New stores are created from this module; migrations upgrade
-older stores. `migrate` copies the conditions of indexes to PostgreSQL, because importing its
-dialect here takes 60 ms of every command.
+older stores. Conditions of partial indexes are written here for SQLite, and `migrate` copies them
+for PostgreSQL, because importing PostgreSQL's dialect here takes 60 ms of every command.
 """
 
 from __future__ import annotations

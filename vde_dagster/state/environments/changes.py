@@ -125,7 +125,7 @@ class ChangeCursorStore:
 def _moved(environment: str, model: ModelName, name: str, where: str) -> ConflictError:
     return ConflictError(
         f"the cursor '{name}' of {model} in '{environment}' {where}: another consumer moved it",
-        hint="take the changes since then, and let only one consumer at a time use a cursor",
+        hint="read the changes since the cursor's version, and let only one consumer use a cursor",
     )
 
 

@@ -1,9 +1,9 @@
-"""Journal of mirrored views: their targets and writers, and since when they are outdated.
+"""Journal of mirrored views: wanted definitions, writers, and since when views are outdated.
 
-The publish transaction records each view's target. From then on the view is outdated, until a
-writer has updated the view and recorded the update. A write begins under a lease and records its
-writer: if the writer never records the end, the write may still happen, so the view is watched for
-a while.
+The publish transaction records each view's wanted definition. From then on the view is outdated,
+until a writer has updated the view and recorded the update. A writer needs a lease, and records its
+name before it writes. If it never records the end, its write may still happen, so the view is
+watched for a while.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ differences: a row is valid from the version that pinned it up to the version th
 so a publication writes one row for each changed table.
 
 A *head* is the content of a table's current metadata file: the snapshot that readers see, and the
-schema. It is recorded whenever a publication moves a table, or shows it first, so that one query
-finds the pins that differ, and no metadata file is read for an unchanged table.
+schema. It is recorded when a publication moves a table, or shows the table for the first time. So
+one query finds the pins that differ, and no metadata file is read for an unchanged table.
 """
 
 from __future__ import annotations
@@ -370,7 +370,7 @@ class PinChange:
 
     Args:
         is_new: Whether the previous version did not show the table.
-        is_back: Whether an older version showed the table, as after a rollback.
+        is_back: Whether the previous version did not show the table, but an older one did.
     """
 
     version: int

@@ -1,8 +1,8 @@
 """Publications: announced before they write files, decided exactly once.
 
 The row of a publication moves from `intended` to `committed` (in the publish transaction itself) or
-to `aborted`. If the catalog is outside that transaction, the row is `decided` until every pointer
-has followed, and `committed` after that. Commit and abort are updates of the same row that require
+to `aborted`. If the catalog is outside that transaction, the row is `decided` until all pointers
+are moved, and `committed` after that. Commit and abort are updates of the same row that require
 `intended`. So a process that lost a commit's response tries to abort the publication: the database
 makes the abort wait for a running commit, and then exactly one of the two has happened.
 """
@@ -33,7 +33,7 @@ PublicationStatus = Literal["intended", "decided", "committed", "aborted", "unus
 
 @dataclass(frozen=True, slots=True)
 class ReturnedTo:
-    """The Iceberg snapshot and the filled ranges that a table gets back by a rollback.
+    """The Iceberg snapshot and the filled ranges of a table after a rollback.
 
     Args:
         expected: The Iceberg snapshot that readers see before the rollback; None if the table is
@@ -47,11 +47,11 @@ class ReturnedTo:
 
 @dataclass(frozen=True, slots=True)
 class PublishedFile:
-    """A metadata file that a publication writes.
+    """A file in a publication's record: a metadata file to write, or a file to delete.
 
     Args:
-        ref: The table or view whose pointer moves to the file; None for data files, and in records
-            of older code.
+        ref: The table or view whose pointer moves to the file; None for a file to delete, and in
+            records of older code.
         branch: For a table that moves forward, the branch with the new rows. For a rollback, the
             branch that moves instead of `main`.
         table_id: Id of the table that moves. Its pending fills then count as filled.

@@ -1,7 +1,7 @@
-"""Statements to run before and after an apply, and after views are published.
+"""SQL statements to run around every run of an environment, or once after a publication.
 
-The publish transaction records them. If the process dies afterwards, the next process that works on
-the environment runs them. A row is deleted when its statement has run.
+The publish transaction records both. A statement to run once is deleted when it has run. If the
+process dies before, the next process that works on the environment runs the statement.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class StatementStore:
     def put_around_runs(
         self, connection: Connection, environment: str, statements: EnvironmentStatements
     ) -> None:
-        """Store an environment's statements before and after each run, when publishing."""
+        """Store the statements to run before and after each run, in a publication's transaction."""
         if self.around_runs(environment, connection) == statements:
             return
         self._delete(connection, _ROWS.c.step == _around(environment))
@@ -63,7 +63,7 @@ class StatementStore:
     ) -> None:
         """Store statements to run after a publication, in the publication's transaction.
 
-        They replace waiting statements of the same models.
+        Earlier statements of the same models that have not run yet are deleted.
         """
         listed = list(statements)
         models, waiting = {model for model, _ in listed}, self.waiting(environment, connection)
@@ -79,7 +79,7 @@ class StatementStore:
     def waiting(
         self, environment: str, connection: Connection | None = None
     ) -> list[WaitingStatement]:
-        """Return the statements of an environment that have not run yet, in order."""
+        """Return the statements that must still run after a publication, oldest first."""
         query = (
             select(_ROWS.c.seq, _ROWS.c.detail)
             .where(_ROWS.c.step == _once_published(environment))

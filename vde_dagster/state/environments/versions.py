@@ -239,7 +239,7 @@ class ShownStore:
         return [found for found in self.entries_on_tables(ids) if found[1].held is None]
 
     def entries_on_tables(self, table_ids: Iterable[str]) -> list[tuple[str, Entry]]:
-        """Return (environment, entry) for each current entry of the given tables, in order."""
+        """Return (environment, entry) of the current entries with one of the tables, sorted."""
         query = _OF_LIVE.add_columns(*ENTRY).where(_ENTRY.valid_to.is_(None))
         rows = self.database.among(query, _ENTRY.table_id, table_ids)
         found = [(row.environment, read_entry(row)) for row in rows]

@@ -99,7 +99,7 @@ class FillRecord:
     A fill is pending until it is published. Then its range counts as filled.
 
     Args:
-        branch: The branch of a pending fill; otherwise empty, also if nothing was computed.
+        branch: The branch of a pending fill that computed rows; otherwise empty.
         recorded_at: When it was recorded (UTC); far in the future if it is not recorded yet.
         task_seconds: Total run time of the engine's tasks; None if unknown.
         bytes_read: Size of the files that the tasks scanned; None unless known for all tasks.
@@ -136,7 +136,7 @@ class FillRecord:
         return Work.from_fill(self.seconds, self.task_seconds, self.bytes, self.bytes_read)
 
     def as_skipped(self) -> Skipped:
-        """Return the cost of this fill, as the saving of a later fill that is skipped."""
+        """Return this fill's time, cost and commit, for the record of a skipped later fill."""
         if self.facts.skipped is not None:
             return self.facts.skipped
         return Skipped(
@@ -149,7 +149,7 @@ class FillRecord:
         )
 
     def row(self, table: sa.Table, at: datetime) -> dict[str, Any]:
-        """Convert the fill, recorded at `at`, to a row of the fills or of the pending fills."""
+        """Convert the fill to a row of `table`, recorded at `at` (UTC)."""
         return row_from_value(
             self,
             table,
@@ -163,9 +163,9 @@ class FillRecord:
 
 
 def read_fill(row: sa.Row[Any]) -> FillRecord:
-    """Create a fill from a row of the table of fills or of pending fills.
+    """Create a fill from a row of fills or of pending fills.
 
-    `facts` has only the values of the selected columns.
+    A fact is empty if the query did not select its column.
     """
     columns = row._mapping
     return value_from_row(
@@ -327,8 +327,8 @@ class FillStore:
     ) -> list[FillRecord]:
         """Return the fills of a table, newest first.
 
-        Without `plan_id`, fills that a rollback undid are left out. Without `interval`, the fills
-        have no `facts` except `skipped`.
+        Without `plan_id`, fills that a rollback undid are left out. Without `interval`, only
+        `skipped` of each fill's `facts` is read.
         """
         query = (
             sa.select(*(_WITHOUT_FACTS if interval is None else schema.fills.c))
@@ -397,7 +397,7 @@ class FillStore:
         return {row.table_id: read_fill(row) for row in rows}
 
     def measured(self, table_ids: Iterable[str], most: int = 100) -> list[MeasuredFill]:
-        """Return the newest fills of each table that computed rows and have recorded sizes."""
+        """Return how long fills took and the sizes of their inputs, if recorded, newest first."""
         found = []
         for fills in self.recent(table_ids, most).values():
             for fill in fills:
@@ -414,7 +414,7 @@ class FillStore:
     def overlapping(
         self, table_id: str, interval: Interval, plan_id: str
     ) -> list[tuple[Interval, int | None, Output | None]]:
-        """Return the fills that overlap a range, and pending fills of the plan, newest first."""
+        """Return fills that overlap a range, and also pending ones of the plan, newest first."""
         waiting = on_ranges(schema.pending).read.where(schema.pending.c.plan_id == plan_id)
         counted, touched = on_ranges(schema.fills).read.where(COUNTS), span(table_id, interval)
         with self.database.reading() as conn:

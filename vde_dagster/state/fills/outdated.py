@@ -152,7 +152,7 @@ EntryRow = tuple[int, "int | None", Entry]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """All entries of one environment, with their versions, or the entries of one plan."""
+    """The entries of all versions of one environment, or the entries of one plan."""
 
     environment: str | None
     rows: list[EntryRow]
@@ -164,7 +164,7 @@ class World:
     def scopes(
         self, snapshots: Mapping[str, Snapshot], changed: RestatedRanges
     ) -> Iterator[EnvironmentScope]:
-        """Yield, for each version that changed an affected model, the affected models' entries."""
+        """Yield the affected models' entries in each version that changed one of these entries."""
         names = find_reached_models((entry for _, _, entry in self.rows), snapshots, changed)
         rows = [row for row in self.rows if row[2].name in names]
         points = sorted({v for since, until, _ in rows for v in (since, until) if v is not None})

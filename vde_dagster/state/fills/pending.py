@@ -28,8 +28,8 @@ class PendingStore:
         """Record that a range is written and audited on a branch. Repeating the call is harmless.
 
         Args:
-            announced: Whether the fill is committed immediately. Otherwise it waits for a
-                publication, and an outbox record is written.
+            announced: Whether the fill's commit to `main` follows immediately. If False, the fill
+                waits for a publication, and an outbox record says so.
 
         Raises:
             LeaseLostError: The lease on the table belongs to another process.
@@ -64,7 +64,7 @@ class PendingStore:
         self.database.run_transaction(work, name="state.drop_pending")
 
     def forget_commit(self, connection: Connection, filled: FillRecord) -> None:
-        """Delete the pending fill of a commit."""
+        """Delete the pending fill with the same table and commit as `filled`."""
         connection.execute(
             delete(schema.pending).where(
                 _ROW.table_id == filled.table_id,

@@ -100,7 +100,7 @@ class AuditStore:
         )
 
     def failing(self, table_id: str) -> list[AuditRecord]:
-        """Return published results with failing rows that no newer audit replaced, oldest first."""
+        """Return failed audits of visible rows that were not audited again since, oldest first."""
         failed = self.results(table_id=table_id, failed=True)
         if not failed:
             return []

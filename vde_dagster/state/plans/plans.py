@@ -189,9 +189,9 @@ class PlanStore:
         return _record(row) if row is not None else None
 
     def approved(self) -> list[PlanRecord]:
-        """Return each environment's last started plan that is still to be applied.
+        """Return, for each environment, the newest started plan that is not yet applied.
 
-        Runs of missing intervals are left out.
+        A plan that failed is included; runs and restatements are not.
         """
         table = schema.plans
         query = (
@@ -228,7 +228,10 @@ class PlanStore:
         return past
 
     def waiting(self, files: str) -> list[Plan]:
-        """Return the plans that wait for an approval, oldest first."""
+        """Return the plans that wait for an approval, oldest first.
+
+        `files` is the hash of the project's files: plans of other files are left out.
+        """
         table = schema.plans.c
         query = (
             select(table.plan_id)
@@ -254,7 +257,7 @@ class PlanStore:
         """Return the given plans that were approved before, or can no longer be approved.
 
         A plan is closed if it can never be published (see `past`), was made only for review, or was
-        made from earlier files.
+        made from files with another hash than `files`.
         """
         asked = set(plan_ids)
         closed = self.past(asked)

@@ -143,7 +143,7 @@ class SnapshotStore:
         return StoreError(what, hint="; or ".join(filter(None, (mended, error.hint))))
 
     def view_types(self, ids: Iterable[str]) -> dict[str, tuple[tuple[str, str], ...]]:
-        """Return the columns of views by snapshot id, with the types that Spark determined."""
+        """Return the (column, type) pairs that `save_view_types` stored, by snapshot id."""
         with self.database.reading() as conn:
             # A login that may publish ignores types that other logins stored. Spark
             # then analyzes these views again.
@@ -153,7 +153,7 @@ class SnapshotStore:
         return {key: tuple(map(tuple, json.loads(columns))) for key, columns in found.items()}
 
     def foreign_view_types(self, unreadable: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Yield (id, reason) for each stored view whose columns have wrong names.
+        """Yield (id, reason) for each view whose stored column names differ from its snapshot's.
 
         Snapshots in `unreadable` are left out.
         """
@@ -165,7 +165,7 @@ class SnapshotStore:
                 yield key, f"the stored columns of {known[key].name} are {found}, but it has {own}"
 
     def save_view_types(self, types: Mapping[str, Iterable[tuple[str, str]]]) -> None:
-        """Store the columns of views by snapshot id: (column, type) as Spark analyzed them."""
+        """Store the (column, type) pairs that Spark determined for views, by snapshot id."""
         rows = [
             {"snapshot_id": key, "columns": json.dumps(list(columns)), "db_user": None}
             for key, columns in types.items()
@@ -177,7 +177,7 @@ class SnapshotStore:
 
 
 def has_columns(snapshot: Snapshot, types: Iterable[tuple[str, str]]) -> bool:
-    """Return whether columns have a snapshot's names, or the snapshot's names are unknown."""
+    """Return whether columns have the names of a snapshot's columns; True if these are unknown."""
     found, own = _names(snapshot, types)
     return not own or snapshot.version.opaque is not None or found == own
 

@@ -32,9 +32,9 @@ _STARTED = select(schema.plans.c.started_at).where(schema.plans.c.plan_id == bin
 def note_ranges(
     conn: Connection, table: Table, table_id: str, ranges: Collection[NotedRange], since: datetime
 ) -> None:
-    """Store ranges that must be filled again since the time `since` (UTC).
+    """Store ranges that became outdated at `since` (UTC) and must be filled again.
 
-    They replace the stored ranges inside them.
+    Stored ranges that lie inside a new range are deleted.
     """
     for interval, unit in ranges:
         within = on_ranges(table).delete_within
@@ -47,10 +47,10 @@ def note_ranges(
 def settle_ranges(
     conn: Connection, table: Table, table_id: str, interval: Interval, plan_id: str
 ) -> IntervalSet:
-    """Delete the stored ranges that a plan filled again.
+    """Delete the stored ranges in an interval that a plan has filled.
 
     Returns:
-        The filled ranges that were stored after the plan's apply began, which are kept.
+        Ranges that stay stored, because they were stored after the plan's apply began.
     """
     touched = span(table_id, interval)
     rows = conn.execute(on_ranges(table).read, touched).all()

@@ -245,7 +245,7 @@ class TableStore:
         _update(connection, replace(known, preview=replace(known.preview, inherited=inherited)))
 
     def deploy(self, connection: sa.Connection, table: PhysicalTable) -> None:
-        """Record in a publication's transaction that another definition fills a table."""
+        """Record, when publishing, that a new definition of the model fills a table from now on."""
         known = self.get(table.id, connection)
         there = {column.name: column for column in known.columns}
         own = [_grown(column, there.pop(column.name, column)) for column in table.columns]

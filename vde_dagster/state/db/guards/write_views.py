@@ -86,7 +86,7 @@ def with_conflict_column(table: Table) -> Table:
 def view_statements(
     connection: Connection, place: str, roles: Mapping[str, str], writes: Mapping[str, Writes]
 ) -> list[str]:
-    """Build the SQL that creates the write views of a schema's tables again.
+    """Build the SQL that creates or replaces the write views of a schema's tables.
 
     Args:
         roles: Quoted names of the roles, by right.

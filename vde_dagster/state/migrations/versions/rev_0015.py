@@ -1,8 +1,8 @@
-"""First schema that can be upgraded; new stores are created from `schema.metadata`."""
+"""The oldest schema that can be upgraded; its upgrade is the start and changes nothing."""
 
 revision = "0015"
 down_revision = None
 
 
 def upgrade() -> None:
-    """Do nothing, because the store already has this schema or a newer one."""
+    pass

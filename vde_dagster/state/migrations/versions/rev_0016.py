@@ -1,4 +1,4 @@
-"""Storage of snapshots, plans, tables' columns and facts of fills in msgspec's form."""
+"""Rewrite the JSON of snapshots, plans, tables and fills in the form that msgspec reads."""
 
 from __future__ import annotations
 

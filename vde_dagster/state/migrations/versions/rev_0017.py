@@ -1,4 +1,4 @@
-"""Ranges that were filled only up to a time within an interval unit, such as half a day."""
+"""Add a table of partly filled intervals, such as the first half of a day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log of acts, which starts empty: earlier acts were not recorded."""
+"""Add the log of acts. It starts empty, because earlier acts were not recorded."""
 
 from __future__ import annotations
 

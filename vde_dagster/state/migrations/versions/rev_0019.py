@@ -1,4 +1,4 @@
-"""Task time and bytes read by Spark, for each fill."""
+"""Add columns for the task time and the bytes read by each fill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that plug-ins store with each version of an environment."""
+"""Add a column for values that plug-ins store with each version of an environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The logins that hold leases and that wrote the output types of views."""
+"""Add columns for the login that holds a lease, and that stored a view's column types."""
 
 from __future__ import annotations
 

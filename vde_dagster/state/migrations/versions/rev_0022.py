@@ -1,4 +1,4 @@
-"""The process that holds a lease."""
+"""Add a column for the process that holds a lease."""
 
 from __future__ import annotations
 

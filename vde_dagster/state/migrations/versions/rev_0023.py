@@ -1,4 +1,4 @@
-"""The warehouse with a state's tables."""
+"""Add a column for the warehouse of the state's tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ down_revision = "0022"
 
 
 def upgrade() -> None:
-    """Add the column `warehouse`, and store the tables' common warehouse folder if there is one."""
+    """Store the folder that is the warehouse of all existing tables, if there is one."""
     op.add_column("vde_project", sa.Column("warehouse", sa.String(1000)))
     tables = op.get_bind().execute(
         sa.text(

@@ -1,4 +1,4 @@
-"""Method of computing a fill's rows: from changes, or all rows."""
+"""Add columns for how a fill computed its rows: from changed rows, or all rows again."""
 
 from __future__ import annotations
 
