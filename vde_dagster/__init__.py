@@ -38,7 +38,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name at its first use, because a project's files need no Dagster."""
+    """Import a name at its first use, so that project files do not import Dagster."""
     if name in _HOMES:
         from importlib import import_module
 

@@ -27,8 +27,8 @@ class Step:
     """The changes from one published version to another, which are delivered in batches.
 
     Args:
-        since: The version in the outside system. With 0, all rows are sent (and compared there if
-            possible): the version is unknown, or the rows there have another form.
+        since: The version in the outside system; 0 if it is unknown, or if the rows there have
+            another form. Then all rows are sent, and compared there if possible.
         until: The version to reach.
         mode: `upsert`, `mirror` or `append`.
         key: Columns that identify a row; empty for `append`.
@@ -80,7 +80,7 @@ class Delivery(Protocol):
 
     A sink that writes rows in a transaction can have a method `transact(work, name)`, which calls
     `work` with the transaction's SQLAlchemy connection. The sync's position is then written in that
-    transaction, so rows arrive exactly once. Without it, the state's database has the position.
+    transaction, so rows arrive exactly once. Otherwise the position is in the state's database.
     """
 
     def begin(self, step: Step) -> None:
@@ -111,7 +111,7 @@ class Sink(Protocol):
     def open(
         self, workspace: Workspace, sync: str, *, dry: bool = False
     ) -> AbstractContextManager[Delivery]:
-        """Connect to the outside system for a block.
+        """Connect to the outside system while a `with` block runs.
 
         Args:
             sync: The sync and its environment, `customers/prod`; no other process works on it.

@@ -59,7 +59,7 @@ class ModelName(NamedTuple):
             if (size := len(part.encode())) > LONGEST:
                 raise UsageError(
                     f"the name '{part[:40]}…' has {size} bytes",
-                    hint=f"use at most {LONGEST}: catalogs and file systems allow 255, and "
+                    hint=f"use at most {LONGEST} bytes: catalogs and file systems allow 255, and "
                     "environments extend the name",
                 )
         return cls(parts[0].lower(), parts[1].lower())

@@ -74,7 +74,7 @@ def _folders_above(path: str, content: str) -> list[str]:
 
 
 def find_mentioned_inputs(names: Iterable[str], texts: Iterable[str]) -> list[str]:
-    """Return the sorted `names`, such as `file PATH`, whose path or variable occurs in a text."""
+    """Return the sorted `names` (`file PATH`, `variable NAME`) whose PATH or NAME is in a text."""
     texts = set(texts)
     words = {word for text in texts for word in _WORD.findall(text)}
     ends = {os.path.normpath(text) for text in texts if text and len(text) <= _LONGEST}

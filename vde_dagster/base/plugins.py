@@ -187,7 +187,6 @@ def loaded_plugin_files() -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def _module_files(packages: frozenset[str], count: int, last: str) -> frozenset[str]:
-    """Return the files of all imported modules in the given top-level packages."""
     # An import changes `count` or `last`, and thereby the key of the cache.
     modules = [sys.modules[name] for name in list(sys.modules) if name.split(".")[0] in packages]
     return frozenset(str(file) for module in modules if (file := getattr(module, "__file__", None)))

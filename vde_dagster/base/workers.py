@@ -45,7 +45,7 @@ class Results(NamedTuple):
 class Workers:
     """A pool of processes that run functions on other cores.
 
-    A worker ends with the context, after 30 idle seconds, or with this process.
+    A worker ends when the `with` block ends, after 30 idle seconds, or when this process ends.
 
     Args:
         count: Number of processes, including this one; 0 for one per usable core.
@@ -84,7 +84,7 @@ class Workers:
         return any(one.requests for one in self._workers)
 
     def send(self, worker: int, function: Function, argument: Any, items: Sequence[Any]) -> None:
-        """Send a worker a function call; the `Results` of this request contain `items`."""
+        """Call a function in a worker; `items` only identify the call in its `Results`."""
         self._workers[worker].send(
             f"{function.__module__}:{function.__qualname__}", argument, items
         )

@@ -105,7 +105,8 @@ class AuditOrder:
     """Order of audits and fills, for audits that read tables of other models.
 
     Args:
-        before: For each model, tables that only its audits read. They are filled before the model.
+        before: For each model, tables that its audits read and its query does not. They are filled
+            before the model.
         late: For each model, tables that its audits read and that can only be filled after the
             model.
     """
@@ -114,7 +115,7 @@ class AuditOrder:
     late: dict[ModelName, frozenset[ModelName]] = field(default_factory=dict)
 
     def is_late(self, model: ModelName, reads: Sequence[ModelName]) -> bool:
-        """Return whether an audit that reads the given tables runs after all fills."""
+        """Return whether a model's audit must wait for a table that is filled after the model."""
         return not self.late.get(model, frozenset()).isdisjoint(reads)
 
 

@@ -109,7 +109,7 @@ def linter_files(settings: Settings) -> list[str]:
 def files_in(settings: Settings, folder: str, *endings: str) -> list[str]:
     """List the files of a folder that no ignore pattern matches, sorted.
 
-    `folder` and the results are relative to the root; `endings` are such as `.yaml`.
+    `folder` and the results are relative to the root; an ending is, for example, `.yaml`.
     """
     found = _list_files(os.path.realpath(settings.root), folder)
     paths = sorted(path for path in found if path.endswith(endings))
@@ -354,10 +354,9 @@ def decode_text(path: Path, content: bytes) -> str:
 
 
 def git_changes(root: Path, branch: str) -> frozenset[str]:
-    """Return the files that changed since the work forked from a branch, committed or not.
+    """Return the files that changed after HEAD forked from a branch, including uncommitted changes.
 
-    Paths are relative to the root, with forward slashes; removed files are left out. `branch` may
-    be any name of a commit.
+    Paths are relative to the root, with forward slashes. `branch` may be any name of a commit.
 
     Raises:
         UsageError: The repository, the branch or the program git is missing.
@@ -392,7 +391,7 @@ def replacing(path: Path, *, shared: bool = False) -> Iterator[BinaryIO]:
     The path's folder is created if necessary.
 
     Args:
-        shared: Whether the umask, and not only the owner, determines who may read the file.
+        shared: Whether the umask sets the permissions. By default, only the owner can read it.
 
     Raises:
         OSError: The file cannot be written; the old file stays.

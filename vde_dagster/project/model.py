@@ -21,14 +21,13 @@ class Audit:
     """A check of a model's rows: a query that returns the invalid rows.
 
     Args:
-        name: Name in the model's call.
         arguments: The call's arguments as SQL text, by name.
         query: Rendered query for the failing rows, with `@this_model`.
         blocking: Whether failing rows block the publication.
         reads: Tables in the query other than the model, sorted.
         dialect: SQLGlot dialect that the query, or its translated arguments, were written in.
         dialect_trust: Functions and operators of the dialect that are assumed to be equal on Spark.
-        translated: A built-in audit's arguments that were translated, as Spark SQL.
+        translated: Arguments of a built-in audit, as Spark SQL, that were written in `dialect`.
     """
 
     name: str
@@ -165,7 +164,6 @@ class Model:
         source: The file's original text, for display.
         columns: Declared columns, in order; empty if not declared.
         depends_on: Every table that the model's query or code reads, sorted.
-        cron: Cron expression.
         start: First instant with data (UTC), or None for the project's default.
         end: End of the data (UTC, exclusive), or None.
         partitioned_by: Iceberg partition transforms as SQL (`days(ts)`).
@@ -194,15 +192,14 @@ class Model:
         skip_unchanged: Whether runs skip the model if its inputs have not changed; None to decide
             by the model's definition.
         ignored_rules: Rules of the linter that are not applied, in lower case.
-        freshness: Seconds after its last fill until it counts as late, or None.
+        freshness: Seconds after the last fill until the model counts as late, or None.
         asset: The model's names in Dagster if they are not the default names.
-        retry_policy: Retry policy of its step in Dagster, or None.
         op_tags: Tags of its step in Dagster, such as `dagster-k8s/config`, sorted; values that are
             not texts are JSON.
         pool: Pool of its step in Dagster; None for the pool of all models.
         automation_condition: Condition for Dagster to materialize its partitions, or None.
         tool: The tool whose project defines it, such as `dbt`; empty for built-in files.
-        described_in: Places of column descriptions outside of its file, by lower-case name.
+        described_in: Places of column descriptions outside of its file, by lower-case column.
     """
 
     name: ModelName
@@ -334,12 +331,12 @@ class UnitTest:
     Args:
         inputs: Rows by parent.
         expected: Rows of the model's query, or None if only CTEs are checked.
-        ctes: Rows by common table expression of the query.
+        ctes: Expected rows by name of a common table expression of the query.
         start: First instant for the time variables (UTC), or None.
         end: End of the time variables' range (UTC, exclusive), or None.
         execution_time: Value of `@execution_ts` and similar variables (UTC), or None.
         variables: Values that override the settings' variables.
-        tested: The model as read with these variables, or None; by `read_with_test_variables`.
+        tested: The model, read again with `variables` by `read_with_test_variables`, or None.
     """
 
     name: str
@@ -378,7 +375,7 @@ class Exposure:
 
     Args:
         what: `exposure`, `sync` for a system that copies a model's changes, or `metric`.
-        reads: Models, or columns of them (in lower case), with the places of their mention.
+        reads: Models or columns (in lower case), each with its place in the file.
         query: Spark SQL over the models with translated expressions, or empty.
         dialect: SQLGlot dialect that the expressions were written in.
         dialect_trust: Functions and operators of the dialect that are assumed to be equal on Spark.
@@ -422,7 +419,7 @@ class LoadedFile:
     """The models, unit tests, exposures and descriptions that one file defines.
 
     Args:
-        path: Path relative to the project's root, or the name of a unit.
+        path: Path relative to the project's root, or the name of a unit, see `Folder.add_units`.
         uses: Other files that were read for it (a seed's CSV, imported modules, files that its
             macros opened), or would have been read if they existed.
         variables: Environment variables that were read for it; `*` means all variables.

@@ -59,7 +59,7 @@ class _Budget:
         self._ends = time.thread_time() + MOST_SECONDS
 
     def charge(self, units: int) -> None:
-        """Subtract steps or characters; raise LimitExceededError if no units or time are left."""
+        """Subtract steps or characters; raise LimitExceededError if budget or time is used up."""
         self._left -= units
         if self._left < 0:
             raise LimitExceededError(
@@ -231,7 +231,7 @@ class Sandbox(SandboxedEnvironment):
         return super().getitem(obj, argument)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
-        """Return a bounded replacement for `str.format` and `str.format_map`."""
+        """Return a replacement for `str.format` or `format_map` that limits the result's size."""
         if super().wrap_str_format(value) is None:
             return None
         text, is_map = str(value.__self__), value.__name__ == "format_map"
@@ -296,7 +296,7 @@ class Sandbox(SandboxedEnvironment):
             budget.measure(args[0])
 
     def _wrap_function(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Charge the arguments and the result of a filter or a test to the budget."""
+        """Return a filter or test that charges its arguments and its result to the budget."""
         skips = 1 if hasattr(function, "jinja_pass_arg") else 0
 
         @wraps(function)

@@ -1,6 +1,6 @@
 """Serialization of frozen dataclasses with msgspec, as MessagePack or JSON.
 
-Hooks handle the types that msgspec does not support: paths, and kinds, which have different fields.
+Hooks handle types that msgspec does not support: paths, and kinds, whose classes differ in fields.
 Missing fields of a stored value get their defaults, so a class may gain fields. Source:
 https://jcristharif.com/msgspec/supported-types.html
 """

@@ -51,8 +51,8 @@ class SparkSettings:
         warm: Whether commands and runs share a background Spark, if the master is `local[…]` and
             PySpark's client is installed.
         warm_minutes: Minutes without work after which the background Spark stops.
-        warm_up: Whether the background Spark prepares fast starts while it is idle, and commands
-            prepare them after they end.
+        warm_up: Whether the background Spark warms up while it is idle, and commands leave files
+            and processes behind so that later commands start faster.
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
@@ -79,7 +79,7 @@ class DagsterSettings:
     """Settings of the project in Dagster.
 
     Args:
-        auto_apply: Policy for automatic applies by the sensor, by environment.
+        auto_apply: For each environment, the policy by which the sensor applies plans.
         schedules: Five-field cron of runs, by environment.
         schedule_tz: IANA time zone of these crons.
         default_environment: Environment of a plan if none is given.
@@ -114,7 +114,7 @@ class LinterSettings:
     Args:
         rules: Rules whose violation is an error.
         warn_rules: Rules whose violation is a warning.
-        ignored_rules: Rules excluded from both.
+        ignored_rules: Rules that are not applied, even if listed above.
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
@@ -247,10 +247,10 @@ class Settings:
         models_dir: Folder of models; this and the other `…_dir` are relative to the root.
         audits_dir: Folder of custom audits; like macros and tests they may also be in `models_dir`.
         catalog: Name of the Iceberg catalog in Spark.
-        catalogs: Spark's names of catalogs by the names used in files; an empty text is the
-            project's catalog.
+        catalogs: Spark's name for each catalog that files name; an empty text means the project's
+            catalog.
         catalog_type: Catalog plug-in that stores tables and views, instead of the state's database.
-        trino_catalog: Name of the same catalog in Trino, to make views readable there.
+        trino_catalog: Name of the project's catalog in Trino, if views are also written for Trino.
         view_catalogs: Names of the catalog by SQL dialect; views are also written in these
             dialects.
         sources: Names of plug-in sources of models.
@@ -272,14 +272,14 @@ class Settings:
             confirmation, from 0 to 1; removing one or two of many is always allowed.
         no_diff: Whether `vde plan` hides changes of the SQL text.
         before_all: Statements that run before everything else when a plan is applied.
-        after_all: Statements that run after its views are published.
+        after_all: Statements that run after a plan's views are published.
         infer_names: Whether models without a name are named by their paths.
         ignore_patterns: Glob patterns of ignored files.
         scalar_functions: User-defined functions that depend only on their arguments.
         functions: Other user-defined functions in Spark's sessions.
         environment_suffix_target: Part of a view's name that ends with the environment's name.
-        virtual_environment_mode: Whether production also has views (`full`), or tables instead for
-            models with tables (`dev_only`).
+        virtual_environment_mode: `full`: production has views, too. `dev_only`: production has
+            tables in place of views, for models that have tables.
         load_seconds: Time limit for reading one file, including its code.
         load_processes: Maximum number of processes that read files and compute versions, for
             hundreds of changed models; 0 for one per core.
@@ -292,15 +292,15 @@ class Settings:
         history_versions: Number of definitions of an environment that are kept for rollback;
             versions of runs that only fill do not count.
         history_days: Retention of an environment's versions in days.
-        change_views: Patterns of models, `sales.*`, whose view in production gets a view of changes
-            next to it, `sales.orders__changes`.
-        change_view_versions: Maximum number of changes of a model in such a view.
+        change_views: Patterns of models, such as `sales.*`, that also get a view of their changes
+            in production: `sales.orders__changes`.
+        change_view_versions: Maximum number of changes in a model's view of changes.
         janitor_grace_hours: Retention of unused tables in hours.
         orphan_grace_hours: Retention of uncommitted data files in hours.
         snapshot_retention_days: Retention of Iceberg snapshots of live tables in days.
-        reader_hold_days: Retention in days of a table's snapshots for models that consume its
-            changes.
-        plugins: Values of the plug-ins' tables, by the names of their entry points.
+        reader_hold_days: Retention in days of Iceberg snapshots of tables whose changes other
+            models consume.
+        plugins: Settings of each plug-in, by the name of its entry point.
         config_file: SQLMesh's configuration, if there is one; relative to the root.
         config_warnings: Warnings on SQLMesh's configuration.
         named: Whether the name is a setting, and not the folder's name.
@@ -389,7 +389,7 @@ class Settings:
 
     @property
     def identity(self) -> ProjectIdentity:
-        """The project's id and name, which the state store compares with its owner."""
+        """The project's id and name, which a state store compares with those of its owner."""
         return ProjectIdentity(self.id, self.name, self.named)
 
     @property

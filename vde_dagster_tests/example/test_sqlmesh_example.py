@@ -43,7 +43,7 @@ def test_the_sqlmesh_project_is_planned_as_it_is(copied: Path) -> None:
     }
     assert len(plan.builds) == 3
     (warning,) = plan.warnings
-    assert "gateways.*.connection does nothing here" in str(warning)
+    assert "gateways.*.connection has no effect" in str(warning)
 
 
 @pytest.mark.spark

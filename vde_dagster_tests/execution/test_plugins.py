@@ -195,7 +195,7 @@ def test_a_macro_of_the_project_goes_before_a_plug_ins(folder: ProjectFolder) ->
             "pyproject.toml",
             "start",
             "catalog_type = 'folder'\nrest.uri = 'http://a'\nstart",
-            "'catalog_type' and 'rest.uri' name two catalogs",
+            "'catalog_type' and 'rest.uri' select two different catalogs",
             "remove one of them",
         ),
     ],

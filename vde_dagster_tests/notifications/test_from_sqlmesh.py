@@ -96,7 +96,7 @@ def test_targets_in_yaml(tmp_path: Path) -> None:
     assert found["slack_api"].url == "slack://${SLACK_TOKEN}/#data"
     assert all(one.wants_environment("dev_anna", settings) for one in found.values())
     assert settings.config_warnings == (
-        "3 keys do nothing here: notification_targets.3 (teams_webhook), "
+        "3 keys have no effect: notification_targets.3 (teams_webhook), "
         "notification_targets.4 (smtp), notification_targets.5 (console)",
     )
     kept = str(settings.plugins)

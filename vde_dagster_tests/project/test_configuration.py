@@ -129,7 +129,7 @@ def test_every_file_that_sqlmesh_accepts_means_the_same(
     assert read.environment_suffix_target == "table"
     assert read.config_file == name
     (warning,) = read.config_warnings if name != "config.py" else (None,)
-    assert warning in (None, "the key gateways.*.connection does nothing here")
+    assert warning in (None, "the key gateways.*.connection has no effect")
 
 
 def test_an_unchanged_configuration_is_not_read_again(
@@ -217,7 +217,7 @@ def test_what_is_not_used_is_named_in_one_warning(write_project: WriteProject) -
     """
     read = _settings(write_project, {"config.yaml": text})
     assert read.config_warnings == (
-        "6 keys do nothing here: gateways.*.connection, gateways.*.state_schema, "
+        "6 keys have no effect: gateways.*.connection, gateways.*.state_schema, "
         "model_defaults.optimize_query, plan.auto_apply, users, "
         "disable_anonymized_analytics",
     )

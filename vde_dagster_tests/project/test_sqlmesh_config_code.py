@@ -146,7 +146,7 @@ def test_a_time_zone_of_all_crons_is_the_default_of_models(
     project = load({**MODEL, "models/own.sql": own, "config.yaml": KEYS})
     zones = {str(name): model.cron_tz for name, model in project.models.items()}
     assert zones == {"db.m": "Europe/Paris", "db.own": "UTC"}
-    (unread,) = [one for one in project.settings.config_warnings if "nothing here" in one]
+    (unread,) = [one for one in project.settings.config_warnings if "no effect" in one]
     for key in ("model_defaults.gateway", "linter.use_project_index"):
         assert key in unread
     root = write_project({**MODEL, "pyproject.toml": "[tool.vde]\ncron_tz = 'Asia/Tokyo'\n"})

@@ -90,7 +90,7 @@ def test_what_is_not_there_says_what_to_write(
     with pytest.raises(ProjectError) as error:
         load({"models/m.py": f"import typing\n{line}\n"})
 
-    assert f"{message} has no counterpart here" in error.value.message
+    assert f"{message} has no counterpart in vde-dagster" in error.value.message
     assert hint in str(error.value.hint)
     assert str(error.value.location) == "models/m.py:2"
 

@@ -193,10 +193,10 @@ def test_conflicts_and_what_is_gone_are_said_at_their_lines(shop: ProjectFolder)
     said = {f"{one.location}: {one.message}": one.hint for one in told}
     assert said == {
         "models/docs.yml:1: marts.customers has a different description in its own file": (
-            "write it in one place: models/marts/customers.sql:1:1 is used"
+            "keep one description; the one in models/marts/customers.sql:1:1 is used"
         ),
         "models/docs.yml:4: marts.customers.customer has a different description in its own file": (
-            "write it in one place: models/marts/customers.sql:1:1 is used"
+            "keep one description; the one in models/marts/customers.sql:1:1 is used"
         ),
         "models/docs.yml:6: marts.custmers is described, but is not a model": (
             "did you mean 'marts.customers'? name a model, or remove it"

@@ -273,7 +273,7 @@ def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
 
 
 def _parse_day(value: Any) -> Any:
-    """Parse a date as in model headers and command flags, but refuse numbers."""
+    """Parse a date, such as `2024-01-31`; refuse numbers."""
     # Pydantic would read a number as seconds since 1970.
     from pydantic_core import PydanticCustomError
 
@@ -413,7 +413,7 @@ def _wrong_catalogs(settings: Settings, plugins: Mapping[str, PluginSettings]) -
     named = [key for key, value in given.items() if value]
     named += [f"{name}.{own.catalog_key()}" for name, own in plugins.items() if own.catalog_key()]
     if len(named) > 1:
-        message = f"settings '{named[0]}' and '{named[1]}' name two catalogs"
+        message = f"settings '{named[0]}' and '{named[1]}' select two different catalogs"
         yield named[0], message, "remove one of them"
     if not rest.uri:
         for key in ("warehouse", "token", "credential", "mirror"):

@@ -54,7 +54,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A comment in a document; if `behind`, other text precedes the comment in its line."""
+    """A comment in a document; `behind` means that it follows other text in its line."""
 
     text: str
     behind: bool
@@ -72,7 +72,7 @@ Document = Any
 def render_document(document: Document, width: int) -> str:
     """Write a document as text, with lines of at most `width` characters if possible.
 
-    The text " " in a document is a space between texts.
+    A text " " is a space; at the end of a line it is left out.
     """
     out = _Writer()
     waiting: list[tuple[int, bool, Document]] = [(0, False, document)]

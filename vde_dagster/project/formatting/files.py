@@ -45,7 +45,7 @@ def format_text(path: Path, text: str, settings: Settings, options: LayoutOption
     if _tokens_to_keep(source, settings.dialect) != _tokens_to_keep(
         SourceText(path, made), settings.dialect
     ):
-        raise source.error("the formatted text would have other words or comments", 0)
+        raise source.error("formatting would change words or comments of the file", 0)
     return made
 
 

@@ -23,7 +23,7 @@ class Leaf:
 
     Args:
         kind: A kind of `Token`, or `macro`.
-        adjacent: Whether it directly follows the token before it.
+        adjacent: Whether no whitespace is between it and the token before it.
         begins_line: Whether it is the first of its line.
         is_sign: Whether it is a unary minus or plus.
     """
@@ -207,7 +207,7 @@ def _pop_leading_comments(clause: Clause) -> list[Leaf]:
 
 
 def _clause_at(nodes: Sequence[Node], index: int, current: Clause) -> tuple[str, int]:
-    """Return the kind and keyword count of the clause that starts at a node, or a count of 0."""
+    """Return the kind of the clause that starts at a node, and its number of keywords, or 0."""
     words = _words(nodes, index)
     first = words[0]
     if not first or _is_name(nodes, index):

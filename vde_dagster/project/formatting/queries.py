@@ -1,4 +1,4 @@
-"""Layout of queries, which may contain macros, as SQLGlot's pretty printer would write them.
+"""Layout of queries, with or without macros, in the style of SQLGlot's pretty printer.
 
 SQLGlot's printer changes words (`nvl` becomes `COALESCE`), moves comments, and does not support
 macros. Here every word, literal and comment stays as it is, in the same order.
@@ -28,7 +28,7 @@ def remark(comment: Leaf) -> Remark:
 
 
 def split_list(nodes: Iterable[Node]) -> list[tuple[list[Node], list[Leaf]]]:
-    """Split nodes at commas into items, each with the comments at the end of its line."""
+    """Split nodes at commas into items, and add to each item the comments that end its line."""
     items: list[tuple[list[Node], list[Leaf]]] = [([], [])]
     for node in nodes:
         if isinstance(node, Leaf) and node.text == ",":

@@ -133,7 +133,7 @@ class Kind:
         properties: Properties that are written in brackets after its name.
         ignored: Properties that are accepted without effect.
         needs: Required properties of its models.
-        has_query: Whether its models are queries or code.
+        has_query: Whether its models have a query or code.
         is_shown: Whether environments have views of its models.
         is_external: Whether other programs write its tables.
         is_read: Whether other models can read its models.
@@ -237,8 +237,8 @@ class Kind:
         """Declare a field that was added after models of the kind had been stored.
 
         Args:
-            hashed: Whether hashes include values other than `absent`.
-            absent: Value for models that were stored without the field; the default if not given.
+            hashed: Whether hashes include the field, unless its value is `absent`.
+            absent: Value for models that were stored without the field; by default `default`.
         """
         # Models that were stored without the field keep their hashes.
         value = default if absent is ... else absent

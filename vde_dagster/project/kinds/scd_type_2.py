@@ -39,7 +39,8 @@ def read_key(value: Value) -> tuple[str, ...]:
             ) from None
         if not named:
             raise item.error(
-                f"'{text}' in '{value.name}' names no column", "a key consists of columns of a row"
+                f"'{text}' in '{value.name}' names no column",
+                "use at least one column of the query",
             )
         parts.append(text)
     if not parts:
@@ -121,7 +122,7 @@ class ScdType2(Kind):
         if given.get("refresh") == "changes":
             for part in given["unique_key"]:
                 if key_column(part) is None:
-                    raise ValueError(f"'refresh changes' needs a key of columns, not '{part}'")
+                    raise ValueError(f"'refresh changes' requires columns as the key, not '{part}'")
             if given.get("batch_size"):
                 raise ValueError("'refresh changes' and batch_size cannot be combined")
         return cls(**given)

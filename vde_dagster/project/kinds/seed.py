@@ -144,8 +144,8 @@ class Seed(Kind):
         escapechar: Character that escapes the next one; empty for none.
         lineterminator: Character that ends a row; empty for line ends.
         encoding: Python's name of the file's encoding; empty for UTF-8.
-        missing: `default` to also read pandas' list of texts as NULL, `given` to read only
-            `null_values`; empty in older seeds.
+        missing: `default` if pandas' default texts, such as `NA`, also mean NULL; `given` if only
+            `null_values` do; empty in older seeds.
     """
 
     path: str

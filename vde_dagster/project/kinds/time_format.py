@@ -91,7 +91,7 @@ def format_problem(pattern: str) -> str | None:
 
 
 def strftime_format(text: str, dialect: str) -> str:
-    """Convert a time format in strftime's or the dialect's form to strftime's: `%Y-%m-%d`.
+    """Convert a time format, such as `yyyy-MM-dd` in Spark's dialect, to strftime's `%Y-%m-%d`.
 
     Raises:
         ValueError: The format is invalid; the message has the reason.

@@ -257,8 +257,8 @@ class IncrementalByUniqueKey(Kind):
         refused = expressions or clauses or values.get("merge_filter")
         if refused and values.get("refresh") == "changes":
             raise ValueError(
-                "'refresh changes' needs a key of columns, without when_matched and merge_filter, "
-                "because merging a row again must change nothing"
+                "'refresh changes' requires columns as the key, and neither when_matched nor "
+                "merge_filter, because merging a row again must not change the table"
             )
         sided = [text for condition, _ in clauses for text in [condition] if text]
         sided += [text for _, sets in clauses for _, text in sets if text != ALL]

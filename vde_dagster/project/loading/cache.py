@@ -56,7 +56,7 @@ class ProjectCache:
     """The cache of one project, in `.vde/cache`.
 
     Args:
-        stats: See `files.Hasher`.
+        stats: Sizes, times and hashes of files, see `files.Hasher`.
         settings: The settings and the key that they are valid for.
         memories: Data that sources keep between loads, by the sources' names.
         records: Contents of files, by path.

@@ -184,7 +184,7 @@ def _private_reads(loaded: Mapping[ModelName, LoadedModel]) -> Iterator[ProjectE
                 whose = f"to the group '{group}'" if group else "and has no group"
                 yield ProjectError(
                     f"{name} reads {parent}, which is private {whose}",
-                    hint="read a model that is not private, or change the access of this one",
+                    hint=f"read a model that is not private, or change the access of {parent}",
                     location=location,
                     models=(name,),
                 )
@@ -244,8 +244,8 @@ class Project:
         models: Parents before children, including external models.
         problems: Errors of files that were left out; empty for strict loads.
         warnings: Warnings of sources on their files.
-        around: Spark SQL of sources to run before and after everything else in an apply, in
-            addition to the settings' `before_all` and `after_all`.
+        around: Spark SQL statements of sources to run (before, after) everything else in an
+            apply; the settings' `before_all` and `after_all` run, too.
         around_dialect: SQLGlot dialect of these statements.
     """
 

@@ -236,7 +236,7 @@ SIDES = re.compile(
 
 
 def clause_end(tokens: list[Token], clause: str, end: int) -> int:
-    """Return the offset after a clause, where the next clause or the text ends it.
+    """Return the offset where a clause ends: at the next clause, or at the end of the text.
 
     `tokens` follow the macro's call, without comments; `clause` is one of `CLAUSES`.
     """

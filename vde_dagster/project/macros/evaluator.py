@@ -34,7 +34,7 @@ _UNKNOWN = {
 
 
 class _Stage(str):
-    """Name of a stage that cannot be compared with `loading`."""
+    """Name of a stage, such as `evaluating`; comparing it with `loading` raises an error."""
 
     _expander: MacroContext
     __hash__ = str.__hash__
@@ -160,7 +160,7 @@ class MacroEvaluator:
         return found
 
     def var(self, name: str, default: Any = _NONE_GIVEN) -> Any:
-        """Return a variable of the settings; if it is not set, the default, or else None."""
+        """Return a variable of the settings; if it is not set, `default`, or None without one."""
         settings = self._expander.scope.settings
         if name.lower() in settings or default is not _NONE_GIVEN:
             return settings.get(name.lower(), default)

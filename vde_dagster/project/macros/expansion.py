@@ -153,7 +153,6 @@ class Expander:
     def _expand_pieces(
         self, source: SourceText, start: int, end: int, *, top: bool, whole: bool = False
     ) -> list[tuple[str, int]]:
-        """Return the expanded pieces of a text with offsets; `top` means the file's own text."""
         if "@" not in source.text:
             return [(source.text[start:end], start)]
         backslash = self.scope.backslash

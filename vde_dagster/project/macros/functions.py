@@ -58,7 +58,7 @@ def _last_function(expander: MacroContext, macro: str, arguments: list[str]) -> 
 
 
 def argument_items(expander: MacroContext, arguments: list[str]) -> list[str]:
-    """Return a macro call's items: a single list argument's items, or all arguments."""
+    """Return a macro call's items: `a` and `b` for the arguments `[a, b]` and for `a, b`."""
     if len(arguments) != 1:
         return [expander.expand_text(argument) for argument in arguments]
     text = arguments[0].strip()

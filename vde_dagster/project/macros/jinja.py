@@ -211,7 +211,9 @@ def _template_error(
 
 _PRINT_ONLY = "print it in a string, or use SQL's functions"
 _HINT = "define it: {% set x = … %}, a macro in macros/*.sql, or a variable: {{ var('x') }}"
-_HINTS = dict.fromkeys(("ref", "source", "config"), "write the table's name; this is from dbt")
+_HINTS = dict.fromkeys(
+    ("ref", "source", "config"), "write the table's name: only dbt has ref, source and config"
+)
 
 
 def _make_environment(finalize: Callable[[Any], Any] | None = None) -> Sandbox:
@@ -248,7 +250,7 @@ def _compile(text: str, file: str) -> CodeType:
 
 
 def _insert_offsets(environment: Sandbox, text: str, start: int) -> str | None:
-    """Insert offsets before a template's plain lines; return None on failure."""
+    """Write its offset before each line of a template's plain text; return None on failure."""
     edits: list[Edit] = []
     position = 0
     for _, kind, value in environment.lex(text):

@@ -110,7 +110,8 @@ def with_descriptions(
             problems.append(_warning(f"{one.model} is described, but is not a model", hint, one))
         elif one.model in known:
             message = (
-                f"{one.model} is already described in {known[one.model].location}; this is ignored"
+                f"{one.model} is already described in {known[one.model].location}; "
+                "this description is ignored"
             )
             problems.append(_warning(message, "describe it in one file", one))
         else:
@@ -145,7 +146,7 @@ def _add_description(model: Model, one: Described) -> Model:
 
 def _find_conflicts(model: Model, one: Described) -> Iterator[Problem]:
     own = own_descriptions(model)
-    hint = f"write it in one place: {model.location} is used"
+    hint = f"keep one description; the one in {model.location} is used"
     if one.description and model.description and one.description != model.description.strip():
         message = f"{one.model} has a different description in its own file"
         yield _warning(message, hint, one)

@@ -128,11 +128,14 @@ def _read_pool(value: Value) -> str:
 def _read_automation(value: Value) -> Automation:
     """Read `eager`, `on_missing`, or `on_cron('@daily', 'Europe/Berlin')`."""
     text = value.text() if len(value.tokens) == 1 else value.raw
-    hint = "write eager, on_missing, or on_cron('0 5 * * *'); other conditions: VdeTranslator"
+    hint = (
+        "write eager, on_missing, or on_cron('0 5 * * *'); "
+        "for other conditions, write a VdeTranslator"
+    )
     found = re.fullmatch(r"\s*(\w+)\s*(?:\((.*)\))?\s*", text)
     name = found[1].lower() if found else ""
     if found is None or name not in _CONDITIONS:
-        raise value.error(f"'{text}' is not an automation condition of a header", hint)
+        raise value.error(f"'{text}' is not a valid automation condition", hint)
     try:
         given = list(ast.literal_eval(f"({found[2]},)")) if (found[2] or "").strip() else []
     except (ValueError, SyntaxError):

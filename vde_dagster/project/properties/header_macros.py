@@ -51,7 +51,7 @@ def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, s
 
 
 def written_kind(properties: Mapping[str, Value], default: str | None) -> dict[str, str]:
-    """Return the variable `@model_kind_name`, or none if a macro computes the kind's name."""
+    """Return `@model_kind_name` with its value; empty if a macro computes the kind's name."""
     kind = properties.get("kind")
     if kind is None:
         return {} if default is None else {KIND_NAME: default}

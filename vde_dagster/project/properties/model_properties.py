@@ -122,7 +122,7 @@ def _check_kind_properties(name: str, kind: type[Kind], written: dict[str, Value
         elif key == "forward_only":
             if not value.boolean():
                 continue
-            hint = "every change makes a new table of this kind"
+            hint = "every change of a model of this kind makes a new table"
         if hint:
             raise value.source.error(f"property '{key}': {hint}", value.start, "remove it")
         raise value.source.error(message, value.start, suggest(key, own, "properties of this kind"))
@@ -138,9 +138,9 @@ OWN_PROPERTIES = ("vde.", "spark.query-column-names")
 """Prefixes of view properties that only the publication sets."""
 
 METADATA = {
-    "references": "joins are taken from queries",
+    "references": "joins are read from the queries",
     "validate_query": "every query is checked while planning",
-    "project": "a project is a folder",
+    "project": "a model belongs to the project whose folder has its file",
     "optimize_query": "Spark runs queries as written",
     "assertions": "write them as audits (…)",
     "gateway": "there is one engine, Spark",
@@ -301,7 +301,8 @@ def _read_freshness(kind: Kind, cron: str, value: Value) -> int:
     seconds = read_length(value)
     if seconds < shortest_gap_seconds(cron):
         raise value.error(
-            f"'{value.text()}' is shorter than the time between two ticks of its cron '{cron}'",
+            f"'{value.text()}' is shorter than the time between two ticks of the model's cron "
+            f"'{cron}'",
             "set a longer time, or a more frequent cron",
         )
     return seconds

@@ -50,7 +50,7 @@ def literal_queries(text: str, function: str) -> tuple[str, ...] | None:
 
 
 class _Uses(ast.NodeVisitor):
-    """Collects queries run through the context parameter; `understood` counts interpreted uses."""
+    """Collects literal queries; `understood` counts uses of the context that read nothing else."""
 
     def __init__(self, context: str) -> None:
         self.context = context

@@ -239,7 +239,7 @@ def _argument_text(value: Any, literal: bool) -> str:
 def _used_variables(
     function: Callable[..., Any], files: Mapping[str, str], variables: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return variables that the code uses, by lower-case name; all if it computes a name."""
+    """Return the variables that the code uses; all if the code computes a variable's name."""
     known = {name.lower(): value for name, value in variables.items()}
     if not known:
         return {}
@@ -274,7 +274,10 @@ class _ModelCode:
 def _tables_read(
     code: _ModelCode, path: Path, context: FileContext, *, declared: bool
 ) -> dict[ModelName, SourceLocation]:
-    """Find the tables that a model's code reads; unless `declared`, each name must be found."""
+    """Find the tables that a model's code reads.
+
+    Unless `declared` (the model has `depends_on`), a table whose name is not found is an error.
+    """
     reads: dict[ModelName, SourceLocation] = {}
     for function, call, method in _context_calls(code):
         location = SourceLocation(path, call.lineno, call.col_offset + 1)

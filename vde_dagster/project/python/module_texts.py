@@ -23,7 +23,7 @@ class Module:
     """A parsed Python file of a project.
 
     Args:
-        package: Dotted name of its package; for a package, its own name.
+        package: Dotted name of the package that contains it; for `a/__init__.py`, `a`.
         statements: Top-level statements; an import of several names becomes one statement per name.
         bindings: Indexes of the statements that bind a name.
     """
@@ -202,11 +202,10 @@ class Mentions:
     Args:
         chains: Dotted names as written (`lib.rates.FACTOR`); a plain name is a chain of length one.
         words: Words in strings, which may be annotations or names.
-        anywhere: Whether the statements may reach or change objects in any module without naming
-            them.
-        here: Whether they may reach objects in their own module without naming them.
-        by_text: Whether they may depend on the module's text or file.
-        documents: Whether they may read docstrings.
+        anywhere: Whether the statements may use unnamed objects of any module.
+        here: Whether the statements may use unnamed objects of their own module.
+        by_text: Whether the statements may depend on the module's text or file.
+        documents: Whether the statements may read docstrings.
     """
 
     chains: set[tuple[str, ...]] = field(default_factory=set)

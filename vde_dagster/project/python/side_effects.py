@@ -1,6 +1,6 @@
 """Side effects of top-level statements in Python modules, beyond binding names.
 
-A version leaves out a statement without side effects if no code mentions its names. Every
+A model's version leaves out a statement without side effects if no code mentions its names. Every
 statement that is not on the lists below may have side effects: it runs when its module is
 imported, and may change anything.
 """
@@ -75,7 +75,10 @@ class Inertness:
     def _is_inert(
         self, module: Module, statement: ast.stmt, of_class: Collection[str] | None = None
     ) -> bool:
-        """Return whether a statement only binds names; `of_class` are functions of its class."""
+        """Return whether a statement only binds names.
+
+        In a class body, `of_class` has the names of the class's functions.
+        """
         if isinstance(statement, Function):
             special = of_class is None and _is_special(statement.name)
             return not special and self._is_inert_function(module, statement, of_class or ())
@@ -120,7 +123,7 @@ class Inertness:
     def _is_inert_class(
         self, module: Module, node: ast.ClassDef, children: tuple[ast.ClassDef, ...]
     ) -> bool:
-        """Return whether a class definition only binds names, also as the base of `children`."""
+        """Return whether defining a class, and `children` with it as a base, only binds names."""
         if node in children or _is_special(node.name):
             return False
         functions = [f for f in node.body if isinstance(f, Function)]

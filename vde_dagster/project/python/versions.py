@@ -284,7 +284,7 @@ class _ReachableCode:
 def _attributes(
     statement: ast.stmt, node: Import, chains: set[tuple[str, ...]]
 ) -> set[tuple[str, ...]]:
-    """Return the attributes that a function uses of modules it imports, `()` for whole modules."""
+    """Return the attributes of imported modules that a function uses; `()` is a whole module."""
     local = isinstance(statement, Function) and not any(
         isinstance(inner, ast.Global) for inner in ast.walk(statement)
     )

@@ -2,7 +2,7 @@
 
 A file's cache record is valid only while the files and variables read by its macros are unchanged.
 Inside `watching`, an audit hook of the interpreter and the class of `os.environ` record reads. The
-stack frames of a call show whether the project's code or an imported package reads.
+call's stack frames show whether the reader is project code or an imported package.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _only_writes(mode: Any, flags: Any) -> bool:
 
 
 def _is_project_code(frame: FrameType | None) -> bool:
-    """Return whether the project's code caused an event, not the import of a package."""
+    """Return whether a read comes from the project's code, not from importing a package."""
     while frame is not None:
         name = frame.f_code.co_filename
         if name.startswith(PROJECT_CODE):

@@ -210,7 +210,7 @@ def _render_builtin(
     translated: list[str],
     context: AuditContext,
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
-    """Render a built-in audit's query; add arguments of another dialect to `translated`."""
+    """Render a built-in audit's query; add arguments that were translated to `translated`."""
     for other, meant in builtin.also.items():
         if other in arguments and meant not in arguments:
             arguments[meant] = arguments.pop(other)

@@ -1,8 +1,8 @@
 """Names of output columns, and query forms that need them: `* REPLACE`, `UNION BY NAME`.
 
 Spark does not support these forms, so they are rewritten with column names if the project's files
-determine the names, and refused otherwise. An alias in WHERE is then left to Spark, which prefers a
-column of that name. Types are known only if declared: only Spark infers them reliably.
+determine the names, and refused otherwise. If the names are unknown, an alias in WHERE is left to
+Spark, which prefers a column of that name. Types are known only if declared.
 """
 
 from __future__ import annotations
@@ -194,7 +194,8 @@ def column_forms(
         found = _STAR.search(text) or _BY_NAME.search(text)
         raise NoSparkForm(
             found.start() if found else 0,
-            "Spark does not support * REPLACE and BY NAME, and the columns are unknown here",
+            "Spark does not support * REPLACE and BY NAME, and the project's files do not "
+            "determine the query's columns",
             "write the columns, or declare the columns of the tables that the query reads",
         ) from None
     return list(_inline_aliases(text, tokens, tree, names))

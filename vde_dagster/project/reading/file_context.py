@@ -39,9 +39,7 @@ class FileContext:
 
     Args:
         macros: Python macros.
-        audits: Custom audits.
         parsed: Receives the syntax trees of the models' queries.
-        signals: Python signals.
         materializations: Functions that write tables; several may have the same name.
         variables: SQL text of a blueprint's variables.
         values: Lists and tables among these variables, as Python values.
@@ -134,7 +132,7 @@ def read_name(
 def with_kind_files(
     model: Model, path: Path, settings: Settings, code: Mapping[str, tuple[PythonSource, ...]]
 ) -> Model:
-    """Complete a SEED model by its CSV file's hashes, or a CUSTOM model by its writer's code.
+    """Add the CSV file's hashes to a SEED model, and the writer's code to a CUSTOM model.
 
     `path` is the model's file, relative to the root; `code` has writers by lower-case name.
     """

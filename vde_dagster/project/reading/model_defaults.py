@@ -33,7 +33,7 @@ class _SettingText(SourceText):
     root: Path
 
     def location(self, offset: int) -> SourceLocation:
-        """Return the only line with the words at an offset, or no line if several have them."""
+        """Return the line with the words at an offset, or no line if several lines have them."""
         begin = self.text.rfind("\n", 0, offset) + 1
         words = self.text[begin:].partition("\n")[0].strip()
         try:

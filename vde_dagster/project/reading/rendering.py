@@ -129,7 +129,7 @@ def render_statement(expander: Expander, expanded: Expanded) -> str:
 def render_last_statement(expander: Expander, expanded: Expanded) -> str:
     """Render a statement that runs after the fill, such as one on published views.
 
-    Names of tables in the project's catalog get the catalog's name in Spark.
+    Names of tables in the project's catalog get Spark's name of the catalog as prefix.
     """
     text = render_statement(expander, expanded)
     names = expander.scope.names
@@ -215,7 +215,7 @@ class _QueryText:
             raise self.error(place, message, hint) from problem
 
     def _hint(self, function: str | None = None) -> str:
-        """Return the hint for an untranslatable text; `dialect_trust` could allow `function`."""
+        """Return the hint for an untranslatable text; it may suggest `dialect_trust (function)`."""
         if self.expander.scope.hint is not None:
             return self.expander.scope.hint(function)
         trust = f"; or trust the function: dialect_trust ({function})" if function else ""

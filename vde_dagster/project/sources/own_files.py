@@ -162,7 +162,7 @@ class OwnFiles:
             return False  # reading the file later raises the error with its place
 
     def _imported_modules(self, paths: Sequence[str], key: str) -> list[str]:
-        """Return other project files that files import, cached while the files are unchanged."""
+        """Return the project files that the given files import, except the given files."""
         combined = self._folder.hasher.combined_hash
         known = self._memory.get(key) or {"key": None, "uses": []}
         uses: list[str] = known["uses"]

@@ -60,7 +60,7 @@ class Source(Protocol):
         """Return the other files that a file needs, found in its text without running its code."""
 
     def prepare(self) -> Sequence[ProjectError]:
-        """Read what files share, such as macros, once before any file; return the errors in it."""
+        """Read shared definitions, such as macros, before the first file; return errors in them."""
 
     def read(self, path: str, text: str) -> LoadedFile:
         """Read one of `files`.

@@ -29,7 +29,7 @@ class RawConfig:
     """A configuration file as read, before its keys are checked.
 
     Args:
-        lines: Known lines of values, by the path of keys.
+        lines: Lines of values, as far as known, by the values' paths of keys.
         seen: Files and environment variables that were read for the configuration.
         above: The user's configuration, which overrides the project's.
     """
@@ -125,7 +125,7 @@ def _personal_files() -> list[Path]:
 
 def _read_personal_config() -> RawConfig | None:
     found = [path for path in _personal_files() if path.is_file()]
-    path = _require_single(found, "configuration files of your own")
+    path = _require_single(found, "configuration files in ~/.sqlmesh")
     return (
         _read_yaml_config(path, decode_text(path, path.read_bytes())) if path is not None else None
     )

@@ -44,10 +44,10 @@ def merge_config(root: Path, own: Mapping[str, Any]) -> MergedSettings:
     ]
     warnings = []
     if len(converter.unused_keys) == 1:
-        warnings.append(f"the key {converter.unused_keys[0]} does nothing here")
+        warnings.append(f"the key {converter.unused_keys[0]} has no effect")
     elif converter.unused_keys:
         warnings.append(
-            f"{len(converter.unused_keys)} keys do nothing here: {', '.join(converter.unused_keys)}"
+            f"{len(converter.unused_keys)} keys have no effect: {', '.join(converter.unused_keys)}"
         )
     if clashes:
         warnings.append(f"{PYPROJECT} overrides: {', '.join(clashes)}")

@@ -166,7 +166,7 @@ def is_categorical_relative_expression(expression: str) -> bool:
 
 
 def is_relative(value: Any) -> bool:
-    """Return whether a value is a text such as `2 days ago`, which means whole days."""
+    """Return whether a value is a relative text for whole days, such as `2 days ago`."""
     return isinstance(value, str) and is_categorical_relative_expression(value)
 
 

@@ -1,4 +1,4 @@
-"""Substitutes for SQLMesh's modules: their names, and the modules that define these names.
+"""Substitutes for SQLMesh's modules; `modules.txt` lists their names and where each is defined.
 
 A substitute is created when a project's file imports it. SQLMesh itself is never imported, because
 it changes SQLGlot's parser for the whole process.
@@ -56,7 +56,7 @@ class _Substitute(ModuleType):
             return sorted(_importable_names(self._names))
         home = self._names.get(name, self._names.get("*"))
         if home is None or name.startswith("__"):
-            raise AttributeError(f"module '{self.__name__}' has no '{name}' here")
+            raise AttributeError(f"module '{self.__name__}' has no '{name}' in vde-dagster")
         return getattr(importlib.import_module(home), name)
 
 
@@ -73,7 +73,7 @@ def sqlmesh_module(name: str, wanted: Sequence[str] = ()) -> ModuleType:
         NotThereError: The module or a name has no substitute; the hint has an alternative.
     """
     if name not in _MODULES:
-        raise NotThereError(f"{name} has no counterpart here", _alternative(name))
+        raise NotThereError(f"{name} has no counterpart in vde-dagster", _alternative(name))
     modules = {path: _Substitute(path, names) for path, names in _MODULES.items()}
     for path, module in modules.items():
         parent, _, last = path.rpartition(".")
@@ -83,7 +83,7 @@ def sqlmesh_module(name: str, wanted: Sequence[str] = ()) -> ModuleType:
     for item in wanted:
         if item != "*" and not hasattr(found, item):
             raise NotThereError(
-                f"{name}.{item} has no counterpart here", _hint_for_name(name, item)
+                f"{name}.{item} has no counterpart in vde-dagster", _hint_for_name(name, item)
             )
     return found
 
