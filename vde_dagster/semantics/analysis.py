@@ -70,7 +70,6 @@ def analyze(
     """Return a query's version, lineage and types.
 
     Args:
-        query: Spark SQL.
         parents: Versions by table name; a table without a version is external.
         scalar_functions: Deterministic user functions that return one value.
         functions: Other user functions, which are not reported as unknown.

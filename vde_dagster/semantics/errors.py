@@ -16,8 +16,7 @@ class SemanticError(ProjectError):
     """The query cannot be parsed, or it names a table, column or function that does not exist.
 
     Args:
-        line: 1-based, within the query's text.
-        column: 1-based, within that line.
+        line, column: 1-based position in the query's text.
         word: The unknown or ambiguous name, as written.
     """
 
@@ -42,7 +41,7 @@ class SemanticError(ProjectError):
 
     @staticmethod
     def combine_mistakes(mistakes: Sequence[SemanticError]) -> SemanticError:
-        """Return the first mistake, with all mistakes as its `mistakes`."""
+        """Return the first mistake; its attribute `mistakes` has all mistakes."""
         first = mistakes[0]
         if len(mistakes) > 1:
             first._several = tuple(mistakes)
@@ -57,8 +56,7 @@ class Finding:
         certain: True if Spark refuses the query or the query certainly does not do what was
             intended; False if the author may have intended it.
         untyped: Whether the only problem is that the type of an operand is unknown.
-        line: 1-based, within the query's text.
-        column: 1-based, within that line.
+        line, column: 1-based position in the query's text.
     """
 
     rule: str

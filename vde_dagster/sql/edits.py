@@ -181,7 +181,7 @@ class Expanded:
         return Expanded.joined([*parts, self.part(done, len(self.text))])
 
     def through(self, outer: Expanded) -> Expanded:
-        """Return this text with places in the file. `outer` is the text that it was made from."""
+        """Return this text, which was made from `outer`, with offsets in the file of `outer`."""
         runs: list[tuple[int, int]] = []
         ends = [*(start for start, _ in self.runs[1:]), len(self.text)]
         for (start, place), end in zip(self.runs, ends, strict=True):

@@ -141,14 +141,7 @@ def in_spark(
 def _partition_in_spark(text: str, dialect: str, trusted: frozenset[str]) -> str:
     """Translate a partition field from another dialect: a column or an Iceberg transform.
 
-    A truncated date becomes a transform; for example, `date_trunc('month', d)` becomes `months(d)`.
-
-    Args:
-        trusted: Functions of the dialect that are assumed to be Iceberg's transforms.
-
-    Raises:
-        ValueError: The text is not a partition field, or its function means something else in the
-            dialect.
+    A truncated date becomes a transform: `date_trunc('month', d)` -> `months(d)`.
     """
     from sqlglot import exp
     from sqlglot.errors import SqlglotError

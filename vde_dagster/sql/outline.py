@@ -49,7 +49,7 @@ class SelectPieces:
         return self._tokens[index].token_type if 0 <= index < len(self._tokens) else None
 
     def _slice(self, start: int, end: int, edits: Iterable[Edit] = ()) -> str:
-        """Return the text of a range of tokens after edits with offsets in the whole text."""
+        """Apply edits, with offsets in the whole query, to the text of a range of tokens."""
         if start >= end:
             return ""
         first, last = self._tokens[start].start, self._tokens[end - 1].end + 1

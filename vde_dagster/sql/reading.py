@@ -144,11 +144,7 @@ def parse_plain(
 
 
 def parse_plain_statements(text: str, dialect: str | Dialect = "spark") -> list[exp.Expr]:
-    """Parse the statements of a text like `parse_plain`, without empty statements.
-
-    Raises:
-        ParseError, TokenError: SQLGlot cannot read the text.
-    """
+    """Parse the statements of a text like `parse_plain`, without empty statements."""
     return [tree for tree in _plain_trees(text, dialect, None, {}) if tree is not None]
 
 

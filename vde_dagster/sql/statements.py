@@ -62,7 +62,7 @@ def _read_create(tokens: list[Token], words: list[str]) -> TemporaryView | None:
     if is_global:
         problem = "a global temporary view is visible to all models", "write CREATE TEMPORARY VIEW"
     elif words[at + 1 : at + 2] == ["."]:
-        problem = "the name of a temporary view has no schema", "write a name without a dot"
+        problem = "the name of a temporary view cannot have a schema", "write a name without a dot"
     at += 1
     columns: tuple[str, ...] = ()
     if words[at : at + 1] == ["("]:
@@ -82,7 +82,7 @@ def _read_cache(tokens: list[Token], words: list[str]) -> TemporaryView | None:
         start = tokens[first].start if first is not None else None
     problem = None
     if words[at + 1] == ".":
-        problem = "the name of a cached query has no schema", "write a name without a dot"
+        problem = "the name of a cached query cannot have a schema", "write a name without a dot"
     return TemporaryView(unquote(tokens[at]), tokens[at].text, (), start, problem)
 
 

@@ -50,12 +50,12 @@ def lens(session: EditorSession, path: str) -> str:
 
 
 def test_a_model_that_production_shows_as_it_is(session: EditorSession) -> None:
-    assert lens(session, CUSTOMERS) == "as in prod"
+    assert lens(session, CUSTOMERS) == "same as in prod"
 
 
 def test_a_remark_changes_nothing(session: EditorSession) -> None:
     edited(session, CUSTOMERS, "SELECT customer", "/* who */ SELECT customer")
-    assert lens(session, CUSTOMERS) == "as in prod"
+    assert lens(session, CUSTOMERS) == "same as in prod"
 
 
 def test_a_description_is_metadata(session: EditorSession) -> None:

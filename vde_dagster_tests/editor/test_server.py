@@ -214,7 +214,7 @@ def test_the_plan_of_the_texts_is_shown_as_a_report(shop: ProjectFolder) -> None
     async def test(editor: Editor) -> None:
         await editor.open(CUSTOMERS)
         text = (shop.root / CUSTOMERS).read_text()
-        assert await editor.lenses(CUSTOMERS) == ["as in prod"]
+        assert await editor.lenses(CUSTOMERS) == ["same as in prod"]
         editor.type(CUSTOMERS, text.replace("AS revenue", "AS revenue, count(*) AS orders"))
         (lens,) = await editor.lenses(CUSTOMERS)
         assert "orders" in lens

@@ -55,7 +55,7 @@ def _describe_effects(
     reading: Reading, outlook: PlanPreview, plan: Plan, model: PlannedModel
 ) -> Iterator[str]:
     if model.change is Change.UNCHANGED and not model.builds and not model.audits:
-        yield f"as in {outlook.environment}"
+        yield f"same as in {outlook.environment}"
         return
     yield from (f"breaks {describe_break(broken)}" for broken in model.breaks)
     yield _describe_work(plan, model)

@@ -36,7 +36,7 @@ class Access:
     may_be_open: bool
 
     def authorize_files(self, request: Request) -> None:
-        """Check that a request may read all files of the environment that it names.
+        """Check that a request may read all files of the environment.
 
         Raises:
             ServeError: The token is invalid, belongs to another environment, or has a row filter.
@@ -57,13 +57,7 @@ class Access:
         request.state.row_filter = token.row_filter if token is not None else None
 
     def authorize_site(self, request: Request) -> None:
-        """Check that a request may open the documentation site of an environment.
-
-        A browser can send the token by Basic login.
-
-        Raises:
-            ServeError: The token is invalid, belongs to another environment, or has a row filter.
-        """
+        """Check access to a documentation site like `authorize_files`; accept a Basic login."""
         token = self._token(request, in_browser=True)
         if token is not None and token.row_filter is not None:
             raise ServeError(403, "this token has a filter, so it cannot open the site")

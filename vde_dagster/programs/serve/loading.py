@@ -70,10 +70,7 @@ class Loader:
         """Return Iceberg metadata for reading a model's rows by PyIceberg.
 
         If the model shows one column under two names, the metadata has both. PyIceberg can read
-        such metadata, but some engines cannot.
-
-        Raises:
-            ServeError: The table does not exist, or its data is gone or unknown.
+        such metadata, but some engines cannot. Raise ServeError in the same cases as `table`.
         """
         if name not in served.columns_tables:
             return self._metadata(served, name, self._location(served, name))
@@ -146,8 +143,8 @@ class Loader:
         if pin is None:
             raise missing(
                 "Table",
-                f"the rows of {name} in {_describe(served)} are unknown: it was published before "
-                "versions pinned their data; read a later version",
+                f"the rows of {name} in {_describe(served)} are unknown, because a release of vde "
+                "that pinned no data published this version; read a later version",
             )
         version = served.version
         pinned = as_pinned(table, metadata, pin.schema_id)

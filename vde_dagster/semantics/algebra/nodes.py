@@ -270,7 +270,7 @@ class Group:
         self.sorts += other.sorts
 
     def replace_source(self, source: Source, other: Group, *more: Source) -> None:
-        """Replace one source by the sources and conditions of `other`, and by `more`."""
+        """Replace one source with the sources and conditions of `other`, and with `more`."""
         at = self.sources.index(source)
         behind = self.sources[at + 1 :]  # They may depend on the rows of what stood there.
         del self.sources[at:]

@@ -510,7 +510,7 @@ class CteDef:
 
 
 def define_ctes(with_: exp.Expr | None, ctes: VisibleCtes, outer: Scope | None) -> VisibleCtes:
-    """Return the CTEs that a query can name after its own WITH clause."""
+    """Add the CTEs of a WITH clause to the CTEs of outer queries."""
     if with_ is None:
         return ctes
     if with_.args.get("recursive"):

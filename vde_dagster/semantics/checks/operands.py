@@ -106,7 +106,7 @@ def _trust(e: exp.Expr, origin: Origin) -> str:
     return f"or accept Spark's result: {origin.trust_declaration(word)}"
 
 
-_TYPES = "declare the types of the columns where they come from, or cast an operand"
+_TYPES = "declare the types of the columns in their sources, or cast an operand"
 WORDS: dict[object, str] = {
     exp.Div: "/",
     "try_divide": "safe_divide",

@@ -418,7 +418,7 @@ class _Step:
         parts: Sequence[exp.Expr] | None,
         sources: _Sources,
     ) -> exp.Expr:
-        """Replace columns of an output by known columns that a condition makes equal to them.
+        """Replace an output's columns with known columns that equal them, as in `a.id = b.id`.
 
         Args:
             parts: The only columns that may be used; None for all columns.

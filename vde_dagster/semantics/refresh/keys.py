@@ -85,10 +85,10 @@ def find_key_steps(
     for step in steps:
         if missing := set(columns) - set(step.affected.columns):
             lost = ", ".join(name for name in columns if name in missing)
-            what = f"rows of {query.readings[step.reading]} do not determine the {lost}"
+            what = f"changed rows of {query.readings[step.reading]} do not determine the {lost}"
             there = ", ".join(step.affected.columns)
             hint = f"choose a key among {there}"
-            raise NotRefreshableError(f"{what} that they affect", hint=hint)
+            raise NotRefreshableError(f"{what} of the affected rows", hint=hint)
     if not columns:
         hint = "select a column that the joins make equal in all tables, but not a float"
         raise NotRefreshableError(

@@ -77,9 +77,6 @@ class RowSteps:
 def find_row_steps(query: Qualified, changed: Collection[str]) -> RowSteps:
     """Derive queries for the rows that a query's result gains or loses after tables changed.
 
-    Args:
-        changed: Tables that changed, as the schema names them.
-
     Raises:
         NotRefreshableError: The result's changes cannot be computed from a table's changed rows.
 

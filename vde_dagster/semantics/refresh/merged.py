@@ -61,7 +61,6 @@ class MergeableAggregate:
         merge: Aggregate function that combines the old value with the values of changed rows.
         counts: Whether the aggregate is a count.
         counted: For a sum, the output column that counts the same values; empty if missing.
-        type: Spark SQL type.
         open: Whether some changes leave the new value unknown; then the whole query is computed.
     """
 
@@ -108,8 +107,7 @@ def find_group_steps(
     """Derive queries for the values that changed rows add to a query's groups.
 
     Args:
-        changed: Tables that changed, as the schema names them.
-        only_added: Whether these tables only gained rows.
+        only_added: Whether the changed tables only gained rows.
         types: Column types of the table that stores the result, by lower-case name.
 
     Raises:

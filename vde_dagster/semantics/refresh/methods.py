@@ -74,8 +74,6 @@ def explain_not_refreshable(
     Return None if it can be refreshed from changes of at least one table.
 
     Args:
-        query: Spark SQL.
-        schema: Types by column and table.
         key: Output columns to use as the key; by default, `find_refresh` chooses a key.
 
     >>> explain_not_refreshable("SELECT id FROM o LIMIT 3", {"o": {"id": "INT"}})

@@ -41,8 +41,7 @@ class NotRefreshableError(Exception):
 
     Attributes:
         clause: Spark SQL of `part`, shortened; empty if `part` was not given.
-        line: 1-based line of the part in the query's text, if known.
-        column: 1-based, within that line.
+        line, column: 1-based position of the part in the query's text, if known.
     """
 
     def __init__(self, why: str, part: exp.Expr | None = None, hint: str = "") -> None:
@@ -80,7 +79,6 @@ def qualify(query: str, schema: Schema) -> Qualified:
     """Rewrite a query so that each column names its source.
 
     Args:
-        query: Spark SQL.
         schema: Types by column and table, in lower case.
 
     Raises:

@@ -43,7 +43,7 @@ def no_known_column_error(select: exp.Select, lost: Collection[str]) -> NotRefre
             )
     for join in select.args.get("joins") or ():
         if join.args.get("side") and lost:
-            hint = "add a column of the side that keeps all its rows to the SELECT"
+            hint = "add to the SELECT a column of the side that keeps all its rows"
             return NotRefreshableError(NO_COLUMN, join, hint)
     part = select.args.get("group") or next(iter(windows), None)
     if part is None:
@@ -54,7 +54,7 @@ def no_known_column_error(select: exp.Select, lost: Collection[str]) -> NotRefre
     if isinstance(part, exp.Window):
         by, inner = "PARTITION BY", part.args["partition_by"]
     if any(unalias(output) in inner for output in select.selects):
-        hint = f"write the {by} with columns that no aggregate or outer join computes"
+        hint = f"in the {by}, use only columns that no aggregate or outer join computes"
     else:
         hint = f"add a column of the {by} to the SELECT"
     return NotRefreshableError(NO_COLUMN, part, hint)

@@ -20,7 +20,7 @@ _LARGEST = 2**31 - 2
 
 
 def compared_columns(node: Node) -> set[Node] | None:
-    """Return the columns of a condition of only columns and literals; None for other conditions."""
+    """Return the columns of a comparison of columns and literals; None for other conditions."""
     tag = node.tag
     if tag in ("bool", "Null"):
         return set()

@@ -53,7 +53,7 @@ def reduce_full_joins(parts: QueryParts) -> None:
 def replace_full_join(
     kept: Group, optional: Group, join: FullJoin, around: Group, parts: QueryParts
 ) -> bool:
-    """Replace a FULL JOIN by a join that keeps one side's rows; return whether it did."""
+    """Replace a FULL JOIN with a join that keeps one side's rows; return False if impossible."""
     possible = _sides_of_columns(join, parts) is not None
     if possible:
         _keep(kept, optional, join, around, parts)

@@ -118,7 +118,7 @@ class QueryParts:
         )
 
     def outer_joins(self, group: Group) -> list[Derived]:
-        """Return the LEFT and RIGHT joins in a group that may be rewritten."""
+        """Return those LEFT and RIGHT joins of a group that rules may rewrite."""
         return [
             source
             for source in group.sources

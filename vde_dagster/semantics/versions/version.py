@@ -31,7 +31,7 @@ class SemanticVersion:
     same rows, on any data. A row that occurs several times occurs equally often in both results.
 
     Args:
-        columns: Digest of each output's expression by lower-case name, in order.
+        columns: Digest of each output's expression by lower-case name, in SELECT order.
         opaque: Why the query could not be analyzed and is versioned as a whole, or None.
         unique_keys: Sets of output columns with unique values (NULLs compared as equal), known from
             the query itself or verified by a blocking audit.

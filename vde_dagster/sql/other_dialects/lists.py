@@ -42,7 +42,7 @@ def note_subscripts(tree: exp.Expr, dialect: str) -> None:
 
 
 def rewrite_subscript(node: exp.Bracket, dialect: str) -> Replacement:
-    """Rewrite `x[n]` with the dialect's first index and its result for a missing element."""
+    """Rewrite `x[n]` for the dialect's first index, and its result if no element is at `n`."""
     if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
         raise Unwritable("a slice of a list or text")
     (index,) = node.expressions
