@@ -19,7 +19,7 @@ from vde_dagster.execution.memo import SnapshotMemo
 from vde_dagster.planning.build_snapshots import CatalogColumns, MoreMistakes, build_snapshots
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.project.files import decode_text, git_changes, project_file_path
+from vde_dagster.project.files import decode_text, files_in, git_changes, project_file_path
 from vde_dagster.project.settings import Settings, expand_secrets
 from vde_dagster.sql.trees import ParsedQueries
 
@@ -150,8 +150,6 @@ class Handles:
 
     def files_in(self, folder: str, *endings: str) -> list[str]:
         """List the files in a folder of the project with one of the endings, such as `.yaml`."""
-        from vde_dagster.project.files import files_in
-
         return files_in(self.settings, folder, *endings)
 
     def text(self, path: str) -> str:

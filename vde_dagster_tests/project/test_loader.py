@@ -151,7 +151,7 @@ def test_a_cache_of_other_code_is_not_trusted(root: Path, monkeypatch: pytest.Mo
     from vde_dagster.project.loading import cache
 
     load_project(root)
-    monkeypatch.setattr(cache, "_stamp", "another")
+    monkeypatch.setattr(cache, "code_stamp", lambda: "another")
     opened = cache.ProjectCache.open(root)
     opened.load_records()
 
@@ -164,10 +164,7 @@ def test_a_change_of_any_code_that_reads_projects_is_other_code(
 ) -> None:
     from vde_dagster.project.loading import cache
 
-    def stamp() -> str:
-        monkeypatch.setattr(cache, "_stamp", None)
-        return cache.code_stamp()
-
+    stamp = cache.code_stamp.__wrapped__
     monkeypatch.setattr(cache, "__file__", str(tmp_path / "project/loading/cache.py"))
     before = stamp()
     (tmp_path / path).parent.mkdir(parents=True)

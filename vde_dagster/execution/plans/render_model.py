@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.execution.plans.build_plans import PlanBuilder
+from vde_dagster.planning.environments.contracts import find_reader_mistakes
 from vde_dagster.planning.environments.environment import PRODUCTION, environment_name
 from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.intervals.interval import Interval
@@ -56,8 +57,6 @@ class Models:
         self, readers: Iterable[Exposure], snapshots: Mapping[ModelName, Snapshot]
     ) -> list[ProjectError]:
         """Return an error for each column that an exposure reads and its model does not have."""
-        from vde_dagster.planning.environments.contracts import find_reader_mistakes
-
         return list(find_reader_mistakes(readers, snapshots, []))
 
     def render(

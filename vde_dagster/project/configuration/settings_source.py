@@ -21,6 +21,7 @@ from vde_dagster.base.times import parse_instant, utc, zone_name
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.configuration.config_files import config_files
 from vde_dagster.project.files import decode_text
+from vde_dagster.project.kinds.time_format import format_problem
 from vde_dagster.project.python.watching import Seen
 from vde_dagster.project.settings import (
     ENV_PREFIX,
@@ -365,8 +366,6 @@ def _wrong_times(settings: Settings) -> _Findings:
         except LookupError as error:
             yield key, f"setting '{key}': '{zone}' is not a time zone", error.args[0]
     if settings.time_column_format is not None:
-        from vde_dagster.project.kinds.time_format import format_problem
-
         wrong = format_problem(settings.time_column_format)
         if wrong is not None:
             key = "time_column_format"

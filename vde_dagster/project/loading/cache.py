@@ -12,8 +12,11 @@ import json
 import logging
 import os
 import shutil
+import sys
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -127,30 +130,22 @@ def _checksum_line(body: bytes) -> bytes:
     return f"{code_stamp()} {checksum}".encode()
 
 
-_stamp: str | None = None
-
-
+@cache
 def code_stamp() -> str:
     """Return a hash of the code that reads files; a new hash makes the cache invalid."""
-    global _stamp
-    if _stamp is None:
-        import importlib.util
-        import sys
-
-        state = hashlib.blake2b(sys.version.encode(), digest_size=12)
-        package = Path(__file__).parents[2]
-        for folder in _CODE:
-            for inside, _, names in sorted(os.walk(package / folder)):
-                for name in sorted(names):
-                    if name.endswith(".py"):
-                        stat = os.stat(os.path.join(inside, name))
-                        state.update(f"{name}:{stat.st_size}:{stat.st_mtime_ns};".encode())
-        spec = importlib.util.find_spec("sqlglot")
-        if spec is not None and spec.origin is not None:
-            version = Path(spec.origin).parent / "_version.py"
-            state.update(version.read_bytes() if version.is_file() else b"")
-        _stamp = state.hexdigest()
-    return _stamp
+    state = hashlib.blake2b(sys.version.encode(), digest_size=12)
+    package = Path(__file__).parents[2]
+    for folder in _CODE:
+        for inside, _, names in sorted(os.walk(package / folder)):
+            for name in sorted(names):
+                if name.endswith(".py"):
+                    stat = os.stat(os.path.join(inside, name))
+                    state.update(f"{name}:{stat.st_size}:{stat.st_mtime_ns};".encode())
+    spec = find_spec("sqlglot")
+    if spec is not None and spec.origin is not None:
+        version = Path(spec.origin).parent / "_version.py"
+        state.update(version.read_bytes() if version.is_file() else b"")
+    return state.hexdigest()
 
 
 def clean_caches(root: Path) -> dict[str, int]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import NamedTuple
 
 from vde_dagster.base.failures import Problem
@@ -298,7 +298,8 @@ def load_project_isolated(root: Path, *, strict: bool = True) -> Project:
     load = ProjectLoad(root, use_cache=True)
     if not load.is_stale():
         return _build_project(load, strict)
-    done = _read_in_process(load.root)
+    command = [sys.executable, "-m", "vde_dagster.project.loading.loader", str(load.root)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise ProjectError(
             f"the project's files could not be loaded: {done.stderr.strip()[-2000:]}"
@@ -332,13 +333,6 @@ class _ReportedError(NamedTuple):
 
 
 _ReportedErrors = list[_ReportedError]
-
-
-def _read_in_process(root: Path) -> CompletedProcess[str]:
-    import subprocess
-
-    command = [sys.executable, "-m", "vde_dagster.project.loading.loader", str(root)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def project_hash(root: Path) -> str:

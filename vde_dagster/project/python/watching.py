@@ -15,6 +15,7 @@ from collections.abc import Container, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -58,7 +59,6 @@ class Seen:
 
 
 _current: ContextVar[Seen | None] = ContextVar("vde_seen", default=None)
-_installed = False
 
 
 @contextmanager
@@ -73,14 +73,12 @@ def watching(seen: Seen | None = None) -> Iterator[Seen]:
         _current.reset(token)
 
 
+@cache
 def _install_hooks() -> None:
-    global _installed
-    if not _installed:
-        _installed = True
-        sys.addaudithook(_on_event)
-        os.environ.__class__ = _Environment
-        if os.supports_bytes_environ:
-            os.environb.__class__ = _Environment
+    sys.addaudithook(_on_event)
+    os.environ.__class__ = _Environment
+    if os.supports_bytes_environ:
+        os.environb.__class__ = _Environment
 
 
 def _on_event(event: str, arguments: tuple[Any, ...]) -> None:

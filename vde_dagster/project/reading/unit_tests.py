@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta, timezone
@@ -263,8 +264,6 @@ def _csv_rows(text: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     Raises:
         UsageError: A setting is unknown, or a line has too many values.
     """
-    import warnings
-
     import pandas as pd
 
     for name in settings:
