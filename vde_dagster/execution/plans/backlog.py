@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.apply.skipping import SkipDecisions, States, input_states
-from vde_dagster.execution.changes.changed_keys import (
-    ComputesAllError,
-    LastRead,
-    find_changed_rows,
-    read_last_inputs,
-    table_name,
-)
+from vde_dagster.execution.changes import changed_keys
 from vde_dagster.execution.changes.refresh_choice import RefreshChoice, project_costs
 from vde_dagster.execution.plan_tasks import PlanTasks, WrittenTables
 from vde_dagster.lakehouse.metadata.commit_summaries import commit_line, growth_between
@@ -70,16 +64,16 @@ def _find_backlog(
     is_open = any(read.key in filled for read in reads)
     if is_open and meaning_of(filler.model.kind).chooses(filler.model):
         return None
-    why_all, earlier = "", dict[str, LastRead]()
+    why_all, earlier = "", dict[str, changed_keys.LastRead]()
     seen: States = {}
     try:
         seen = SkipDecisions(tasks).inputs_of_definition(filler, table)
-    except ComputesAllError as why:
+    except changed_keys.ComputesAllError as why:
         why_all = str(why)
     now = input_states(tasks.handles.lakehouse, reads, seen)
     try:
-        earlier = read_last_inputs(tasks, reads, seen) if seen else {}
-    except ComputesAllError as why:
+        earlier = changed_keys.read_last_inputs(tasks, reads, seen) if seen else {}
+    except changed_keys.ComputesAllError as why:
         why_all = str(why)
     moved = [
         _table_backlog(tasks, read, earlier.get(read.key), now.get(read.key), read.key in filled)
@@ -95,27 +89,27 @@ def _find_backlog(
             return None
         try:
             refresh = choice.from_changes(
-                find_changed_rows(tasks, filler, reads, seen, now), earlier
+                changed_keys.find_changed_rows(tasks, filler, reads, seen, now), earlier
             )
-        except ComputesAllError as why:
+        except changed_keys.ComputesAllError as why:
             why_all = str(why)
     if refresh is not None and not refresh.from_changes:
         why_all = describe_why_all(refresh)
     return Backlog(last.recorded_at, tuple(moved), why_all, refresh)
 
 
-def _has_changed(was: LastRead | None, now: InputState | None) -> bool:
+def _has_changed(was: changed_keys.LastRead | None, now: InputState | None) -> bool:
     return was is None or now is None or was.has_changed(now)
 
 
 def _table_backlog(
     tasks: PlanTasks,
     read: TableRead,
-    was: LastRead | None,
+    was: changed_keys.LastRead | None,
     now: InputState | None,
     filled_first: bool,
 ) -> TableBacklog:
-    name = table_name(tasks, read)
+    name = changed_keys.table_name(tasks, read)
     if was is None or now is None or was.other is not None:
         return TableBacklog(name, None, filled_first=filled_first)
     metadata = tasks.handles.lakehouse.table_metadata(read.ref)

@@ -13,6 +13,7 @@ import dagster as dg
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.dagster_private import DATA_VERSION_TAG
+from vde_dagster.orchestration.events import records
 from vde_dagster.orchestration.events.checks import AuditEvents, last_unit_tests, unit_test_event
 from vde_dagster.orchestration.events.fills import (
     FilledPartition,
@@ -37,14 +38,6 @@ from vde_dagster.orchestration.events.publication import (
     CHECKED,
     confirmed_events,
     environment_event,
-)
-from vde_dagster.orchestration.events.records import (
-    FilledPartitions,
-    NewPartition,
-    Projected,
-    Reporter,
-    WipedAsset,
-    run_origin,
 )
 from vde_dagster.orchestration.models.catalog import recent_catalog
 from vde_dagster.orchestration.models.recording import Recording, filled_counts
@@ -73,13 +66,13 @@ class Comparison:
     def __post_init__(self) -> None:
         self.busy = self.context.busy_plans()
 
-    def tables(self, table_ids: Collection[str]) -> Iterator[Projected]:
+    def tables(self, table_ids: Collection[str]) -> Iterator[records.Projected]:
         """Yield missing events for the models of some tables, and wipe partitions without data."""
         for name, model in self.context.catalog.live.models.items():
             if any(v.table is not None and v.table.id in table_ids for v in model.versions):
                 yield from self.model(name, wipe=True)
 
-    def model(self, name: ModelName, *, wipe: bool) -> Iterator[Projected]:
+    def model(self, name: ModelName, *, wipe: bool) -> Iterator[records.Projected]:
         """Yield a model's missing events.
 
         If `wipe` is set, an asset with partitions that no table holds is wiped first.
@@ -105,7 +98,7 @@ class Comparison:
             if partition not in filled.get(partition.partition("|")[0], {partition})
         ]
         if gone and wipe:
-            yield WipedAsset(key, len(gone))
+            yield records.WipedAsset(key, len(gone))
             known = {}
         for version in shown:
             own, items = served.get(version.key), held.get(version.key, [])
@@ -125,28 +118,28 @@ class Comparison:
 
     def _missing(
         self, served: ServedModel, newest: FilledPartition, missing: Sequence[FilledPartition]
-    ) -> Iterator[Projected]:
+    ) -> Iterator[records.Projected]:
         context = self.context
         inputs = input_tags(context, served.combination, served.snapshot, context.newest_record())
         ended = [item for item in missing if item.fill.plan_id not in self.busy]
         events = recorded_events(
             context, served, ended, inputs, newest=newest.partition, synced=True
         )
-        yield from FilledPartitions.in_batches(events)
+        yield from records.FilledPartitions.in_batches(events)
 
-    def checks(self) -> Iterator[Projected]:
+    def checks(self) -> Iterator[records.Projected]:
         for environment in self.context.catalog.live.environments.values():
             yield from self.audits(environment)
         yield from self.unit_tests()
 
     def audits(
         self, environment: Environment, only: Collection[ModelName] | None = None
-    ) -> Iterator[Projected]:
+    ) -> Iterator[records.Projected]:
         """Yield the outdated checks of an environment's models."""
         if environment.plan_id not in self.busy:
             yield from AuditEvents(self.context).outdated_checks(environment, only)
 
-    def unit_tests(self) -> Iterator[Projected]:
+    def unit_tests(self) -> Iterator[records.Projected]:
         context = self.context
         for test in last_unit_tests(context, self.busy):
             snapshots = context.store.snapshots.load([test.snapshot])
@@ -198,7 +191,7 @@ def sync(
     catalog = recent_catalog(workspace, looks)
     context = ProjectionContext(workspace, instance, catalog, log or logging.getLogger(__name__))
     context.read_combinations(catalog.live.environments.values())
-    reporter, consumer = Reporter(workspace, instance), run_origin(instance, "")
+    reporter, consumer = records.Reporter(workspace, instance), records.run_origin(instance, "")
     recording = Recording(workspace.store, consumer, filled_counts(catalog))
     steps = _steps(context, wipe)
     places = {step.key: place for place, step in enumerate(steps, 1)}
@@ -208,7 +201,7 @@ def sync(
     for step in steps[done:]:
         for projected in step.compare():
             written = reporter.report(projected)
-            if written and isinstance(projected, FilledPartitions):
+            if written and isinstance(projected, records.FilledPartitions):
                 recording.add(len(projected.events))
             if written and time.monotonic() > until:
                 break
@@ -238,7 +231,7 @@ class Step:
     """
 
     key: str
-    compare: Callable[[], Iterator[Projected]]
+    compare: Callable[[], Iterator[records.Projected]]
     model: ModelName | None = None
 
 
@@ -261,30 +254,32 @@ def _steps(context: ProjectionContext, wipe: bool) -> list[Step]:
     return [*steps, Step("unit tests", tests), Step("plans", plans)]
 
 
-def _model(context: ProjectionContext, name: ModelName, wipe: bool) -> Iterator[Projected]:
+def _model(context: ProjectionContext, name: ModelName, wipe: bool) -> Iterator[records.Projected]:
     yield from Comparison(context).model(name, wipe=wipe)
 
 
 def _audits(
     context: ProjectionContext, environment: Environment, names: Collection[ModelName]
-) -> Iterator[Projected]:
+) -> Iterator[records.Projected]:
     yield from Comparison(context).audits(environment, names)
 
 
-def _unit_tests(context: ProjectionContext) -> Iterator[Projected]:
+def _unit_tests(context: ProjectionContext) -> Iterator[records.Projected]:
     yield from Comparison(context).unit_tests()
 
 
-def version_events(context: ProjectionContext, name: str, number: int) -> Iterator[Projected]:
+def version_events(
+    context: ProjectionContext, name: str, number: int
+) -> Iterator[records.Projected]:
     """Yield the events of a version of an environment, unless a run is publishing it now."""
-    yield NewPartition(context.names.environments, name)
+    yield records.NewPartition(context.names.environments, name)
     environment = context.store.versions.at(name, number)
     busy = context.busy_plans()
     if environment is not None and environment.plan_id not in busy:
         yield environment_event(context, environment)
 
 
-def _plans(context: ProjectionContext) -> Iterator[Projected]:
+def _plans(context: ProjectionContext) -> Iterator[records.Projected]:
     store, names = context.store, context.names
     busy = context.busy_plans()
     recent = [record for record in store.plans.recent(limit=_PLANS) if record.kind == "plan"]
@@ -305,7 +300,7 @@ def _plans(context: ProjectionContext) -> Iterator[Projected]:
             continue
         plan = stored_plan(store, record.id)
         if plan is not None:
-            yield NewPartition(names.plans, plan.id)
+            yield records.NewPartition(names.plans, plan.id)
             if not shown[names.plan_key]:
                 yield from page_events(context, plan)
             if is_applied:
