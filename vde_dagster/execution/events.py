@@ -164,7 +164,7 @@ class ApplyResult:
         plan: The plan with the tables that it really used.
         environment: The published version; the current version if there was nothing to do.
         failed_statements: Failed statements on the published views.
-        skipped: Models that were not computed, because their inputs had not changed, with savings.
+        skipped: Saved costs, by model that was skipped because its inputs had not changed.
         refreshes: Method of the last fill of each model that may refresh from changes.
     """
 

@@ -134,7 +134,7 @@ class Maintenance:
                 raise ExecutionError(
                     f"exporter '{consumer}' failed at records {records[0].number} to "
                     f"{records[-1].number}: {type(error).__name__}: {error}",
-                    hint=f"to continue there, run {again}",
+                    hint=f"to send these records again, run {again}",
                 ) from error
             last = records[-1].number if taken is None else taken
             count += sum(one.number <= last for one in records)

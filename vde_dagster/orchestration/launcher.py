@@ -1,4 +1,4 @@
-"""Launcher whose runs are copies of a process with all imports done.
+"""Run launcher that forks each run from a process that has done all imports.
 
 Dagster's own launcher starts a Python process for each run, which imports Dagster, this package and
 Spark's client for three seconds before its first step. If the project has a warm engine, a run is a

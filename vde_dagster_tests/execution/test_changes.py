@@ -102,8 +102,8 @@ def test_a_consumer_goes_on_where_it_was(shop: Shop) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "the start of the changes is missing"),
-        ({"since": 1, "cursor": "billing"}, "given twice, by a version and by a cursor"),
+        ({}, "the version from which to read changes is missing"),
+        ({"since": 1, "cursor": "billing"}, "both since a version and since a cursor"),
     ],
 )
 def test_the_start_of_changes_is_given_once(

@@ -326,7 +326,7 @@ def test_a_plan_that_was_not_published_does_not_turn_the_published_model_red(
     assert reds(instance, "db/daily", [found.partition, "x"]) == {found.partition}
     (run,) = instance.get_runs()
     told = [entry.message for entry in instance.all_logs(run.run_id)]
-    assert any(said.startswith("applied outside this instance: applying it") for said in told)
+    assert any(said.startswith("outside this Dagster instance, applying the plan") for said in told)
     assert tick(folder, instance, cursor) is None
     assert len(instance.get_runs()) == 1
 

@@ -267,8 +267,8 @@ class RangeFiller:
         with self._branch_lock:  # Batches of other threads wait.
             if self._is_recording:
                 raise ExecutionError(
-                    f"{self.snapshot.name}, {interval.text}: another batch failed while being "
-                    "recorded",
+                    f"{self.snapshot.name}: {interval.text} was not committed, because recording "
+                    "another batch failed",
                     hint="apply the plan again: completed ranges are kept",
                 )
             self._is_recording = True

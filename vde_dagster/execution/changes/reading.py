@@ -117,10 +117,10 @@ class Changes:
         name = ModelName.parse(model, self.handles.settings.default_namespace)
         if (since is None) == (cursor is None):
             raise UsageError(
-                "the start of the changes is missing"
+                "the version from which to read changes is missing"
                 if since is None
-                else "the start of the changes is given twice, by a version and by a cursor",
-                hint="pass either your version, or a cursor's name",
+                else "changes are requested both since a version and since a cursor",
+                hint="pass either the version that you have, or a cursor's name",
             )
         if cursor is not None:
             _check_cursor(cursor)

@@ -35,7 +35,6 @@ class Comparison:
 
     Args:
         source: Name of the first table in Spark. `target` is the second table.
-        keys: Key columns for comparing rows.
         rows: Numbers of rows by category: `source`, `target`, `joined`, `identical`, `differing`,
             `only_source`, `only_target`, `repeated_source`, `repeated_target` (rows with a
             duplicate key).

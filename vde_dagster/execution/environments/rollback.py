@@ -256,7 +256,7 @@ def _find_version(
         if old is not None and (other or (data and _pinned_snapshot_ids(store, old) != now)):
             return old
     raise UsageError(
-        f"environment '{current.name}' has no earlier version that differs",
+        f"environment '{current.name}' has no earlier version that differs from the current one",
         hint=f"to list versions, run: vde history {current.name}",
     )
 

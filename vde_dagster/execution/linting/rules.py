@@ -1,4 +1,4 @@
-"""Linter rules: the base class, the built-in rules, and views of models with SQLMesh's names."""
+"""Linter rules: base class, built-in rules, and models as rules read them."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def _warn_of_other_name(handles: Handles) -> Iterator[str]:
         return
     yield (
         f"the state store was written by a project in a folder '{owner.name}', but this is "
-        f"{own}; for two projects, set another state_url in this one; for one project, set the "
+        f"{own}; if these are two projects, set another state_url in this one; if not, set the "
         "same id (or name) under [tool.vde] in every checkout"
     )
 

@@ -182,7 +182,6 @@ def complete_state(
     """Read the snapshots and tables that environments and a plan's target refer to.
 
     Args:
-        snapshots: The target's snapshots.
         unreadable: Receives the ids of unreadable stored snapshots, instead of an error.
 
     Raises:

@@ -178,7 +178,9 @@ def _reasons_by_file(error: ProjectError, texts: Mapping[str, str]) -> dict[str,
         if mistake.location is not None
     }
     own = {path: reason for path, reason in found.items() if path in texts}
-    return own or dict.fromkeys(texts, f"formatted, the project would not load: {error.message}")
+    return own or dict.fromkeys(
+        texts, f"after formatting, the project would not load: {error.message}"
+    )
 
 
 def _without_models(before: Mapping[ModelName, Snapshot], texts: Mapping[str, str]) -> list[str]:
@@ -188,7 +190,6 @@ def _without_models(before: Mapping[ModelName, Snapshot], texts: Mapping[str, st
 
 
 def _meaning_of_snapshot(snapshot: Snapshot) -> tuple[Any, ...]:
-    """Return everything in a snapshot except the text of its file."""
     model = replace(snapshot.model, source="", query=None, location=_NOWHERE)
     own = snapshot.meaning, snapshot.definition_hash, snapshot.layout_hash
     return model, snapshot.columns, (*own, snapshot.version.rows)

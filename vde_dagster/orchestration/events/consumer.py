@@ -79,7 +79,6 @@ class OutboxCursor:
 
     @classmethod
     def parse(cls, text: str | None) -> OutboxCursor | None:
-        """Parse a cursor. Returns None for any other text."""
         try:
             values = json.loads(text or "")
             place = str(values["store"]), int(values["number"]), dict(values["runs"])

@@ -116,7 +116,7 @@ def failed_event(names: Names, plan: Plan, record: PlanRecord) -> dg.AssetObserv
     return dg.AssetObservation(
         asset_key=names.apply_key,
         partition=plan.id,
-        description=f"applying it failed: {message}",
+        description=f"applying the plan failed: {message}",
         metadata={
             "vde/error": message,
             "vde/plan": plan.id,

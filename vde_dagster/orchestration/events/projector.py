@@ -294,7 +294,7 @@ class Projector:
             red[context.names.apply_key] = [plan.id]
         if red and (self.live_since is not None or not is_own):
             tags = {**plan_tags(plan), EVALUATION: str(failure.metadata[EVALUATION].value)}
-            yield FailedWork(f"applied outside this instance: {failure.description}", tags, red)
+            yield FailedWork(f"outside this Dagster instance, {failure.description}", tags, red)
         if is_shown or not is_own:
             yield failure
         yield from audits.unpublished(plan)

@@ -41,7 +41,7 @@ def publication_parts(
     built: Set[ModelName],
     preview: Preview | None = None,
 ) -> Iterator[tuple[str, Iterator[Projected]]]:
-    """Yield the events of a publication, in named parts."""
+    """Yield (name, events) of each part of a publication, without fills of `built` models."""
     store, combination = context.store, context.combination(environment)
     moved = store.versions.changed(environment.name, environment.version)
     tags = publication_tags(environment)

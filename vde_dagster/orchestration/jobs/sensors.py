@@ -1,8 +1,8 @@
 """Sensors: one plans changed files, another converts outbox records to Dagster's events.
 
 Two projects with the same prefix in two locations would write to the same pages of `vde/plan`, and
-delete each other's plans. No location sees another location's definitions, so each records in the
-instance's database which state it shows.
+delete each other's plans. No location sees another location's definitions, so each location
+records in the instance's database which state store it shows.
 """
 
 from __future__ import annotations
@@ -165,8 +165,8 @@ def applies_itself(plan: Plan, policy: AutoApply) -> bool:
     """Return whether the setting `auto_apply` applies a plan without an approval.
 
     Args:
-        policy: `never`; `reuse`: if nothing is computed; `non_breaking`: also if only columns or
-            models are added; `always`. Only `always` applies plans that remove a published column
+        policy: `reuse` applies plans that compute nothing. `non_breaking` also applies plans that
+            only add columns or models. Only `always` applies plans that remove a published column
             or change its type.
     """
     if policy in ("never", "always"):
