@@ -34,10 +34,7 @@ _PLUGINS: Seam[Callable[..., Any]] = Seam("commands")
 
 
 class _Commands(SentenceGroup):
-    """Finds the built-in commands and the commands of plug-ins.
-
-    Names may have two words, as `vde plan reject`.
-    """
+    """Finds built-in commands and plug-ins' commands. A name may have two words: `plan reject`."""
 
     def get_command(self, ctx: Any, name: str) -> Any:
         known = super().get_command(ctx, name)

@@ -65,8 +65,11 @@ def confirm(
         named: Whether the user passed the plan's id.
 
     Returns:
-        Whether to apply the plan. The user is not asked if the plan is empty, with `yes`, or
+        Whether to apply the plan. True without a question if the plan is empty, with `yes`, or
         without a terminal.
+
+    Raises:
+        UsageError: The plan has breaks, and neither a terminal, `yes` nor `named` confirms it.
     """
     if yes or plan.is_empty:
         return True
@@ -242,7 +245,7 @@ def analyze_and_store(workspace: Workspace, plan: Plan, output: Output) -> Analy
     """Let Spark analyze an unsaved plan, store it, and print the models that were not analyzed.
 
     Raises:
-        ProjectError: Spark rejects queries or audits; the error lists all. Nothing is stored.
+        ProjectError: Spark rejects queries or audits. The error lists them, and nothing is stored.
         StoreError: Spark is not available.
     """
     from vde_dagster.execution.plans.analyse_queries import analyse_plan

@@ -24,7 +24,7 @@ PANELS = {
     "Team": ("plan reject", "plan sign", "keys", "ci", "roles", "token", "notify"),
     "Exports": ("schema", "describe", "docs"),
 }
-"""Titles and their commands in order; a first word includes all commands that begin with it."""
+"""Commands by title, in order. `ci` stands for all commands with this first word: `ci run`, …"""
 OTHERS = "Plug-ins"
 """The title of commands from other distributions."""
 _WHOLE_SENTENCE = 1_000
@@ -51,7 +51,7 @@ class SentenceGroup(TyperGroup):
 
 
 def grouped(names: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield each title that has commands, with their names.
+    """Yield (title, names of commands) for each title that has any of the given commands.
 
     >>> dict(grouped(["plan", "ci run", "plan reject", "mine"]))
     {'Work': ['plan'], 'Team': ['plan reject', 'ci run'], 'Plug-ins': ['mine']}

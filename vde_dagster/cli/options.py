@@ -71,7 +71,7 @@ def with_plan_options(*names: str) -> Callable[[Callable[..., None]], Callable[.
     The command gets the options as one argument, `options`.
 
     Args:
-        names: Names of the options in Dagster's launchpad; by default all except options for runs.
+        names: Options such as `ignore_cron`; by default all options of `vde plan`.
     """
     plan_options = [o for o in plan_option_fields() if (o.name in names if names else not o.of_run)]
     return partial(on_project, plan_options=plan_options)

@@ -50,7 +50,8 @@ class Output:
             console.print(f"[red]{sentence}[/]", highlight=False)
         if failed:
             console.print(
-                f"the views of {environment} are published; the next apply retries the statements",
+                f"the views of {environment} are published; "
+                "the next apply retries these statements",
                 highlight=False,
             )
 

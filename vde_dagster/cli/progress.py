@@ -111,7 +111,6 @@ class ApplyProgress:
         self._count(task, int(task.completed), int(task.completed) + filled)
 
     def _count(self, task: Task, before: int, done: int) -> None:
-        """Update the number of finished units in a model's bar and in the total."""
         # Lookback refills some intervals, which were never counted as missing.
         done = max(0, min(done, int(task.total or 0)))
         self._bars.update(task.id, completed=done)

@@ -131,9 +131,9 @@ def dag_json(models: Models, among: Collection[ModelName]) -> dict[str, Any]:
 
 
 def dag_lines(models: Models, among: Collection[ModelName]) -> Iterator[str]:
-    """Yield a tree for each model without parents in `among`, with its readers below it.
+    """Yield a tree for each model without parents in `among`: the model, and below it its readers.
 
-    A repeated model has `…` in place of its readers.
+    If a model occurs again, the line has `…` in place of the model's readers.
     """
     texts = {name: f"{name}  {models[name].kind.name}" for name in models}
     edges = {
@@ -151,7 +151,7 @@ def dag_lines(models: Models, among: Collection[ModelName]) -> Iterator[str]:
 def trees(
     tops: Iterable[tuple[Node, str]], edges: Mapping[Node, Sequence[tuple[Node, str]]]
 ) -> Iterator[str]:
-    """Yield the lines of trees, from (node, text) pairs; a repeated node has no branches."""
+    """Yield the lines of trees. If a node occurs again, its line ends in `…`, without branches."""
     followed: set[Node] = set()
     for top, text in tops:
         yield text

@@ -59,7 +59,7 @@ def mirror_json(standing: MirrorStanding | None, now: datetime) -> dict[str, Any
 
 
 def mirror_text(standing: MirrorStanding | None, now: datetime) -> str:
-    """Return the state of an environment's mirrored views, with the duration of this state."""
+    """Return a mirror's state, such as `2 of 5 views behind since … (for 0:05:00)`."""
     if standing is None or standing.since is None:
         return str(standing or "")
     seconds = int((now - standing.since).total_seconds())
@@ -85,7 +85,7 @@ def rows_json(
 
 
 _SHOWN, _SHOWN_OF_STEPS = ("_change_type",), ("_change_type", "_version")
-"""Leading columns; the table omits those with the same value in all rows."""
+"""Columns about a change that the printed table keeps, without and with `--each`."""
 
 
 def changes_json(found: FoundChanges[Any]) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def show_changes(console: Console, found: FoundChanges[Any]) -> None:
 
 
 def changes_notes(found: FoundChanges[Any], rows: int) -> Iterator[str]:
-    """Yield notes on printed changes: their number and versions, and how to confirm them."""
+    """Yield notes on printed changes: number, versions, and the command that moves the cursor."""
     changes = found.changes
     versions = f"from version {changes.since} to {changes.until} of '{changes.environment}'"
     if changes.method != "resync":
@@ -157,11 +157,12 @@ def changes_notes(found: FoundChanges[Any], rows: int) -> Iterator[str]:
         yield f"[dim]{count(rows, 'change')} {versions}{more}[/]"
     ack = _ack(found)
     if ack is not None:
-        yield f"[dim]to confirm: --cursor {found.cursor} --ack {ack}[/]"
+        moves = f"to move the cursor to version {changes.until}"
+        yield f"[dim]{moves}: --cursor {found.cursor} --ack {ack}[/]"
 
 
 def _ack(found: FoundChanges[Any]) -> str | None:
-    """Return the range for `--ack`; None without a cursor, or if some changes were not read."""
+    """Return `40-41` for `--ack`, or None without a cursor or if some changes were not read."""
     if found.cursor is None or found.more:
         return None
     return f"{found.changes.since}-{found.changes.until}"

@@ -117,7 +117,7 @@ class NessieCatalog:
         return list(self.all_pointers().values())
 
     def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:
-        """Replace the metadata files of tables and views in one commit, unless one has changed.
+        """Replace the metadata files of tables and views in one commit: all of them, or none.
 
         Raises:
             PointerMovedError: A table or view no longer has the metadata file `before`.
@@ -181,7 +181,6 @@ class NessieCatalog:
         return True
 
     def for_spark(self) -> SparkCatalog:
-        """Return Spark's catalog properties for Nessie; Iceberg's Spark runtime has the client."""
         # Iceberg's Spark runtime contains the client.
         return SparkCatalog(
             {
@@ -201,7 +200,7 @@ class NessieCatalog:
         return _put(key, {**known, **self._content(swap.kind, swap.after)})
 
     def _content(self, kind: str, location: str) -> dict[str, Any]:
-        """Return Nessie's content for a metadata file: its location, and the current ids in it."""
+        """Return Nessie's JSON for a metadata file: its location, snapshot id, schema id, …"""
         found: dict[str, Any] = {"type": _TYPES[kind], "metadataLocation": location}
         try:
             metadata = self._files.read_json(location)

@@ -333,7 +333,7 @@ def test_the_commands_show_the_log_and_what_is_wrong_with_it(vde: Vde, tmp_path:
     whole = vde("log", "verify", *at, "--head", head[:12])
     assert (whole.code, whole.out) == (
         0,
-        f"2 rows, none changed, and {head[:12]} is in it; head {head}\n",
+        f"2 rows, none changed; the hash {head[:12]} is in the log; last hash {head}\n",
     )
     with store.database.transaction() as conn:
         conn.execute(text("DROP TRIGGER vde_log_update"))

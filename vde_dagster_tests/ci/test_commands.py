@@ -59,7 +59,7 @@ def test_a_deployment_ends_with_0_or_3(team: Team, anna: ProjectFolder, vde: Vde
     assert waits.code == 3, waits.err
     assert waits.json["outcome"] == "waiting"
     assert waits.json["reasons"] == [
-        "it was not reviewed: no pull request with a passed check is known for it"
+        "it was not reviewed: no pull request with a passed check contains this commit"
     ]
     told = vde("ci", "deploy")
     assert told.code == 3

@@ -129,7 +129,10 @@ def _follow_as_the_docs_say(shop: ProjectFolder, monkeypatch: pytest.MonkeyPatch
         (["--cursor", "a", "--forget", "--limit", "1"], "read no changes"),
         (["--cursor", "a", "--ack", "1-2", "--each"], "read no changes"),
         (["--cursor", "a", "--cursors"], "--cursors cannot be combined with other options"),
-        (["--cursors", "--format", "csv"], "--format requires an option that reads rows"),
+        (
+            ["--cursors", "--format", "csv"],
+            "--format has no effect, because this command reads no rows",
+        ),
         (["--from", "1", "--format", "xml"], "unknown format 'xml'"),
         (
             ["--from", "1", "--format", "csv", "--json"],
@@ -137,7 +140,7 @@ def _follow_as_the_docs_say(shop: ProjectFolder, monkeypatch: pytest.MonkeyPatch
         ),
         (
             ["--from", "1", "--format", "csv", "--sql"],
-            "--format requires an option that reads rows",
+            "--format has no effect, because this command reads no rows",
         ),
         (["--from", "1", "--output", "rows"], "--output requires csv or arrow"),
         (

@@ -21,7 +21,11 @@ REFUSED = [
     (["revenue", "--grain", "dya"], "the grain 'dya' does not exist", "did you mean 'day'?"),
     (["revenue", "--where", "is_big and ("], "the condition", "write it in Spark SQL"),
     (["revenue", "--where", "weight > 1"], "'weight', which does not exist", "buyer__is_big"),
-    (["revenue", "revenue_per_size"], "is a saved query, and cannot", "query each alone"),
+    (
+        ["revenue", "revenue_per_size"],
+        "is a saved query, and cannot",
+        "query the saved query alone",
+    ),
     (["revenue_per_size", "--by", "buyer"], "which has its own dimensions", "revenue"),
     # The customers' revenue would be counted once for each of their orders.
     (["spent", "--by", "order"], "it cannot be joined to every metric without counting", "buyer"),

@@ -174,7 +174,10 @@ def test_a_project_without_the_table_has_no_rules(shop: ProjectFolder) -> None:
         ),
         ("- {name: a, message: m, require: 'true'}\n" * 2, "policies.yaml:2.*occurs twice"),
         (BREAKS.replace("level: ask", "level: warn"), "policies.yaml:5.*approvers, but its level"),
-        (BREAKS.replace("each: model.breaks", ""), "asks owners, but applies to no model"),
+        (
+            BREAKS.replace("each: model.breaks", ""),
+            "asks the owners of models, but selects no models",
+        ),
         ("- {name: a, message: m, require: plan.nothing}", "policies.yaml:1.*cannot be evaluated"),
         ("- {name: a, message: m, require: '1'}", "policies.yaml:1.*not true or false"),
         (None, "policies.yaml: No such file"),

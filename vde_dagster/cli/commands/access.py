@@ -45,7 +45,8 @@ def log(
 ) -> None:
     """List acts, newest first: publications, rollbacks, applied plans, clean-ups, rights.
 
-    The user comes from PostgreSQL and cannot be forged; the name comes from the client.
+    The column `user` has the PostgreSQL login, which cannot be forged. The column `name` has the
+    name that the client gave.
     Examples: vde log; vde log prod --limit 50
     """
     from vde_dagster.planning.environments.environment import environment_name
@@ -120,8 +121,8 @@ def log_verify(workspace: Workspace, output: Output, head: Head = None) -> None:
     if found.wrong is not None:
         output.result(result, f"the log was changed: {found.wrong}")
         raise typer.Exit(1)
-    kept = f", and {head} is in it" if head is not None else ""
-    output.result(result, f"{count(found.rows, 'row')}, none changed{kept}; head {found.head}")
+    kept = f"; the hash {head} is in the log" if head is not None else ""
+    output.result(result, f"{count(found.rows, 'row')}, none changed{kept}; last hash {found.head}")
 
 
 @on_project
@@ -164,8 +165,8 @@ def roles_create(
 ) -> None:
     """Create the roles in PostgreSQL with their rights on the state's tables; can be repeated.
 
-    Run it as the owner of the tables, and again after a plug-in created tables. With
-    --dry-run it prints the SQL of roles, grants and write views, without the guards.
+    Run it as the owner of the tables, and again after a plug-in created tables. --dry-run prints
+    the SQL of roles, grants and write views, but not of the triggers that guard the tables.
     Examples: vde roles create; vde roles create --prefix shop --dry-run
     """
     from vde_dagster.state.db.transfer import tables_of_plugins
@@ -200,7 +201,10 @@ def roles_revoke(workspace: Workspace, output: Output, right: RightName, login: 
     """
     workspace.store.project.require_own()
     workspace.store.rights.revoke(_right(right), login)
-    output.result({"right": right, "login": login}, f"'{login}' is no longer in that role")
+    output.result(
+        {"right": right, "login": login},
+        f"'{login}' is no longer in the role with the right to {right}",
+    )
 
 
 def _right(name: str) -> Right:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 From = Annotated[
     int | None,
-    typer.Option("--from", min=0, metavar="VERSION", help="Your current version; 0 for none."),
+    typer.Option("--from", min=0, metavar="VERSION", help="Version that you have; 0 for none."),
 ]
 To = Annotated[
     int | None,
@@ -210,7 +210,7 @@ def check_form(form: str | None, file: Path | None, *, as_json: bool, alone: boo
     Args:
         form: Format; None for text.
         file: Output file; None for stdout.
-        alone: Whether the command reads no rows, so that a format has no effect.
+        alone: Whether the command reads no rows, as with `--ack`.
     """
     if form is not None and form not in FORMS:
         raise UsageError(f"unknown format '{form}'", hint=f"use one of: {', '.join(FORMS)}")
@@ -218,8 +218,8 @@ def check_form(form: str | None, file: Path | None, *, as_json: bool, alone: boo
         raise UsageError(f"--json and --format {form} cannot be combined", hint="remove one")
     if form is not None and alone:
         raise UsageError(
-            "--format requires an option that reads rows",
-            hint="remove --format, or remove --sql, --ack and --forget, which read no rows",
+            "--format has no effect, because this command reads no rows",
+            hint="remove --format, or remove --sql, --ack and --forget",
         )
     if file is not None and form not in ("csv", "arrow"):
         raise UsageError("--output requires csv or arrow", hint="add --format csv or arrow")

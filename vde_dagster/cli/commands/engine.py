@@ -116,7 +116,7 @@ def _print_status(
         text = f"the engine is running ({_engine_text(found)})"
     for engine in others:
         text += (
-            f"\nan engine with older settings ends after its last users ({_engine_text(engine)})"
+            f"\nan engine with older settings ends when no command uses it ({_engine_text(engine)})"
         )
     if others:
         data["ending"] = list(map(_data, others))

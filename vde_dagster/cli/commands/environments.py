@@ -30,7 +30,7 @@ Version = Annotated[
         help="The version to return to; default: the latest one with other content.",
     ),
 ]
-DefinitionsOnly = Annotated[bool, typer.Option("--definitions-only", help="Keep the data.")]
+DefinitionsOnly = Annotated[bool, typer.Option("--definitions-only", help="Keep the current data.")]
 Limit = Annotated[int, typer.Option(min=1, help="Maximum number of versions.")]
 
 

@@ -58,10 +58,10 @@ def lineage(
 ) -> None:
     """Show the columns that a column is computed from or filtered by, down to external tables.
 
-    The last tree shows what the rows depend on. Examples: vde lineage marts.daily.revenue; vde
-    lineage marts.daily; vde lineage raw.orders.amount --down; vde lineage raw.orders.amount
-    --impact; vde lineage marts.daily --against prod; vde lineage marts.daily --env dev --against
-    prod@41
+    The last tree has the columns that decide which rows exist. Examples: vde lineage
+    marts.daily.revenue; vde lineage marts.daily; vde lineage raw.orders.amount --down; vde lineage
+    raw.orders.amount --impact; vde lineage marts.daily --against prod; vde lineage marts.daily
+    --env dev --against prod@41
     """
     from vde_dagster.planning.snapshots.lineage import trace, trace_down
     from vde_dagster.project.selection import model_and_column, no_model

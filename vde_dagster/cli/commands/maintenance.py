@@ -108,7 +108,7 @@ ExporterName = Annotated[str, typer.Argument(metavar="EXPORTER", help="Plug-in, 
 def export(workspace: Workspace, output: Output, exporter: ExporterName) -> None:
     """Send an exporter plug-in the records of the state since its last call.
 
-    Each call continues at the exporter's last record. Example: vde export openlineage
+    Example: vde export openlineage
     """
     done = workspace.maintenance.export(exporter)
     if done.forgotten:
@@ -139,7 +139,7 @@ def export_state(workspace: Workspace, output: Output, file: File, force: Force 
 @state.command("import")
 @on_project
 def import_state(workspace: Workspace, output: Output, file: File) -> None:
-    """Load a file of `export` into the project's state database, which must be empty.
+    """Load a file of `vde state export` into the project's state database, which must be empty.
 
     Example: vde state import state.jsonl.gz
     """
@@ -154,8 +154,8 @@ def import_state(workspace: Workspace, output: Output, file: File) -> None:
 def use_warehouse(workspace: Workspace, output: Output) -> None:
     """Use the warehouse of the settings for new tables.
 
-    The state records its warehouse, and every command that changes something refuses another
-    warehouse. Existing tables stay in place. Example: vde state use-warehouse
+    The state records one warehouse, and commands that change something refuse to run with another.
+    Existing tables stay in place. Example: vde state use-warehouse
     """
     store = workspace.store
     store.rights.require("publish", "change the warehouse")

@@ -177,7 +177,7 @@ def _save(workspace: Workspace, output: Output, made: Plan, path: Path) -> None:
 def reject(workspace: Workspace, output: Output, plan_id: PlanId, reason: Reason = "") -> None:
     """Reject a stored plan, so that it cannot be applied.
 
-    Dagster does not create it again for the same files; an edit or `vde plan ENV` does.
+    Dagster creates no new plan until the files change; `vde plan ENV` always creates one.
 
     Example: vde plan reject prod-1a2b3c4d5e --reason "it drops a column"
     """

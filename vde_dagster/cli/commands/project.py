@@ -71,7 +71,6 @@ class Workflow:
     """Files of a CI system's jobs that check and deploy a project.
 
     Args:
-        files: Texts by path.
         left: Remaining manual steps, in sentences.
     """
 
@@ -177,7 +176,7 @@ Rules = Annotated[
 
 
 Fixed = Annotated[
-    bool, typer.Option("--fix", help="First apply unambiguous fixes, also of planning errors.")
+    bool, typer.Option("--fix", help="First apply unambiguous fixes, including planning errors.")
 ]
 
 
@@ -307,7 +306,6 @@ class NewProject:
 
     Args:
         kept: Existing files that were not changed.
-        id: The setting `id` of the project.
     """
 
     written: tuple[str, ...]
@@ -370,7 +368,7 @@ def _find_dbt() -> str | None:
 
 
 def _dbt_settings() -> str:
-    """Return the settings of dbt's executable, as comments if dbt is next to vde or missing."""
+    """Return `[tool.vde.dbt]`; `executable` is a comment unless dbt is in another environment."""
     import sys
 
     found = _find_dbt()

@@ -1,4 +1,4 @@
-"""INCREMENTAL_BY_CHANGES: a table equals a full refresh, but fills compute only changed keys.
+"""Kind INCREMENTAL_BY_CHANGES: the rows of a full refresh, by computing only changed keys.
 
 `semantics.refresh` finds changed keys from the query, and from rows that inputs gained and lost.
 """

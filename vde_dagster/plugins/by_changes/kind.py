@@ -8,10 +8,12 @@ from vde_dagster.api.kinds import Kind, Property
 
 @dataclass(frozen=True, slots=True)
 class IncrementalByChanges(Kind):
-    """A table that equals a full refresh after each cron tick, but recomputes only changed keys.
+    """A table with the rows of a full refresh after each cron tick.
+
+    A fill computes only changed keys.
 
     Args:
-        key: Output columns. They need not be unique, because a fill replaces all rows of a key.
+        key: Output columns. Several rows may have the same key: a fill replaces all of them.
     """
 
     key: tuple[str, ...]

@@ -17,6 +17,5 @@ class ByChangesMeaning(WholeMeaning):
         return IncrementalByChanges.from_model(model).key
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return the key: it decides which rows a fill replaces, but not the table's rows."""
         # The key determines how work is divided, but not the rows.
         return ["changed by", *self.changed_by(model)]

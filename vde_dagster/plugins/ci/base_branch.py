@@ -38,7 +38,7 @@ class BaseBranch:
     def objections(
         self, workspace: Workspace, plan: Plan, known: Sequence[Objection]
     ) -> list[Objection]:
-        """Return `known`, and a plan's further objections by the base commit's rules.
+        """Return `known`, and after it the objections that only the base commit's rules have.
 
         Args:
             workspace: The checked-out project.

@@ -27,7 +27,7 @@ from vde_dagster.plugins.ci.settings import ci_settings
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of a check; `plan_id` is empty if it failed, or production would not change."""
+    """The result; `plan_id` is empty if the check failed, or if production would not change."""
 
     number: int
     environment: str
@@ -91,9 +91,7 @@ def check_pull_request(
     wrong = len(findings.errors) + sum(one.level == "failure" for one in findings.annotations)
     title = f"{environment}: {done}" if passed else f"{environment}: {count(wrong, 'failure')}"
     status = f"## {'✅' if passed else '❌'} vde: {title}\n\nof commit {commit[:12]}. "
-    status += (
-        _merge_sentence(seen) if passed and seen is not None else "It must not be merged as it is."
-    )
+    status += _merge_sentence(seen) if passed and seen is not None else "Do not merge this commit."
     problems = findings_markdown(findings.annotations, findings.errors)
     text = check_comment(workspace, number, environment, status, [*problems, *parts])
     check = Check(commit, passed, title, text.partition("\n")[2], findings.annotations, place)

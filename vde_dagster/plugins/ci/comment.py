@@ -70,7 +70,7 @@ def plan_parts(
     """Write the sections about a plan for production: broken rules, the plan, and its cost.
 
     Args:
-        cost: A sentence; empty if unknown.
+        cost: The estimate, such as `90 s of work, 2 MB written`; empty if unknown.
         reserved: Number of characters to leave for other sections.
     """
     parts = []

@@ -299,7 +299,7 @@ def _reasons_to_wait(
 ) -> list[str]:
     """Return the reasons why a plan must wait; without reasons, it may be applied."""
     if seen is None:
-        reasons = ["it was not reviewed: no pull request with a passed check is known for it"]
+        reasons = ["it was not reviewed: no pull request with a passed check contains this commit"]
     else:
         ids = {
             model.previous_snapshot_id

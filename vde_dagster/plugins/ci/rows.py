@@ -25,7 +25,6 @@ class RowDifferences:
     Args:
         compared: A table row of counts for each compared model, as cells.
         samples: Folded tables of sample rows.
-        keyless: Changed models without a key.
         failed: Reasons why models could not be compared.
     """
 

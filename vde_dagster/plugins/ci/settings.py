@@ -21,7 +21,7 @@ class CiSettings(PluginSettings):
     Args:
         forge: `github`, `gitlab` or `git`; by default according to the job's variables, otherwise
             `git`.
-        login: The token's user, needed if the token has no right to request its own user.
+        login: The user name of the token; needed if the token may not request it.
         remote: The Git remote for comments and checks, with `git`.
         prefix: Prefix of a pull request's number in its environment's name.
         samples: Rows of each kind that a comment shows per model; 0 shows none.

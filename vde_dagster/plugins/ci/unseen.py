@@ -18,7 +18,6 @@ def unreviewed_effects(
     review do not count if the table was reviewed, or is in production already.
 
     Args:
-        seen: Reviewed plans for production.
         replaced: Snapshots that any of the plans replaces, by id.
     """
     # A later review would have shown the same table, with the intervals that became due since then.

@@ -20,10 +20,9 @@ class Limit:
     """Maximum spending: at least one of `seconds`, `bytes` and `money`.
 
     Args:
-        seconds: Seconds of work.
         bytes: Bytes written.
         money: In the unit of `[tool.vde.cost]`.
-        level: The consequence of exceeding it: `warn`, `ask` or `refuse`.
+        level: The consequence of exceeding the limit: `warn`, `ask` or `refuse`.
         environments: The environments that the limit applies to; all by default.
         approvers: With `ask`: the possible approvers; anyone by default.
     """

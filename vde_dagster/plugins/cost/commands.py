@@ -110,7 +110,7 @@ def _show(console: Console, workspace: Workspace, by: str, totals: dict[str, Tot
 
 def _show_accuracy(console: Console, found: dict[str, Accuracy]) -> None:
     if not any(one.fills for one in found.values()):
-        console.print("no fill has an earlier fill to compare with")
+        console.print("nothing to compare: estimates need earlier fills")
         return
     rows: list[list[Any]] = []
     for name, one in found.items():

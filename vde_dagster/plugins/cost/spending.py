@@ -1,4 +1,4 @@
-"""Work of fills, according to their log, and work that skipping and reuse saved."""
+"""Work of fills, and work that skipped fills and reused tables saved."""
 
 from __future__ import annotations
 
@@ -69,7 +69,6 @@ class Total:
     unspent_seconds: float = 0.0
 
     def add(self, item: WorkItem) -> None:
-        """Add an item to the spent work, or to the saved work if it was skipped or reused."""
         if item.how == "computed":
             self.fills += 1
             self.work += item.work

@@ -59,7 +59,7 @@ def record_files(manifest: Manifest, folder: Folder, inside: str) -> dict[str, A
 
 
 def _macro_hash(folder: Folder, path: str, texts: list[str]) -> str:
-    """Return a file's hash, or `other` if its macros differ from the manifest's macros."""
+    """Return a file's hash, or the text `other` if the file has other macros than the manifest."""
     text = _text(folder, path)
     same = len(_BLOCK.findall(text)) == len(texts) and all(one in text for one in texts)
     return folder.hasher.hash(path) if same else "other"

@@ -1,10 +1,10 @@
 """Compilation of a dbt project when its files changed, without its warehouse.
 
 dbt runs in a cache folder with links to the project's files and a macro `is_incremental()` that
-queries no table. It is false in the first compile. The second compile selects only incremental
-models, and there it is true. Microbatch models are compiled a third time with `--empty`: dbt then
-limits exactly the relations that a run filters by `event_time`. A relation written with `.render()`
-is neither limited nor filtered. The output is cached by the content of all inputs.
+queries no table. The first compile covers all models, with `is_incremental()` false. The second
+covers incremental models, with `is_incremental()` true. The third covers microbatch models, with
+`--empty`: then dbt writes a limit at the relations that a run would filter by `event_time`, but not
+at a relation written with `.render()`. The output is cached by the content of all inputs.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _INSIDE_DBT = Path(__file__).parent / "inside_dbt"
 _ANSWERS = "vde_dagster.plugins.dbt.answers"
 _PARSE_CACHE = "partial_parse.msgpack"
 MACROS = "vde_macros"
-"""Folder of the additional macro of a compile."""
+"""Folder for the macros that a compile adds to the project, such as `is_incremental()`."""
 ANALYSES = "vde_hooks"
-"""Folder of the additional analyses of a compile."""
+"""Folder for the analyses that a compile adds to the project, to render run hooks."""
 _MACRO = """{% macro is_incremental() %}
   {%- if not execute -%}{{ return(false) }}{%- endif -%}
   {{ return(model.config.materialized == 'incremental' and not flags.FULL_REFRESH) }}
@@ -74,7 +74,7 @@ class CompiledFiles(NamedTuple):
         later: Manifest of incremental models compiled with `is_incremental()` being true, or None.
         hooks: Rendered hooks, see `Hooks.extract_rendered`, or None.
         seconds: Duration of the compile; None if the output was cached.
-        left_out: Introspective calls by the unique ids of their nodes, or None.
+        left_out: Introspective calls without an answer, by the node's unique id (JSON), or None.
         empty: Manifest of microbatch models compiled with `--empty`, or None.
     """
 

@@ -1,4 +1,4 @@
-"""Hooks of dbt, rendered by dbt in an additional compile because a manifest has their raw text.
+"""Hooks of dbt, rendered by an additional compile because a manifest has only their raw text.
 
 A call of a macro is appended to a model's code. The macro renders the model's hooks in the model's
 context, as `dbt run` does, and writes them into a comment of the compiled code. Run hooks
@@ -43,7 +43,7 @@ _RUN_VALUES = re.compile(
     r"|selected_resources|results|schemas|database_schemas)\b"
     r"|\badapter\.(?!quote\b|dispatch\b|type\b)"
 )
-"""Values that exist only while dbt runs: rows and relations of the warehouse, the run."""
+"""Names for values that exist only during `dbt run`, such as `run_query` and `invocation_id`."""
 
 
 def hook_text(hook: Any) -> str:
@@ -57,7 +57,7 @@ class Hooks:
     """The hooks of a manifest that dbt can render while it compiles.
 
     Args:
-        models: Keys and indexes of hooks, by the unique ids of their nodes.
+        models: (key, index) of each hook, such as `("pre-hook", 0)`, by the node's unique id.
         runs: Unique ids of run hooks: `on-run-start` and `on-run-end`.
     """
 
@@ -127,7 +127,7 @@ class Hooks:
         return found
 
     def with_calls(self, text: str, unique_ids: Sequence[str]) -> str:
-        """Append calls of the rendering macro for a file's nodes to the file's text."""
+        """Return a file's text with a call of the macro that renders the hooks of these nodes."""
         calls = json.dumps({one: self.models[one] for one in unique_ids})
         call = f"\n{{{{ vde_hooks({calls}) }}}}\n"
         if not _END_OF_SNAPSHOT.search(text):

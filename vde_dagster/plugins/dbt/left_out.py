@@ -20,9 +20,8 @@ class LeftOutNodes:
     """Nodes of a manifest that do not become models.
 
     Args:
-        unique_ids: Nodes and unit tests.
+        unique_ids: The nodes, and unit tests of their models.
         relations: Names of the nodes' tables, in parts.
-        message: A sentence that lists the nodes.
     """
 
     unique_ids: frozenset[str]
@@ -31,7 +30,11 @@ class LeftOutNodes:
 
     @classmethod
     def from_manifest(cls, manifest: Manifest, introspective: Mapping[str, str]) -> LeftOutNodes:
-        """Leave out the nodes in `introspective` (their calls by unique id), and their readers."""
+        """Leave out introspective nodes, and the nodes that read them.
+
+        Args:
+            introspective: The node's call, such as `adapter.get_relation`, by unique id.
+        """
         gone = _with_readers(manifest, introspective)
         every: dict[str, Node | UnitTest] = {**manifest.nodes, **manifest.unit_tests}
         found = [(one, node) for one, node in every.items() if one in gone]

@@ -26,7 +26,7 @@ _NEWER = (
 )
 _MODELS = ("model", "seed", "snapshot")
 _IGNORED_PARTS = ("metrics", "semantic_models", "saved_queries")
-"""Parts of the manifest that are not read here; `metrics` reads some from another file."""
+"""Parts of the manifest that are not read; `plugins.metrics` reads `semantic_manifest.json`."""
 _WORDS = {"analysis": "analyses", "sql_operation": "inline queries"}
 """Words for unsupported types of nodes, for warnings."""
 
@@ -60,7 +60,7 @@ class ExtraCte(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TestMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The generic test that a test calls, and the arguments of the call."""
+    """A generic test's name, such as `unique`, and its arguments."""
 
     name: str
     kwargs: dict[str, Any] = {}
@@ -228,13 +228,12 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
         tests: Tests of the node's rows.
         ephemeral: Names of ephemeral models, by the names of their CTEs in compiled code.
         owner: Owner of the node's group.
-        given: Tables that unit tests replace by rows. The keys are the values of `Rows.input`.
+        given: Tables whose rows unit tests provide: `{"ref('a')": ("shop", "a")}`.
         parents: Tables that a Python model reads.
         event_times: For a microbatch: the time column of each relation that it reads.
         later: Compiled code with `is_incremental()` being true; None if it is unknown.
         hooks: Rendered hooks by key and index.
-        limited: A microbatch's code, where `--empty` limits the relations that dbt filters in a
-            run; None if it is unknown.
+        limited: A microbatch's code, as compiled with `--empty`; None if it is unknown.
     """
 
     node: Node
@@ -304,7 +303,7 @@ def read_manifest(
 
 
 def decode_manifest(content: bytes) -> Manifest:
-    """Parse a manifest of the installed dbt without checks."""
+    """Parse a manifest that the installed dbt wrote, without checking its version."""
     return _without_disabled(msgspec.json.decode(content, type=Manifest))
 
 

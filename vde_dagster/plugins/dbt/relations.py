@@ -90,12 +90,13 @@ def _remove_ctes(
 
 
 def replace_relation(code: Expanded, relation: str, this_model: str, name: str) -> Expanded:
-    """Replace a relation in compiled code by another table or query.
+    """Replace a relation in compiled code with another table or query.
 
     Args:
         relation: The relation as dbt writes it.
         this_model: The replacement.
-        name: The relation's last part. If it qualifies columns, the replacement gets it as alias.
+        name: The relation's last part, which becomes the replacement's alias if the code qualifies
+            columns with it.
     """
     whole = re.compile(rf'(?<![\w.`"]){re.escape(relation)}(?![\w`"])')
     called = re.compile(rf'(?<![\w.`"])[`"]?{re.escape(name)}[`"]?\s*\.', re.IGNORECASE)
@@ -120,7 +121,7 @@ _LIMITED = re.compile(
     r"\(select \* from (?P<relation>[^()\n]+) where (?:false limit 0|1=0)\)"
     r"(?: \[?_dbt_limit_subq_\w+\]?)?"
 )
-"""A relation that dbt filters, in code that was compiled with `--empty`."""
+"""A relation with the limit that `--empty` adds: `(select * from a.b where false limit 0)`."""
 
 
 def has_limits(code: str) -> bool:
@@ -129,13 +130,11 @@ def has_limits(code: str) -> bool:
 
 
 def filter_by_batch(code: Expanded, event_times: Mapping[str, str]) -> Expanded:
-    """Replace the limits that `--empty` added to relations by filters on the interval.
+    """Replace each limit of `--empty` with a filter on the interval.
 
     Args:
         event_times: Time column of each relation. Other relations are read completely.
     """
-    # dbt compiled the code with `--empty`, so each relation has a limit of 0 rows. The filters
-    # replace these limits.
     columns = {_parts(relation): column for relation, column in event_times.items()}
 
     def replacement(found: re.Match[str]) -> str:

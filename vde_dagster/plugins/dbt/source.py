@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from vde_dagster.plugins.dbt.manifest import Manifest, Reader, Unit
 
 _METRICS = frozenset({"metrics", "semantic models", "saved queries"})
-"""Parts of the manifest that another plug-in reads from a separate file, if the file exists."""
+"""Parts that `plugins.metrics` reads from `semantic_manifest.json`, if the file exists."""
 _SEMANTIC = "semantic_manifest.json"
 """The file that dbt writes for MetricFlow, next to the manifest."""
 _MANIFEST, _LATER = "target/manifest.json", "target/later/manifest.json"

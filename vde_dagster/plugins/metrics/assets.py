@@ -15,7 +15,7 @@ from vde_dagster.api.values import Settings, json_value, text_value
 from vde_dagster.api.workspace import Workspace
 
 MOST_ROWS = 20
-"""Number of a saved query's rows on its page."""
+"""Maximum number of rows on the page of a saved query."""
 
 
 class MetricsConfig(dg.Config):

@@ -1,7 +1,7 @@
 """Metrics and semantic models as files define them: MetricFlow's own YAML, with line numbers.
 
 A file is documents separated by `---`, each with one key: `semantic_model`, `metric`, `saved_query`
-or `project_configuration`, which has the time spines. A model's name refers to its table.
+or `project_configuration`, which has the time spines. A `node_relation` names a model.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _FORMS: Mapping[str, tuple[Any, Callable[[Any], Any]]] = {
 }
 _HINT = "`vde help metrics` shows an example"
 KeyPath = tuple[str | int, ...]
-"""Place of a value in a `YamlDocument`."""
+"""Path to a value in a `YamlDocument`, such as `("metric", "type_params", "measure")`."""
 _ELEMENTS = ("entities", "dimensions", "measures")
 
 NO_SPINE = quote("no_time_spine", "is_declared")
@@ -79,7 +79,8 @@ class Definitions:
     """All metrics and semantic models of a project, parsed by MetricFlow.
 
     Args:
-        models: Models of semantic models by quoted table name, with the place of the first mention.
+        models: The model that each semantic model reads, and where a file first names the model.
+            The keys are quoted names: `` `marts`.`daily` ``.
         places: File and line of each metric and saved query, by name.
     """
 

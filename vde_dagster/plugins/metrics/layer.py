@@ -141,12 +141,12 @@ class SemanticLayer:
         if asked and len(names) > 1:
             raise UsageError(
                 f"'{asked[0]}' is a saved query, and cannot be combined with other names",
-                hint="query each alone",
+                hint="query the saved query alone",
             )
         return tuple(self.saved_queries[asked[0]].query_params.metrics) if asked else tuple(names)
 
     def sql(self, question: Question) -> str:
-        """Return the SQL that computes a question's metrics, from tables named as models, quoted.
+        """Return the SQL that computes a question's metrics, with quoted model names as tables.
 
         Raises:
             UsageError: A metric or dimension does not exist, or MetricFlow refuses the question.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from vde_dagster.plugins.metrics.layer import SemanticLayer
 
 VERSION = "0.2.0.dev0"
-"""The specification's version of the documents."""
+"""Version of Ossie's specification that written documents follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,6 @@ class OssieDocument:
     """A project's metrics as an Apache Ossie document, with an environment's views as datasets.
 
     Args:
-        value: JSON data.
         left_out: Parts that Ossie cannot represent, a sentence each.
     """
 

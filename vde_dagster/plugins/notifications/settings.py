@@ -21,7 +21,7 @@ EVENTS = {
 }
 """Events for receivers."""
 _DEFAULT_EVENTS = tuple(name for name in EVENTS if name != "run")
-"""Events that a target without `events` does not receive."""
+"""Events that a target without `events` receives."""
 _OWNER_EVENTS = ("approval", "audit_blocked", "contract", "late", "refused", "run_failed")
 _KEYS = ("url", "events", "environments")
 

@@ -48,7 +48,6 @@ class Rule:
         each: An expression that selects models; None for a rule about the plan as a whole.
         approvers: Possible approvers, for level `ask`; the entry `owners` means the models' owners.
         environments: The environments where the rule applies; empty for all.
-        kinds: The kinds of plans that the rule applies to.
     """
 
     name: str
@@ -121,7 +120,8 @@ class Rule:
         of = f" for {variables['model']['name']}" if "model" in variables else ""
         return UsageError(
             f"{self.place}: the rule '{self.name}' cannot be evaluated{of}: {why}",
-            hint="`vde help policies` lists fields of `plan` and `model`; test one by has(model.x)",
+            hint="`vde help policies` lists fields of `plan` and `model`; "
+            "has(model.x) returns whether a field exists",
         )
 
 
@@ -166,8 +166,10 @@ def _parse_rules(document: YamlDocument, names: set[str]) -> Iterator[Rule]:
             message = f"the rule '{one.name}' has approvers, but its level is {one.level}"
             raise document.error((number, "approvers"), message, "write level: ask")
         if OWNERS in one.approvers and one.each is None:
-            message = f"the rule '{one.name}' asks owners, but applies to no model"
-            raise document.error((number, "approvers"), message, "select models with each")
+            message = f"the rule '{one.name}' asks the owners of models, but selects no models"
+            raise document.error(
+                (number, "approvers"), message, "add `each`, an expression that selects models"
+            )
         with placed(document.location((number, "environments"))):
             environments = frozenset(map(environment_name, one.environments))
         yield Rule(

@@ -45,10 +45,9 @@ def keys_make(output: Output, name: KeyName, to: To = None) -> None:
 def plan_sign(workspace: Workspace, output: Output, plan: PlanToSign, key: Key = None) -> None:
     """Sign a plan with a private key.
 
-    The signature is written to the plan's file, or for an id to the state.
-
-    Read the plan first: the signature covers all of it. Examples: vde plan sign plan.json --key
-    anna.pem; vde plan sign prod-1a2b3c4d5e
+    The signature of a plan's file is added to the file, the signature of a stored plan to the
+    state. Read the plan first: the signature covers all of it. Examples: vde plan sign plan.json
+    --key anna.pem; vde plan sign prod-1a2b3c4d5e
     """
     from vde_dagster.api.errors import UsageError
     from vde_dagster.api.values import json_value

@@ -94,7 +94,7 @@ def decode_public_key(public: str) -> bytes | None:
 
 
 def verify_signature(public: str, signature: str, data: bytes) -> bool:
-    """Return whether `public`'s private key made the signature of `data`, in canonical base64."""
+    """Return whether a public key verifies a signature (canonical base64) of `data`."""
     _require_cryptography()
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey

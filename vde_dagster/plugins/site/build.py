@@ -22,7 +22,7 @@ SHELL = (
     *("index.html", "site.css", "site.js", "search.js", "select.js"),
     *("pages.js", "states.js", "graph.js", "home.js"),
 )
-"""Folder of the pages' own files."""
+"""Files of a site that are the same for every project."""
 
 DATA = "data"
 """The folder of scripts, which contains only the site's files."""

@@ -31,7 +31,7 @@ Compare = Annotated[
     list[str] | None,
     typer.Option(
         metavar="ENV@VERSION",
-        help="Show the differences of this version from the others; repeatable.",
+        help="A version to compare with the other ones given; repeatable.",
     ),
 ]
 SitePort = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free port.")]
@@ -69,7 +69,10 @@ def docs_write(workspace: Workspace, output: Output) -> None:
         {"name": one.name, "text": one.text, "place": str(one.location)} for one in made.orphans
     ]
     lines = [f"{path}: {len(added)} to describe" for path, added in made.added.items()]
-    lines += [f"{one.location}: {one.name} is gone, its text is kept" for one in made.orphans]
+    lines += [
+        f"{one.location}: {one.name} no longer exists; its description is kept"
+        for one in made.orphans
+    ]
     told = "\n".join(lines) or "nothing to add"
     output.result({"added": made.added, "orphans": orphans}, told)
 

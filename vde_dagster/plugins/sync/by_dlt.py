@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
 
 GONE = "vde_gone"
-"""Column of a mirror's rows that is TRUE if the row with the key is to be deleted."""
+"""Column that is TRUE in rows that tell dlt to delete the row with the same key."""
 
 
 class DltSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -43,7 +43,7 @@ class ChangedRows:
     Args:
         shape: Hash of the model, mode, key, columns and address.
         since: The earlier version; 0 if all rows of the later version are added.
-        why: The reason why all rows are added, if rows were sent before.
+        why: Why all rows are sent again; None if only changes are sent, or on the first run.
         key: The sync's key columns, spelled as in the model's file.
         names: The view's column names, by their spelling in the model's file.
     """

@@ -15,7 +15,7 @@ _CACHE = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class KeyStore:
-    """Stores keys in a temporary file, each with its values and a digest of its row."""
+    """Stores a row's key in a temporary file, with the key's values and a digest of the row."""
 
     database: sqlite3.Connection
 
@@ -35,7 +35,7 @@ class KeyStore:
         return bytes(found[0])
 
     def remaining(self) -> Iterator[Any]:
-        """Yield the values of the remaining keys, in the order of their digests."""
+        """Yield the values of each key that `take` has not removed, in the order of the digests."""
         for (values,) in self.database.execute("SELECT known FROM held ORDER BY key"):
             yield pickle.loads(values)
 

@@ -35,10 +35,9 @@ class SyncResult:
 
     Args:
         since: The version that the outside system had; 0 if all rows were sent.
-        why: The reason for sending all rows, if rows were sent before.
+        why: Why all rows are sent again; None if only changes are sent, or on the first run.
         sent: Number of rows written or removed, or that a dry run would write or remove.
         unchanged: Number of compared rows that the outside system already has.
-        refused: Number of rows that the outside system refused.
         sample: Some changes, for a dry run.
     """
 
@@ -112,7 +111,7 @@ class Syncs:
         if not found:
             raise UsageError(
                 f"no sync sends from the environment '{environment}'",
-                hint="a sync sends from the environments under its `to` in syncs.yaml",
+                hint=f"add '{environment}' under `to` of a sync in syncs.yaml",
             )
         return found
 
@@ -120,7 +119,7 @@ class Syncs:
         """Count the changes that a run would send, without sending them.
 
         Raises:
-            UsageError: The environment has no address, or `run` would fail.
+            UsageError: The sync sends nothing from the environment, or `run` would fail.
         """
         with self._open(definition, environment, dry=True) as (outside, version):
             cursor = outside.ledger.cursor()
@@ -143,8 +142,8 @@ class Syncs:
         """Send changed rows, or all rows if `full`, so that the outside system equals the view.
 
         Raises:
-            UsageError: The environment has no address or lacks the model, or the key does not
-                identify its rows.
+            UsageError: The sync sends nothing from the environment, the environment lacks the
+                model, or the key does not identify the model's rows.
             ConflictError: Another process runs the sync.
             ExecutionError: The outside system could not be reached.
         """
@@ -339,7 +338,10 @@ def _send(outside: _OpenSink, version: Environment, batch: Batch, done: SyncResu
 
 
 def _refused_changes(found: ChangedRows, refused: list[dict[str, Any]]) -> Iterator[Change]:
-    """Yield the current row of each refused key, or a deletion of the key if it has no row."""
+    """Yield the current row of each refused key, or a deletion if no row has the key any longer.
+
+    Without a key, yield the refused rows.
+    """
     key, names = found.key, {name.lower(): name for name in found.schema.names}
     # Letters of earlier releases have all names in lower case.
     known = [

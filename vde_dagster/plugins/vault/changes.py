@@ -19,7 +19,7 @@ from vde_dagster.plugins.vault.first_seen import check_time, null_error
 from vde_dagster.plugins.vault.kinds import AGAIN, DELETED, Changes
 
 SEVERAL_STATES = "vde_several_states"
-"""Column of the arriving rows: whether another state with the same key and time is left out."""
+"""Column that is TRUE if several states of the row's key arrived at its time; one is kept."""
 
 
 @dataclass(frozen=True, slots=True)

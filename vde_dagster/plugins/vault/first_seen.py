@@ -1,4 +1,4 @@
-"""Writing of FIRST_SEEN tables with a MERGE; repeating it with the same rows changes nothing."""
+"""Writing of FIRST_SEEN tables with a MERGE. The same MERGE again changes nothing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Earliest:
         )
 
     def merge(self, target: str, rows: str) -> str:
-        """Write the MERGE that inserts new keys and replaces later rows by earlier ones."""
+        """Write the MERGE that inserts new keys, and overwrites a row if an earlier one arrives."""
         on = " AND ".join(f"target.{quote(c)} = source.{quote(c)}" for c in self.key)
         # Without a WHEN MATCHED branch, Iceberg adds the rows without checking for conflicts.
         others = [name for name in self.types if name not in self.key] or self.key
@@ -65,7 +65,7 @@ def without_nulls(source: str, columns: Iterable[str]) -> str:
 
 
 def _fail_at_nulls(rows: str, types: Mapping[str, str], columns: Sequence[str]) -> str:
-    """Write a query that fails at the first NULL of the given columns in a windowed query."""
+    """Write a query of the same rows that fails if a given column has NULL."""
     # Without a window, Spark may check a row for NULL before a condition leaves the row out.
     checked = {
         name: f"COALESCE({quote(name)}, RAISE_ERROR('{_NULL_IN}{position}')) AS {quote(name)}"
@@ -106,12 +106,11 @@ def _find_null_column(error: Exception, columns: Sequence[str]) -> str | None:
 
 
 class FirstSeenWriter(Strategy):
-    """Inserts new keys and replaces rows by earlier rows."""
+    """Inserts rows with new keys, and overwrites a row if an earlier row of its key arrives."""
 
     own_session = True
 
     def digests_table(self, write: Write) -> bool:
-        """Return True, because most arriving rows have an existing key and change nothing."""
         # Most arriving rows have an existing key and change nothing.
         return True
 

@@ -61,7 +61,7 @@ class FirstSeen(Kind):
     skip_null: tuple[str, ...] = Kind.later(())
     name: Literal["FIRST_SEEN"] = "FIRST_SEEN"
 
-    summary = "interval by interval; of each key the earliest row by time, then source, is kept"
+    summary = "interval by interval; keeps the earliest row of each key, by time, then source"
     by_intervals = True
     restates_whole = True
     changes_in_place = True

@@ -212,8 +212,7 @@ class _Branch:
 def _split_branches(
     model: Model, output_columns: Callable[[exp.Expr], list[str] | None]
 ) -> Iterator[_Branch]:
-    """Split a query at each UNION ALL and UNION."""
-    # Both have the same result here, because a key keeps only one row.
+    # UNION ALL and UNION have the same result here, because a key keeps only one row.
     assert model.query is not None
     read = read_query(model.query)
     tokens = read.tokens

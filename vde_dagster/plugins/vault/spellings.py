@@ -1,7 +1,7 @@
 """HUB, SATELLITE and others: kinds under their Data Vault names, with a vault's defaults.
 
-Such a kind is read as FIRST_SEEN or CHANGES, its name in plans and versions. So replacing HUB by
-FIRST_SEEN with equal properties rebuilds nothing.
+Such a kind is read as FIRST_SEEN or CHANGES, and plans and versions contain only these two names.
+So replacing HUB with FIRST_SEEN (and equal properties) rebuilds nothing.
 """
 
 from __future__ import annotations

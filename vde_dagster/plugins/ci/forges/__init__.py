@@ -1,1 +1,1 @@
-"""Forges: hosts of pull requests, with a comment on each and a check of the newest commit."""
+"""Forges: hosts of pull requests, with the comments and checks that a CI job writes."""

@@ -57,7 +57,6 @@ class GitHub(RestForge):
         return int(chosen[0]["number"]) if chosen else None
 
     def write_check(self, check: Check) -> None:
-        """Create a check run with the result, in several requests if it has many annotations."""
         parts = [
             [_annotation_json(one) for one in check.annotations[at : at + MOST_ANNOTATIONS]]
             for at in range(0, len(check.annotations), MOST_ANNOTATIONS)

@@ -55,7 +55,7 @@ class PlainGit:
         return self.run_git("rev-parse", "--verify", "HEAD").strip()
 
     def find_merged(self, commit: str) -> int | None:
-        """Return the pull request whose newest check examined this commit or a merged parent."""
+        """Return the pull request whose newest check examined a commit or a head that it merged."""
         _, *parents = self.run_git("rev-list", "--parents", "-n", "1", commit).split()
         return self.find_checked([commit, *parents[1:]])
 
@@ -76,7 +76,6 @@ class PlainGit:
         return text if text.startswith(marker) else None
 
     def write_comment(self, number: int, marker: str, text: str) -> None:
-        """Write the comment to a file on the ref of all comments, and push the ref."""
 
         def change(before: str | None) -> str:
             blob = self.run_git("hash-object", "-w", "--stdin", stdin=mask(text)).strip()
@@ -94,7 +93,6 @@ class PlainGit:
         self._push_commit(COMMENTS, change)
 
     def write_check(self, check: Check) -> None:
-        """Write a check as a note on its commit, and push the notes."""
         begin = f"{check.name}: "
         lines = [f"{begin}{'passed' if check.passed else 'failed'}: {check.title}"]
         lines += [f"{one.level}: {one}" for one in check.annotations]

@@ -181,8 +181,7 @@ class RestForge(ABC):
         """The login of the token's user."""
 
     @abstractmethod
-    def comments_path(self, number: int) -> str:
-        """Return the API path of a pull request's comments."""
+    def comments_path(self, number: int) -> str: ...
 
     @abstractmethod
     def comment_path(self, number: int, key: int) -> str: ...

@@ -13,7 +13,7 @@ from vde_dagster.api.values import ModelName, quote
 from vde_dagster.plugins.dbt.manifest import Node
 
 Render = Callable[[Node, str], tuple[str, dict[ModelName, SourceLocation]]]
-"""Converts a test to Spark SQL by a form with `{}` for its query; also returns the tables read."""
+"""(test, SQL with `{}` for the test's query) -> (Spark SQL, tables that it reads)."""
 
 _ANY = ("!= 0", "!=0", "> 0", ">0", "<> 0")
 _THIS = "@this_model"

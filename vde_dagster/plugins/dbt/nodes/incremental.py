@@ -29,7 +29,7 @@ _FIRST_BRANCH = "microbatch models with is_incremental(), whose first branch is 
 READ_WHOLE = "microbatch models without an input that has an event_time, read whole for each batch"
 APPENDED = "incremental models without a key, which append"
 _UNLIMITED_BATCH = 1_000_000
-"""Intervals that a query fills at once if it selects new rows by its table, not by time."""
+"""`batch_size` of models that find new rows by reading their own table, not by an interval."""
 BATCH_CRONS = {"hour": "0 * * * *", "day": "0 0 * * *", "month": "0 0 1 * *", "year": "0 0 1 1 *"}
 """Crons that tick once a batch, by batch_size."""
 _POLICIES = {
@@ -38,14 +38,14 @@ _POLICIES = {
     "append_new_columns": ("ignore", "allow"),
     "sync_all_columns": ("allow", "allow"),
 }
-"""Policies for removed, retyped and new columns, by on_schema_change."""
+"""(on_destructive_change, on_additive_change) by dbt's on_schema_change."""
 _DEFAULT_STRATEGIES = {
     **dict.fromkeys(("duckdb", "postgres", "clickhouse"), "delete+insert"),
     **dict.fromkeys(("snowflake", "bigquery", "databricks", "sqlserver", "fabric"), "merge"),
     **dict.fromkeys(("spark", "trino", "redshift"), "append"),
     "athena": "insert_overwrite",
 }
-"""Strategy of a model without one, by adapter; sources are in docs/dbt.md."""
+"""Strategy of a model that configures none, by adapter; sources are in docs/dbt.md."""
 _KEY_STRATEGIES = ("merge", "delete+insert")
 _SAME_STRATEGY = {"delete_insert": "delete+insert", "legacy": "delete+insert"}
 """Other names of strategies in ClickHouse's adapter."""
@@ -292,7 +292,7 @@ class AddedCondition:
 def added_conditions(first: str, later: str, dialect: str) -> list[AddedCondition] | None:
     """Return the conditions that the second branch has in addition to the first.
 
-    Anything else that differs, except layout and comments, gives None.
+    None if the branches differ in anything else, except layout and comments.
 
     Raises:
         ProjectError: A bracket, string or comment is not closed.

@@ -20,7 +20,7 @@ _SIMPLE_KINDS = {
 }
 _REFRESHES = ("auto", "changes", "whole")
 _REFRESH_MODES = {"AUTO": "auto", "INCREMENTAL": "changes", "FULL": "whole"}
-"""Ways to refresh by Snowflake's `refresh_mode` of dynamic tables."""
+"""Values of `Full.refresh`, by `refresh_mode` of Snowflake's dynamic tables."""
 _NULLS = ("", "null", "NULL", "Null")
 """CSV values that dbt reads as NULL; dbt-duckdb leaves the reading to DuckDB."""
 

@@ -19,7 +19,7 @@ _STATEMENTS = frozenset(
     {"SET", "INSERT", "UPDATE", "DELETE", "MERGE", "CREATE", "DROP", "ALTER", "CALL", "TRUNCATE"}
     | {"ANALYZE", "REFRESH", "CACHE", "UNCACHE", "USE", "ADD", "COMMENT", "SELECT", "WITH"}
 )
-"""Beginnings of the statements that Spark and Iceberg support."""
+"""First words of the statements that Spark and Iceberg support."""
 _THIS = re.compile(r"\{\{-?\s*this\s*-?\}\}")
 _PART = re.compile(r"\bthis\.(?:name|identifier|table)\b")
 _TABLE = placeholder("this_model")
@@ -30,7 +30,7 @@ _WRITES_ROWS = re.compile(
     r"|TRUNCATE\s+TABLE|DROP\s+TABLE(?:\s+IF\s+EXISTS)?)\s+@this_model\b",
     re.IGNORECASE,
 )
-"""Statements that write rows outside a fill's one commit, which alone is audited and published."""
+"""Statements that write the model's rows in a separate commit, which no audit would check."""
 
 
 def with_statements(
@@ -146,7 +146,7 @@ def _split_statements(source: SourceText, dialect: str) -> Iterator[tuple[int, i
 
 
 def _replace_table(text: str, node: Node, dialect: str) -> str:
-    """Replace the name of the model's table in a hook with the table that is filled.
+    """Replace each name of the model's table in a hook with `@this_model`.
 
     Raises:
         ProjectError: A bracket, string or comment is not closed.

@@ -10,7 +10,7 @@ from vde_dagster.plugins.dbt.nodes.incremental import BATCH_CRONS, Filling
 
 _KEYS = ("cron", "cron_tz", "start", "skip_unchanged", "refresh")
 _EXPORTED = frozenset({"kind", "version", "snapshot", "owner"})
-"""Keys that the export of a project to dbt writes; they are ignored here."""
+"""Keys of `meta.vde` that `vde describe dbt` writes; they are ignored here."""
 
 
 def read_schedule(meta: Mapping[str, Any], filling: Filling, settings: Settings) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """OpenLineage datasets: physical tables, named by location, with view names as symlinks.
 
-A dataset's fields are the columns of its model, under their logical names. Naming of files and
-tables: https://openlineage.io/docs/spec/naming.
+A dataset's fields have the names of the view's columns. Naming of files and tables:
+https://openlineage.io/docs/spec/naming.
 """
 
 from __future__ import annotations
@@ -250,7 +250,10 @@ class DatasetFactory:
 
 
 def _combine_uses(outer: str, inner: str) -> str:
-    """Combine two uses of a column that an outer query reads from an inner query."""
+    """Return how an outer query uses a column that it reads through an inner query.
+
+    An indirect use in the inner query, such as a filter, stays indirect.
+    """
     if _TRANSFORMATIONS.get(inner, ("INDIRECT", ""))[0] == "INDIRECT":
         return inner
     return outer

@@ -98,7 +98,7 @@ class _Sender:
 
     Args:
         emit: Returns once the receiver has acknowledged an event.
-        record: The record of the first event that has not been acknowledged.
+        record: The number of the outbox record whose event is being sent.
     """
 
     emit: Callable[[Event], None]
@@ -128,7 +128,7 @@ class _Sender:
                 self.refused.append(_title(event), _json(event), failure)
 
     def _try(self, event: Event) -> Exception | None:
-        """Send an event, and return the error if the receiver responds with a server error."""
+        """Send an event, or store it if the receiver refuses it. Return a server error, if any."""
         from requests import HTTPError
         from requests.exceptions import RetryError
 

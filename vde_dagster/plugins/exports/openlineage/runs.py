@@ -351,7 +351,6 @@ class _Fill:
         return next((one for one in (*waiting, *logged) if one.interval == self.interval), None)
 
     def audit_run(self, at: datetime) -> Iterator[RunEvent]:
-        """Yield the events of the run that audits the filled range."""
         table_id = self.record.subject["table"]
         results = self.runs.workspace.store.audits.results(plan_id=self.plan.id, table_id=table_id)
         own = [one for one in results if one.interval == self.interval and one.recorded_at <= at]
@@ -397,7 +396,7 @@ def audit_events(
 
     Args:
         results: At least one result, in order.
-        not_before: The start of the run that the audits belong to (UTC).
+        not_before: Earliest time of the start event (UTC).
     """
     facets = {key: one for key, one in (audited.facets or {}).items() if key != "columnLineage"}
     facet = data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(
