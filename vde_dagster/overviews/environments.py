@@ -97,8 +97,8 @@ def rollback_sentence(result: RollbackResult) -> str:
 
 
 def _equal(result: RollbackResult) -> str:
-    definitions = ", in its definitions" if result.definitions_only else ""
-    return f"equal to version {result.restored}{definitions}"
+    how = "with the definitions of" if result.definitions_only else "equal to"
+    return f"{how} version {result.restored}"
 
 
 def rollback_report(result: RollbackResult) -> Report:

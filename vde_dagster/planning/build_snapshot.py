@@ -415,8 +415,8 @@ def _check_own_types(model: Model, columns: tuple[OutputColumn, ...]) -> None:
         if model.tool == "dbt":
             listed = ", ".join(f"{{name: {name}, data_type: TYPE}}" for name in unknown)
             declare = (
-                f"declare all of its columns in YAML, these as columns: [{listed}], below config: "
-                "{contract: {enforced: true}}"
+                "set config: {contract: {enforced: true}} in the model's YAML, and declare all of "
+                f"its columns there, these with their types: [{listed}]"
             )
         raise ProjectError(
             f"{model.name} reads itself, and the types of its columns {', '.join(unknown)} are "

@@ -59,7 +59,7 @@ def _warning(finding: InPlaceFinding) -> str:
     model, name = finding.model, finding.model.name
     if finding.code is InPlaceFindingCode.RECOMPUTED_ELSEWHERE:
         return (
-            f"{name} is recomputed as in {', '.join(finding.others)}, although it changes "
+            f"{name} is recomputed here and in {', '.join(finding.others)}, although it changes "
             f"forward-only in {', '.join(finding.names)}; add --forward-only to keep its rows"
         )
     if finding.code is InPlaceFindingCode.ROWS_STAY:

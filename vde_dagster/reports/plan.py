@@ -92,9 +92,9 @@ def plan_report(
         work=() if plan.is_empty else tuple(_work(plan, previous, estimate)),
         rest=(
             *sentences("Moves metrics", moved),
-            *sentences("Keeps other definitions of", list(plan.other_kept)),
+            *sentences("Stores new definitions of", list(plan.other_kept)),
             *_outdated(plan),
-            *sentences("Leaves for their next runs", backlog_sentences(plan)),
+            *sentences("Leaves to later runs", backlog_sentences(plan)),
             *_views(plan),
             *sentences("Runs before all", plan.complete_statements.before),
             *sentences("Runs after all", plan.complete_statements.after),
@@ -153,7 +153,7 @@ def work_text(plan: Plan, model: PlannedModel) -> str:
     parts += ["computed again"] if model.again else []
     parts += ["recorded as filled, not computed"] if model.records_only else []
     parts += [describe_batches(model.batches)] if model.batches else []
-    parts += ["audits the remaining rows"] if model.audits else []
+    parts += ["also audits existing rows"] if model.audits else []
     return ", ".join(parts)
 
 
@@ -308,7 +308,7 @@ def _plain(text: str) -> str:
 
 def _outdated(plan: Plan) -> Iterator[Section]:
     if plan.outdates:
-        amount = f"{count(len(plan.outdates), 'table')}, which their next runs recompute"
+        amount = f"{count(len(plan.outdates), 'table')}, recomputed by the next runs"
         rows = (
             (found, Cell("whole table" if found.whole else format_ranges(found.intervals)))
             for found in plan.outdates

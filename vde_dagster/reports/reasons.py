@@ -117,7 +117,8 @@ def _describe_reason(reason: Reason) -> str:
     if code is ReasonCode.PARTS:
         units = " or ".join(names)
         return (
-            f"a partly filled {units} counts as empty, and is filled again by the {reason.detail}"
+            f"a partly filled {units} counts as empty, and is filled again {reason.detail} by "
+            f"{reason.detail}"
         )
     return _SENTENCES[code].format(
         *names, parent=reason.parent, detail=reason.detail, count=len(names), all=", ".join(names)

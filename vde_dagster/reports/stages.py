@@ -37,7 +37,7 @@ def _lines(plan: Plan, stage: stages.Stage) -> Iterator[str]:
             for name in stage.models:
                 yield _fill(plan, models[name], after[name])
         case stages.AuditAfterFills(names):
-            yield "run the audits that read tables filled later"
+            yield "run the audits that waited for fills of other tables"
             yield from _names(names)
         case stages.ChangeLayouts(names):
             yield f"change the layout of {count(len(names), 'table')} in place"

@@ -81,8 +81,8 @@ def test_a_wrong_header_is_told_with_its_place(
             "changes",
             "SELECT id, current_date() AS today FROM raw.orders",
             "models/it.sql:1:30: m.it: `refresh changes` has no effect, because all rows are "
-            "computed: it reads current_date(). Hint: take the time from a column of a parent, or "
-            "remove the property",
+            "computed: the query reads current_date(). Hint: take the time from a column of a "
+            "parent, or remove the property",
         ),
         ("changes", QUERY, ""),
         ("whole", "SELECT id FROM raw.orders LIMIT 3", ""),

@@ -65,11 +65,11 @@ def test_a_plan_says_what_is_computed_again_what_is_widened_and_what_becomes_out
     assert "restatement of prod" in said.out
     assert "db.daily  unchanged  2 days, 2024-01-03 … 2024-01-04, computed again" in said.out
     assert "db.newest  unchanged  10 days, 2024-01-01 … 2024-01-10, computed again" in said.out
-    assert "makes outdated 1 table, which their next runs recompute" in said.out
+    assert "makes outdated 1 table, recomputed by the next runs" in said.out
     assert "db.newest  of dev  whole table" in said.out
     warning = " ".join(said.out.split("warning: ")[1].split())
     assert warning.startswith("db.newest is computed again from 2024-01-01 00:00 UTC on: kind")
-    assert "makes outdated 1 table, which" in vde(*asked, "--summary").out
+    assert "makes outdated 1 table, recomputed" in vde(*asked, "--summary").out
 
 
 def test_the_json_says_the_same_and_the_other_spelling_means_the_same(

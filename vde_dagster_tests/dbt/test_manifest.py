@@ -647,8 +647,9 @@ def test_types_of_a_model_that_reads_itself_are_asked_for_in_the_syntax_of_dbt(
         build_snapshots(shop.load().models, lambda _: None, warnings=[])
 
     assert raised.value.hint == (
-        "declare all of its columns in YAML, these as columns: [{name: page, data_type: TYPE}], "
-        "below config: {contract: {enforced: true}}; or cast them in the query"
+        "set config: {contract: {enforced: true}} in the model's YAML, and declare all of its "
+        "columns there, these with their types: [{name: page, data_type: TYPE}]; or cast them in "
+        "the query"
     )
 
 

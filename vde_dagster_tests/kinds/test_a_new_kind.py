@@ -121,7 +121,7 @@ def test_the_column_that_it_adds_has_a_version_and_a_query_may_not_have_it(
     assert first.columns[-1].version != second.columns[-1].version
     assert first.columns[:-1] == second.columns[:-1]
     folder.edit("models/latest.sql", "amount FROM", "amount AS newest FROM")
-    with pytest.raises(ProjectError, match="has a column 'newest', which its kind"):
+    with pytest.raises(ProjectError, match="returns a column 'newest', but its kind"):
         build_snapshots(load_project(folder.root).models, lambda name: None)
 
 

@@ -68,7 +68,7 @@ def test_what_is_read_goes_on_from_what_was_read_while_rows_only_came(
 def test_the_parent_has_to_be_a_table_that_the_query_reads(tmp_path: Path) -> None:
     folder = ProjectFolder(tmp_path, FILES)
     folder.edit("models/log.sql", "parents raw.events", "parents raw.evnts")
-    with pytest.raises(ProjectError, match=r"reads commits of raw.evnts, but the query does not"):
+    with pytest.raises(ProjectError, match=r"reads commits of raw.evnts, but its query does not"):
         build_snapshots(load_project(folder.root).models, lambda name: None, warnings=[])
     folder.edit("models/log.sql", "parents raw.evnts", "parents raw.events")
     folder.edit("models/log.sql", "APPENDED (parents raw.events)", "VIEW")

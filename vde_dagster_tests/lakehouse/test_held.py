@@ -142,7 +142,7 @@ def test_one_table_is_not_shown_as_of_two_times(warehouse: Holding) -> None:
         current = environment("dev", [("db.a", "s", made.id), ("db.b", "s", made.id)])
         for entry, state in zip(list(current.entries.values()), states, strict=True):
             current.entries[entry.name] = replace(entry, held=state)
-        with pytest.raises(ConflictError, match="two different snapshots"):
+        with pytest.raises(ConflictError, match="two different Iceberg snapshots"):
             warehouse.lakehouse.publish(Publication(current, 0, ()))
     assert warehouse.store.environments.get("dev") is None
 

@@ -93,7 +93,7 @@ def test_a_restatement_says_what_is_computed_again_and_what_is_outdated_elsewher
     assert "| `db.daily` | unchanged | 1 day, 2024-01-02, computed again |" in text
     assert records["db.daily"] == "1 day, 2024-01-02, computed again"
     assert records["db.total"] == "whole table, computed again"
-    outdated = "Makes outdated 1 table, which their next runs recompute"
+    outdated = "Makes outdated 1 table, recomputed by the next runs"
     assert "`db.reader`" in text.partition(f"### {outdated}")[2]
     assert outdated in short
 

@@ -63,7 +63,7 @@ def test_days_cannot_be_cut_into_hours(type_: str) -> None:
 def test_months_as_text_hold_whole_months_only() -> None:
     month = TimeColumn("t", "string", "%Y-%m")
     assert month.condition(days(1, 32)) == "`t` >= '2013-01' AND `t` < '2013-02'"
-    with pytest.raises(ExecutionError, match="rest of its month"):
+    with pytest.raises(ExecutionError, match="rest of the month"):
         month.condition(days(1, 2))
 
 

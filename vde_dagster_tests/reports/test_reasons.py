@@ -45,7 +45,7 @@ NAME, PARENT = ModelName("marts", "daily"), ModelName("staging", "orders")
         ),
         (
             Reason(ReasonCode.PARTS, ("day", "month"), detail="hour"),
-            "a partly filled day or month counts as empty, and is filled again by the hour",
+            "a partly filled day or month counts as empty, and is filled again hour by hour",
         ),
         (
             Reason(ReasonCode.READS_CLOCK, ("m.a", "m.b"), detail="now()"),

@@ -232,8 +232,10 @@ def check_parents_by_commits(
         place = place_in_header(model, "kind")
         parent = parents.get(name)
         if parent is None:
-            kind = model.kind.name
-            what = f"kind {kind} of {model.name} reads commits of {name}, but the query does not"
+            what = (
+                f"kind {model.kind.name} of {model.name} reads commits of {name}, but its query "
+                f"does not read {name}"
+            )
             hint = f"{model.name} reads {', '.join(map(str, parents)) or 'nothing'}"
             yield Problem(what, hint, place)
         elif not (parent.has_table or parent.model.kind.is_external):
@@ -290,7 +292,7 @@ def check_refresh_changes(
     if known.clock is not None:
         hint = "take the time from a column of a parent, or remove the property"
         yield Problem(
-            f"{what}: it reads {known.clock}", hint, place_in_header(model, "refresh"), False
+            f"{what}: the query reads {known.clock}", hint, place_in_header(model, "refresh"), False
         )
         return
     schema = column_types(parents)
@@ -437,7 +439,7 @@ def check_time_zone(
     name = found.group().lstrip("@${")
     yield Problem(
         f"{model.name}: Spark converts @{name} in the session's time zone {zone} to compare it "
-        "with a TIMESTAMP; intervals are in UTC, so rows near their ends are left out",
+        "with a TIMESTAMP; intervals are in UTC, so rows near the ends of intervals are left out",
         f"compare with @{name.partition('_')[0]}_dt, which is an instant, or leave the session's "
         "time zone at UTC",
         model.place(found.start()),

@@ -153,14 +153,15 @@ class Environment:
             return
         if self.name == PRODUCTION:
             raise ConflictError(
-                f"'{PRODUCTION}' cannot show tables at an earlier snapshot: it writes these tables",
+                f"'{PRODUCTION}' cannot show an earlier Iceberg snapshot of a table, because it "
+                "writes its tables",
                 hint=f"roll it back: vde rollback {PRODUCTION}",
             )
         for entry in self.entries.values():
             if entry.table_id in held and held[entry.table_id] != entry.held:
                 raise ConflictError(
                     f"environment '{self.name}' would show the table of {entry.name} at two "
-                    "different snapshots",
+                    "different Iceberg snapshots",
                     hint=f"plan again: vde plan {self.name}",
                 )
 

@@ -122,7 +122,7 @@ class TimeColumn:
             if _floor(instant, finest) != instant:
                 raise ExecutionError(
                     f"the time column '{self.name}' is {what}, which cannot separate the interval "
-                    f"{interval.text} from the rest of its {UNITS[finest]}",
+                    f"{interval.text} from the rest of the {UNITS[finest]}",
                     hint=f"use a TIMESTAMP as time_column, or a cron of whole {UNITS[finest]}s",
                 )
         return interval

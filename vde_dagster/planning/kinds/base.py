@@ -99,8 +99,8 @@ class Meaning:
         for column in model.kind.added_columns:
             if column.name.lower() in made:
                 raise ProjectError(
-                    f"{model.name} has a column '{column.name}', which its kind "
-                    f"{model.kind.name} adds",
+                    f"the query of {model.name} returns a column '{column.name}', but its kind "
+                    f"{model.kind.name} adds a column of that name",
                     hint="give the query's column another name",
                     location=place_in_header(model, "kind", column.name),
                 )

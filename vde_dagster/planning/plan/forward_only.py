@@ -84,8 +84,8 @@ def require_effective_from_used(options: PlanOptions, plan: Plan) -> None:
     if not any(model.in_place for model in plan.models) and not any(previews):
         raise UsageError(
             "--effective-from applies to changes in place, but the plan has none",
-            hint="add --forward-only, or set forward_only true in the model's kind; --start fills "
-            "earlier intervals of other models",
+            hint="add --forward-only, or set forward_only true in the model's kind; for a model "
+            "that gets a new table, --start sets the first interval to fill",
         )
 
 

@@ -44,7 +44,7 @@ class PlanOptions:
     )
     empty_backfill: bool = _option("Record missing intervals as filled, without computing.", False)
     ignore_cron: bool = _option(
-        "Compute before the model's cron has ticked: whole intervals, and full tables in a run.",
+        "Do not wait for crons: compute intervals that have ended and, in a run, full tables.",
         False,
     )
     min_intervals: int = _option(
@@ -54,7 +54,7 @@ class PlanOptions:
         "Refuse a plan that would no longer show some of a model's filled ranges.", False
     )
     now: datetime | None = _option(
-        "Plan as if it were this time (UTC), for dates and crons.", name="execution_time"
+        "Time (UTC) to use instead of the present, for dates and crons.", name="execution_time"
     )
     full: bool = _option(
         "Compute what is due, even if its inputs have not changed.", False, of_run=True
@@ -63,7 +63,7 @@ class PlanOptions:
         "Keep production's tables and their rows; new definitions apply to later rows.", False
     )
     effective_from: datetime | None = _option(
-        "Recompute models that change forward-only from this time on (UTC)."
+        "Recompute rows from this time (UTC) on in models that change forward-only."
     )
     allow_destructive: tuple[str, ...] = _option(
         "Models whose tables may lose or retype columns: a name or a glob.",
