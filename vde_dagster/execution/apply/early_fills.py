@@ -80,9 +80,9 @@ def _warn_of_clock(
     if stays:
         warnings.append(
             f"a clock was ahead (this machine's clock shows {instant_text(now)}) when "
-            f"{', '.join(sorted(stays))} was filled: later rows may be missing, and a refill "
-            "would lose rows; change the model's definition to compute a new table, or add the "
-            "rows by hand"
+            f"{', '.join(sorted(stays))} was filled: rows after that time may be missing, and "
+            "filling it again would lose rows; change the model's definition to compute a new "
+            "table, or add the rows by hand"
         )
     current = state.target
     if current is not None and current.published_at > now + MOST_APART:

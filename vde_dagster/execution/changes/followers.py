@@ -1,4 +1,4 @@
-"""Updates of production's views of changes after its publications.
+"""Updates of the views of production's changes, after each publication.
 
 The module `views` parses SQL, so it is imported only for projects that have or request such views.
 """
@@ -22,7 +22,8 @@ _LOG = logging.getLogger(__name__)
 def follow(handles: Handles, environment: str, who: str, *, first: bool = False) -> None:
     """Update the views of production's recent changes. Other environments have no such views.
 
-    A failed update is logged and retried later, or raises its VdeError if `first` is set.
+    A failed update raises VdeError if `first` is set, for a cleanup that must not continue then.
+    Otherwise the failure is logged, and the next publication retries the update.
     """
     if environment != PRODUCTION:
         return

@@ -1,8 +1,8 @@
 """Views in production's catalog with the recent changes of its models.
 
-One separate transaction after each publication updates them. The cleanup also updates them, before
-it deletes versions that they read. Their content is pinned, so an outdated view lacks recent
-changes but never shows wrong ones.
+A separate transaction updates the views after each publication, and before the cleanup deletes
+versions that the views read. The content of a view is pinned, so an outdated view lacks recent
+changes but never shows wrong changes.
 """
 
 from __future__ import annotations

@@ -65,7 +65,6 @@ class Linter:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no rule is enabled."""
         linter = self._settings.linter
         return not (self._only or (linter.enabled and (linter.rules or linter.warn_rules)))
 

@@ -86,7 +86,6 @@ class PlanBuilder:
         save: bool,
         part: bool = False,
     ) -> Plan:
-        """Build a plan of all or some models of the project's files."""
         handles, store = self.handles, self.handles.store
         if not part:
             store.project.require_own()

@@ -79,7 +79,6 @@ class ProjectionContext:
             self._combinations[one.name, one.publication_id] = found
 
     def busy_plans(self) -> frozenset[str]:
-        """Return the ids of the plans that runs work on."""
         # A run that begins to work on a plan adds a record before its first event.
         newest = self.store.outbox.number().newest
         if newest not in self._busy:

@@ -179,7 +179,7 @@ def sync(
     log: Log | None = None,
     after: str | None = None,
 ) -> SyncReport:
-    """Write missing events to a Dagster instance, except events of its working runs.
+    """Write missing events to a Dagster instance, except events of runs that still work.
 
     Args:
         wipe: Whether to wipe assets in Dagster with partitions that no table holds.

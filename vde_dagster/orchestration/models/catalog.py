@@ -54,7 +54,6 @@ class AssetCatalog:
         return spec.key if spec is not None else self.translator.get_asset_key(name)
 
     def partitions_of(self, snapshot: Snapshot) -> dg.PartitionsDefinition | None:
-        """Return Dagster's partitions for a snapshot's intervals."""
         known = self.live.models.get(snapshot.name)
         if known is not None and known.snapshot.is_incremental == snapshot.is_incremental:
             return self.partitions.get(snapshot.name)
@@ -68,7 +67,6 @@ class AssetCatalog:
 
 
 def load_catalog(workspace: Workspace, translator: VdeTranslator) -> AssetCatalog:
-    """Read the current models of a project for a code location."""
     now, names = datetime.now(timezone.utc), Names.from_settings(workspace.settings)
     looks = translator.with_names(names, workspace.settings.docs_url)
     with paused_garbage_collection():
@@ -93,7 +91,6 @@ def recent_catalog(workspace: Workspace, translator: VdeTranslator) -> AssetCata
 
 
 def build_catalog(live: LiveProject, translator: VdeTranslator, now: datetime) -> AssetCatalog:
-    """Build each live model's spec and partitions."""
     translator = translator.with_model_keys(live.models, live.readers)
     specs = {name: translator.get_asset_spec(model) for name, model in live.models.items()}
     partitions = {
