@@ -167,7 +167,7 @@ DEFAULTS: dict[str, tuple[int, tuple[str, ...]]] = {
     for first, _, functions in (named.partition(":"),)
     for name in functions.split()
 }
-"""Spark's defaults for omitted arguments: the index of the first one, and literals."""
+"""Spark's defaults for omitted arguments: the index of the first omitted argument, and literals."""
 
 CONSTANTS = {
     name: tuple(map(int, places.split(",")))

@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from vde_dagster.sql.scanner import Token
 
 _NAME = 3
-"""Words of a table's name: schema, dot, name."""
+"""Number of words of a table's name: schema, dot, name."""
 
 
 def find_in_query(

@@ -45,7 +45,7 @@ _SIGNS = tuple(
         ),
     )
 )
-"""Patterns for upper case, each with a fixed beginning, which `re` finds fast."""
+"""Patterns for texts in upper case. `re` finds them fast, because they begin with fixed texts."""
 _ORDER = re.compile(r"ORDER\s+BY")
 _REFUSED = {
     ("ASOF", "JOIN"): "Spark has no ASOF JOIN",

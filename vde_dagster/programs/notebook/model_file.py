@@ -242,7 +242,7 @@ def _named_models(
 
 
 _READING_METHODS = {"read": (0, "model", False), "ask": (1, "sql", True)}
-"""Methods of `workspace`: the position and the name of the argument that names models."""
+"""Methods of `workspace`: position and name of an argument, and whether it is SQL or a model."""
 
 
 def _read_argument(call: ast.Call) -> tuple[bool, str | None] | None:

@@ -87,9 +87,7 @@ class Binder:
         self.leaves: list[Leaf] = []
         self.cte_readings = 0
         self.using_calls_coalesce = False
-        """Whether a column of a FULL JOIN with USING has the same expression as `coalesce`; not for
-        versions.
-        """
+        """Whether to bind a USING column of a FULL JOIN as a call of `coalesce`."""
 
     def bind(self, e: exp.Expr, scope: Scope) -> Node:
         """Convert a syntax tree to an expression, with `unknown` for unsupported parts."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from vde_dagster.base.hashing import digest_tagged, digest_values, hex_or_text_bytes
 
 CANONICALISER_VERSION = 17
-"""Increased if equal definitions get other hashes or lineage, to hash stored definitions again."""
+"""Increase this number if a query gets another hash or lineage, to hash stored queries again."""
 
 OTHER_COLUMNS = "*"
 """Placeholder for unknown columns among a table's types."""

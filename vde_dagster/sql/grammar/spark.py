@@ -38,7 +38,7 @@ _UNFINISHED = {
 """Tokens after which Spark refuses the end of a rule, although its grammar accepts it."""
 _QUERY = "query"
 _CACHE_SIZE = 2_000
-"""Maximum number of token lists with a cached result; many models share one."""
+"""Maximum number of cached results. Many models have the same list of tokens."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ _ESCAPE = re.compile(
 )
 _NAMED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 _KEPT = "%_"
-"""Characters in front of which LIKE needs the backslash, which Spark therefore keeps."""
+"""Characters before which Spark keeps a backslash, because LIKE needs it."""
 
 
 def read_string(written: str) -> str | None:

@@ -93,7 +93,7 @@ def _rewrite_current_date(node: exp.CurrentDate, dialect: str) -> Replacement:
 
 
 _HAVE_LOCAL_TIMES = frozenset({"duckdb", "postgres", "redshift"})
-"""Dialects in which AT TIME ZONE converts local times one way and instants the other."""
+"""Dialects in which AT TIME ZONE converts local times to instants, and instants to local times."""
 _LOCAL, _EITHER = "vde_local", "vde_either"
 _UTC = frozenset({"utc", "etc/utc", "gmt", "z"})
 
@@ -156,7 +156,7 @@ def _rewrite_is_not(node: exp.Is, dialect: str) -> Replacement:
 _COUNT_BOUNDARIES = frozenset({"duckdb", "redshift", "tsql", "fabric", "clickhouse"})
 """Dialects whose DATEDIFF always counts boundaries of units; SQLGlot marks other such calls."""
 _SUNDAY_WEEKS = frozenset({"bigquery", "tsql", "fabric", "mysql"})
-"""Dialects whose weeks begin on Sunday by default; newer SQLGlot marks BigQuery's."""
+"""Dialects whose weeks begin on Sunday by default."""
 _UNITS = {
     "MS": "MILLISECOND",
     "MILLISECONDS": "MILLISECOND",
