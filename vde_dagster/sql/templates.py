@@ -76,14 +76,14 @@ def _tokens(source: SourceText, position: int, backslash: bool) -> Iterator[Toke
 
 
 def blank_blocks(source: SourceText, blocks: list[JinjaBlock]) -> SourceText:
-    """Replace blocks and comments by blanks, so that other characters keep their offsets."""
+    """Replace blocks and comments with blanks, so that other characters keep their offsets."""
     return _blank(
         source, [(b.start, b.end) if b.kind == "comment" else (b.body, b.body_end) for b in blocks]
     )
 
 
 def blank_jinja_comments(source: SourceText, *, backslash: bool = True) -> SourceText:
-    """Replace comments `{# … #}` outside of blocks by blanks.
+    """Replace comments `{# … #}` outside of blocks with blanks.
 
     Raises:
         ProjectError: A block or comment has no end.

@@ -31,7 +31,7 @@ def insert_values(sql: str, variables: Mapping[str, Any]) -> str:
 
 
 def blank_parameters(sql: str) -> str:
-    """Replace `:name` in a query by `(NULL)`, to parse the query without its values.
+    """Replace `:name` in a query with `(NULL)`, to parse the query without its values.
 
     >>> blank_parameters("SELECT a FROM t WHERE b IN :names")
     'SELECT a FROM t WHERE b IN (NULL)'

@@ -141,7 +141,7 @@ class Terms:
         return self.make("not", node)
 
     def compare(self, op: str, left: Node, right: Node) -> Node:
-        """Create a comparison, or its result for two INT literals."""
+        """Create a comparison, or a literal for two INT literals: `1 < 2` -> TRUE."""
         if op in ("gt", "ge"):
             op, left, right = {"gt": "lt", "ge": "le"}[op], right, left
         a, b = int_value(left), int_value(right)
@@ -151,7 +151,7 @@ class Terms:
         return self.unordered(op, [left, right]) if op in UNORDERED else self.make(op, left, right)
 
     def arithmetic(self, op: str, left: Node, right: Node) -> Node:
-        """Create a sum, difference or product, or its result for two INT literals."""
+        """Create a sum, difference or product; a literal for two INT literals: `1 + 2` -> `3`."""
         a, b = int_value(left), int_value(right)
         if a is not None and b is not None:
             value = a + b if op == "add" else a - b if op == "sub" else a * b

@@ -212,7 +212,7 @@ def _is_from_within(column: exp.Column, select: exp.Select) -> bool:
 
 
 def _without_ctes(tree: exp.Expr) -> exp.Expr:
-    """Replace each reference to a CTE by the CTE's query.
+    """Replace each reference to a CTE with the CTE's query.
 
     Raises:
         NotRefreshableError: A CTE reads itself, or the query becomes too large.

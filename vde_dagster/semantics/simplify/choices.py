@@ -171,7 +171,7 @@ def decode_as_case(node: Node, facts: Facts) -> Node:
 
 
 def expand_null_functions(node: Node, facts: Facts) -> Node:
-    """Replace functions such as NVL2 and NULLIF by CASE, COALESCE or IS NULL, as Spark does."""
+    """Replace functions such as NVL2 and NULLIF with CASE, COALESCE or IS NULL, as Spark does."""
     terms, name, arguments = facts.terms, node.parts[0], node.parts[1:]
     null, zero = terms.make("Null"), terms.number(0)
     if name == "nvl2" and len(arguments) == 3:

@@ -239,7 +239,7 @@ class _EmptyRelationRemover:
             self._clear(rel.group, keep=None in nulls)
 
     def _clear_totals(self, source: Derived) -> None:
-        """Replace aggregates over no rows by their value: zero for counts, else NULL."""
+        """Replace aggregates over no rows with their value: zero for counts, else NULL."""
         made = [self._total(node) for node in source.columns]
         if source not in self._parts.frozen:
             source.columns = [

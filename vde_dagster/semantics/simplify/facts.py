@@ -249,7 +249,6 @@ class Facts:
         return self.is_boolean(node) or node.tag == "Null"
 
     def comparable(self, one: Node, two: Node) -> bool:
-        """Return whether two expressions are comparable without conversion, or as wider numbers."""
         left, right = self.type(one), self.type(two)
         if one.tag == "Null" or two.tag == "Null":
             return True

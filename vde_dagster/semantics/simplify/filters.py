@@ -148,7 +148,7 @@ def _push_down_conditions(source: Any, group: Group, parts: QueryParts) -> set[G
 
 
 def replace_constant_columns(parts: QueryParts) -> None:
-    """Replace columns by literals where a condition such as `x = 1` makes them constant."""
+    """Replace columns with literals where a condition such as `x = 1` makes them constant."""
     above = _Above(parts)
     for group in parts.groups:
         if group in parts.shared:

@@ -91,7 +91,7 @@ class QueryParts:
         return self.rels[-1]
 
     def inline_source(self, source: Derived, group: Group, columns: dict[Node, Node]) -> None:
-        """Replace a subquery in FROM by its own sources and conditions."""
+        """Replace a subquery in FROM with its own sources and conditions."""
         group.replace_source(source, source.group)
         self.remove_group(source.group)
         self.replace(columns)

@@ -23,7 +23,7 @@ _MOST_SCALE = 18
 
 
 def shorten_compared_literal(node: Node, facts: Facts) -> Node:
-    """Replace the literal of a comparison by the shortest equivalent literal.
+    """Replace the literal of a comparison with the shortest equivalent literal.
 
     ``i = 1.0``, ``d > 0.00`` and ``dec <= 1L`` become comparisons with INTs, and
     ``ts < '2020-01-01'`` becomes a comparison with a TIMESTAMP.

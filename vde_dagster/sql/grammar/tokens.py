@@ -167,7 +167,7 @@ class _TokenRewriter:
         self._out.append(token)
 
     def _replace_plus(self, token: Token) -> Token:
-        """Replace a unary plus by the token of the operator `|/`."""
+        """Replace a unary plus with the token of the operator `|/`."""
         before = self._out[-1].token_type if self._out else None
         signs = before in _BEFORE_OPERAND or before in _BEFORE_SIGN
         # SQLGlot would drop the plus, and Spark has no `|/`, so the token can represent only a
@@ -176,7 +176,7 @@ class _TokenRewriter:
         return make_token(token, T.PIPE_SLASH, "+") if signs else token
 
     def _replace_shift(self, index: int) -> int:
-        """Replace the operator `>>>`, which SQLGlot cannot read, by the token `??`."""
+        """Replace the operator `>>>`, which SQLGlot cannot read, with the token `??`."""
         run = self._in[index : index + 3]
         if [t.token_type for t in run] == [T.GT] * 3 and run[2].end == run[0].start + 2:
             self._out.append(make_token(run[0], T.DQMARK, "??"))

@@ -76,10 +76,10 @@ def _bigquery_subscript(node: exp.Bracket, index: exp.Expr, offset: int) -> exp.
 
 
 def rewrite_series(node: exp.GenerateSeries, dialect: str) -> Replacement:
-    """Rewrite a series that is empty if its end is before its start; Spark's SEQUENCE counts down.
+    """Rewrite GENERATE_SERIES as SEQUENCE, but with no values if the end is before the start.
 
     Raises:
-        Unwritable: The step is not a positive literal, or the series excludes its end.
+        Unwritable: The step is not a positive literal, or the series excludes a computed end.
     """
     if dialect in ("trino", "presto", "athena"):
         return None  # They count down as Spark does.

@@ -80,7 +80,6 @@ class YamlWords:
                 yield Mention(span, owner._replace(name=name), by_hand=True)
 
     def has_column(self, model: ModelName, column: str) -> bool:
-        """Return whether a model is known to have a column."""
         return column.lower() in (column_names(self.reading.snapshots, model) or ())
 
     def start(self, node: yaml.Node) -> tuple[int, bool]:
