@@ -487,7 +487,6 @@ def _failing_counts(session: SparkSession, queries: Sequence[str]) -> list[int]:
 def _failing_rows(
     session: SparkSession, query: str
 ) -> tuple[int, tuple[dict[str, str | None], ...]]:
-    """Count the rows of a query, and return up to twenty rows as texts."""
     frame = query_frame(session, failures.as_subquery(query))
     columns = frame.columns
     aliases = [f"c{position}" for position in range(len(columns))]

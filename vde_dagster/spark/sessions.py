@@ -164,10 +164,7 @@ class Sessions:
         stop_session(shared)
 
     def _join_engine(self, joining: ExitStack) -> None:
-        """Join the warm engine if the settings allow it, and start a missing one.
-
-        The stack `joining` keeps the engine running.
-        """
+        """Join the warm engine if the settings allow it. `joining` keeps the engine running."""
         had, self._joined, self._engine = self._engine, self._settings, None
         warm = self._settings.warm
         if warm is None or self._join is not None or has_own_jvm():

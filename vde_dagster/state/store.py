@@ -244,7 +244,7 @@ class ProjectStore:
         )
 
     def adopt(self, connection: Connection, *, publishes: bool = True) -> None:
-        """Store this project and its warehouse as the owner of the state when publishing.
+        """When publishing, store this project as the owner of the state, with its warehouse.
 
         Args:
             publishes: Whether production is published.

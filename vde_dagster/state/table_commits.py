@@ -29,7 +29,8 @@ def production_shows(subject: str, environment: str) -> ConflictError:
     """Build the error for an environment that would write rows that production reads."""
     return ConflictError(
         f"production published {subject} after the plan for '{environment}' was made",
-        hint=f"plan again: vde plan {environment}; runs of production fill the tables it shows",
+        hint=f"plan again: vde plan {environment}; only runs of production fill the tables that "
+        "production shows",
     )
 
 

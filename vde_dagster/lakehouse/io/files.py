@@ -41,8 +41,6 @@ _THREADS = 16
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file in the warehouse, with its size and time of writing."""
-
     location: str
     bytes: int
     written_at: datetime

@@ -29,8 +29,6 @@ def drop_tables(run: sweep.Cleaning, tables: Iterable[LedgerTable]) -> None:
 
 @dataclass(slots=True)
 class _Drop:
-    """A table to drop. `folder` and `pointer` are set when a check has shown that it owns them."""
-
     table: LedgerTable
     folder: str | None = None
     pointer: str | None = None

@@ -117,7 +117,6 @@ def clean(
 
 
 def _repair_mirror(run: sweep.Cleaning) -> None:
-    """Restore mirrored views that were changed by another program or a writer without a lease."""
     if run.lakehouse.catalog.mirror is None:
         return
     reason = "views that differ from the newest publication are written again"

@@ -88,7 +88,7 @@ class Kept:
         """Decide for each file whether it may be deleted now.
 
         Args:
-            own: Ids of publications that recorded the candidates, which do not count as users.
+            own: Ids of the publications that recorded the candidates. They do not count as users.
 
         Raises:
             StoreError: The catalog or the state cannot be reached.
@@ -136,7 +136,7 @@ class Kept:
 
         Args:
             folders: The tables' ids by the folders' locations.
-            own: Metadata files of the unneeded tables, which do not count as users.
+            own: Metadata files of the unneeded tables. They do not count as users.
 
         Raises:
             StoreError: The catalog or the state cannot be reached.

@@ -98,7 +98,6 @@ class _Parser:
         )
 
     def _take(self, mark: str = "") -> str:
-        """Take the next token: `mark` if given, otherwise any token that is not punctuation."""
         token = self.tokens.pop() if self.tokens else ""
         if not token or (token != mark if mark else token in "<>(),:"):
             self.fail()

@@ -111,7 +111,7 @@ def differences(
     publish.
 
     Args:
-        dropped: Views to remove, except views that vde did not publish.
+        dropped: Views to remove. Views that vde did not publish stay.
         moved: Tables that this publication moves.
     """
     wanted = {view_place(definition): definition for definition in definitions}

@@ -61,7 +61,7 @@ class Return:
 
     Args:
         filled: The ranges that were filled in the earlier snapshot.
-        expected: The snapshot at which the table must be now, or the rollback fails.
+        expected: The snapshot at which the table must be; otherwise the rollback fails.
         into: The branch that moves in place of `main`, for a preview.
         as_of: Time (UTC). Ranges that became outdated after this time become valid again. None
             leaves outdated ranges unchanged.

@@ -126,7 +126,6 @@ class _Token:
 
     @property
     def word(self) -> str:
-        """The keyword in lower case, or the sign."""
         return self.text.lower() if self.kind in ("name", "sign") else ""
 
 

@@ -134,7 +134,6 @@ class Cursor:
     given: int
 
     def text(self) -> str:
-        """Convert the cursor to the text that clients send back."""
         data = json.dumps([self.version, self.request, list(self.keys), self.given])
         return base64.urlsafe_b64encode(data.encode()).decode().rstrip("=")
 

@@ -153,7 +153,6 @@ def failure_path(archive: Path) -> Path:
 
 
 def _remove_old_lists(folder: Path) -> None:
-    """Remove the class lists that killed processes left behind."""
     for file in folder.glob(f"*{_LISTS}"):
         with suppress(OSError):
             if time.time() - file.stat().st_mtime > _LIST_SECONDS:

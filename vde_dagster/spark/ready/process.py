@@ -56,7 +56,6 @@ def main(folder: Path) -> None:
 
 
 def _import_modules(modules: list[str]) -> dict[str, int]:
-    """Import modules, call the named functions, and return `_modification_times()`."""
     for named in modules:
         name, _, function = named.partition(":")
         with suppress(Exception):  # A module may be gone, or lack a dependency.

@@ -60,10 +60,7 @@ def launch(
 def _launch_gateway(
     config: dict[str, str], log_file: Path, archives: bool
 ) -> tuple[Any, ClassList | None]:
-    """Start a JVM by its stored command, or else by Spark's scripts.
-
-    Return PySpark's gateway, and the list of the JVM's classes if it writes one.
-    """
+    """Start a JVM by its stored command, or else by Spark's scripts; return PySpark's gateway."""
     visible = command_line_config(config)
     place = start_path(visible)
     log_file.parent.mkdir(parents=True, exist_ok=True)

@@ -103,8 +103,6 @@ def request_usage(port: int, token: str, tag: str) -> Usage:
 
 
 class _StatusStores:
-    """Reads a Spark context's stores of jobs, stages and queries."""
-
     def __init__(self, context: SparkContext) -> None:
         gateway: Any = context._gateway
         self._spark: Any = context._jsc.sc()

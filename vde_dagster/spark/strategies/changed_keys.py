@@ -72,7 +72,7 @@ class KeysView:
         return len(self.columns) == len(self.values) == 1
 
     def may_be_in(self, side: str) -> str:
-        """Write a condition that all rows with one of the keys fulfill, for skipping files."""
+        """Write a condition for skipping files: it is true for every row with one of the keys."""
         parts = [known.contain(f"{side}.{quote(name)}") for name, known in self.bounds.items()]
         for name, values in self.values.items():
             column, listed = f"{side}.{quote(name)}", sorted(one for one in values if one)

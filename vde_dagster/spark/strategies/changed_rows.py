@@ -192,7 +192,6 @@ class _OldRows:
 
 @contextmanager
 def _old_rows(write: Write, condition: str, names: Sequence[str]) -> Iterator[_OldRows]:
-    """Find the rows that meet a condition, with the columns `names`."""
     listed, target = ", ".join(map(quote, names)), write.target(write.task.branch)
     if not measures_deletions(write):
         yield _OldRows(f"(SELECT {listed} FROM {target} AS target WHERE {condition}) AS old", None)

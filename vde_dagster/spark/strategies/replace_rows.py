@@ -74,7 +74,10 @@ def replace_rows(
 
 
 def _rewrite(write: Write, condition: str, rows: DataFrame) -> bool:
-    """Overwrite the table with its other rows and the new rows. Return False after a conflict."""
+    """Overwrite the table: keep rows that do not meet the condition, and add the new rows.
+
+    Return False after a conflict.
+    """
     from pyspark.sql import functions
 
     head = write.table.head(write.task.branch)

@@ -187,7 +187,6 @@ class Versions:
         return f"IF(r.vde_there, NULL, GREATEST({self._now}, l.{quote(self.valid_from)}))"
 
     def _has_changed(self) -> str:
-        """Write the condition that a key's row differs from its current version."""
         if self.kind.compared is None:
             return _is_later(self._updated_at("r"), self._updated_at("l"))
         pairs = (
@@ -365,7 +364,6 @@ class DbtVersions(Versions):
         return self.data if names == ALL else [self._physical(name) for name in names]
 
     def _dbt_columns(self, begins: str, ends: str, deleted: str) -> dict[str, str]:
-        """Return the values of the columns that dbt adds to a snapshot, by physical column."""
         types = {self.valid_from: begins, self.valid_to: ends}
         if self.kind.deleted_name:
             types[self._physical(self.kind.deleted_name)] = f"'{deleted}'"

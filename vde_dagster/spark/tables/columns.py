@@ -55,8 +55,8 @@ def cast_column(snapshot: Snapshot, column: str, has: str, wanted: str, added: F
         raise ExecutionError(
             f"{snapshot.name}: column '{column}' has the field '{error.field}', which its type "
             f"{fields.shown if fields is not None else wanted} lacks",
-            hint=f"name it as one of {', '.join(error.known)}, leave it out, or add it to the "
-            "declared type",
+            hint=f"rename the field to one of {', '.join(error.known)}, leave it out, or add it to "
+            "the declared type",
             location=snapshot.model.location,
         ) from error
 

@@ -177,7 +177,6 @@ def _hash_arguments(value: str, type_: DataType | str, depth: int) -> str | None
 
 
 def _observed_values(observation: Any) -> list[int | None] | None:
-    """Return the observed values by position, if available."""
     if not hasattr(observation, "_jo"):  # Spark Connect sends them with the action's response.
         values = observation.get
         return [values[f"c{number}"] for number in range(len(values))] or None

@@ -63,7 +63,6 @@ def _arrow_rows(frame: DataFrame) -> list[tuple[Any, ...]]:
 
 
 def _contains(data_type: DataType, *names: str) -> bool:
-    """Return whether a type, or a type nested in it, has one of the class names."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(data_type, ArrayType):

@@ -1,8 +1,9 @@
 """Connections and transactions, with the same guarantees on SQLite and on PostgreSQL.
 
-SQLite: write-ahead log, and every writing transaction begins with `BEGIN IMMEDIATE`, so that it
-never fails halfway because it read before it wrote. `synchronous=FULL` because an acknowledged
-publication must survive a power cut: in WAL mode NORMAL may lose the last commits.
+SQLite: write-ahead log, and every writing transaction begins with `BEGIN IMMEDIATE`. Otherwise it
+could fail at its first write after a read, if another process wrote in between. `synchronous=FULL`
+because an acknowledged publication must survive a power cut: in WAL mode NORMAL may lose the last
+commits.
 
 PostgreSQL: writing transactions are SERIALIZABLE, reading ones REPEATABLE READ (a consistent
 snapshot, without serialization failures). The server ends a transaction whose client is silent for
@@ -457,12 +458,10 @@ class Database:
     def row(
         self, query: sa.Executable, connection: sa.Connection | None = None, **parameters: Any
     ) -> Any:
-        """Run a query with parameters and return its first row, or None."""
         with self.reading(connection) as conn:
             return conn.execute(query, parameters).first()
 
     def value(self, query: sa.Executable, connection: sa.Connection | None = None) -> Any:
-        """Run a query and return the first value of its first row, or None."""
         row = self.row(query, connection)
         return None if row is None else row[0]
 
@@ -473,7 +472,6 @@ class Database:
         values: Iterable[Any],
         connection: sa.Connection | None = None,
     ) -> list[Any]:
-        """Run a query, and return the rows with one of the given values in a column."""
         with self.reading(connection) as conn:
             return list(among(conn, query, column, values))
 
@@ -484,7 +482,6 @@ class Database:
         rows: Sequence[Mapping[str, Any]],
         *changed: str,
     ) -> int:
-        """Insert rows, and update the columns `changed` of existing rows. Returns the row count."""
         return upsert(connection, table, rows, *changed)
 
     def unusable(self, error: BaseException) -> StoreError:

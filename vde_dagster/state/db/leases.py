@@ -54,8 +54,8 @@ class Lease:
 def _busy(resource: str, holder: str, until: datetime) -> ConflictError:
     return ConflictError(
         f"'{resource}' is in use by {holder}, whose lease runs until {instant_text(until)}",
-        hint="wait until it is done; a lease ends with its owner's process, or a minute later if "
-        "the process runs on another machine",
+        hint=f"wait until {holder} is done; a lease ends with its owner's process, or a minute "
+        "later if the process runs on another machine",
     )
 
 

@@ -4,7 +4,8 @@ A writer adds its records in the transaction that makes the change. PostgreSQL a
 a transaction commits, so a reader that remembers the highest `seq` would skip a row whose
 transaction commits late. Rows are therefore numbered when they are read: one reader at a time
 assigns the next numbers to all visible rows that have none. A row that becomes visible later gets a
-later number, and a row written after reading another one gets a higher number. Writers never wait.
+later number. A writer that has read a record gets higher numbers than that record. Writers never
+wait.
 
 A consumer stores the last number that it has read. Exporters store it in the outbox's own table.
 Dagster stores it in a sensor's cursor, because several code locations may read one state.

@@ -73,7 +73,6 @@ def make_limited_engine(url: URL, idle_seconds: float, **options: Any) -> Engine
 
     Args:
         idle_seconds: Maximum idle time of a client in a transaction.
-        options: Options of SQLAlchemy's `create_engine`.
     """
     limits = transaction_limits(int(idle_seconds * 1000))
     return create_engine(

@@ -1,4 +1,4 @@
-"""Rights to read, to plan, to apply to environments other than production, and to publish it.
+"""Rights to read, to plan, to apply to environments other than production, and to publish.
 
 On PostgreSQL, rights are group roles of the database. Roles read the state's tables and write them
 only through views (`guards.write_views`), whose triggers decide about each row (`guards.rights`),
@@ -317,7 +317,6 @@ def _require_schema(conn: Connection) -> None:
 
 
 def _limit_sessions(conn: Connection, user: str) -> None:
-    """Set default limits on how long a login's sessions may block others."""
     database: str = conn.execute(text("SELECT current_database()")).scalar_one()
     # A session can lift these limits. `vde_end_stalled` then ends it.
     for name, seconds in _LIMITS.items():

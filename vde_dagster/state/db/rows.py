@@ -46,7 +46,7 @@ def _with_values(query: Any, column: sa.ColumnElement[Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class OnRanges:
-    """Statements that read or delete a table's rows in a range, with the parameters of `span`."""
+    """Statements that read or delete the rows that overlap a range; `span` has parameters."""
 
     read: sa.Select[Any]
     delete: sa.Delete
@@ -55,7 +55,6 @@ class OnRanges:
 
 @cache
 def on_ranges(table: sa.Table) -> OnRanges:
-    """Build the statements that read or delete the rows of a table that overlap a range."""
     row = table.c
     own, start, end = row.table_id == sa.bindparam("of"), row.start_at, row.end_at
     overlaps = own & (start < sa.bindparam("of_end")) & (end > sa.bindparam("of_start"))

@@ -20,7 +20,7 @@ _ENTRY, _PIN = schema.entries.c, schema.pins.c
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """A range of an environment's versions with the same rows of a model."""
+    """A range of an environment's versions in which a model's rows are the same."""
 
     first: int
     end: int | None
@@ -29,7 +29,7 @@ class ChangePoint:
 
 
 def change_points(database: Database, environment: str, model: ModelName) -> list[ChangePoint]:
-    """Return the ranges of versions with the same rows of a model, oldest first.
+    """Return the ranges of versions in which a model's rows are the same, oldest first.
 
     For a model without a table, changes of its parents' rows do not count.
     """

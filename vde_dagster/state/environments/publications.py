@@ -233,7 +233,6 @@ def _record(row: Any) -> PublicationRecord:
 
 
 def _readable_files(packed: bytes) -> tuple[PublishedFile, ...]:
-    """Read a publication's list of files. A damaged list counts as empty."""
     try:
         files = tuple(_file(values) for values in unpack(packed))
     except (ValueError, TypeError, LookupError, EOFError, zlib.error):

@@ -326,7 +326,8 @@ class VersionStore:
     def differing(self, name: str, version: int, *, data: bool = False) -> list[int]:
         """Return earlier versions whose entries differ from a version's, newest first.
 
-        Of consecutive equal versions, only the newest is returned. With `data`, pins count too.
+        Of consecutive equal versions, only the newest is returned. With `data`, versions with
+        different pins differ, too.
         """
         known = schema.environment_versions.c
         versions = (

@@ -101,7 +101,7 @@ class OutdatedStore:
         note_ranges(connection, schema.outdated, table_id, [(o, None) for o in intervals], since)
 
     def remember(self, asked: Mapping[str, tuple[IntervalSet, datetime]]) -> None:
-        """Store ranges that `auto_restatement_cron` restates. Their rows stay valid."""
+        """Store ranges that `auto_restatement_cron` restates. They still count as filled."""
 
         def work(conn: Connection) -> None:
             for table_id, (intervals, since) in asked.items():

@@ -63,7 +63,7 @@ class AuditStore:
         *,
         run: AuditRun | None = None,
     ) -> None:
-        """Store an audit's result. A repeated audit of the same plan and range replaces it."""
+        """Store an audit's result, in place of an earlier result for the same plan and range."""
         table = schema.audit_results
         key = {
             "plan_id": task.plan_id,
@@ -141,7 +141,7 @@ class AuditStore:
         return found
 
     def audited(self, table_id: str, model: ModelName) -> dict[str, str]:
-        """Return, for each audit of a table, the plan or run with the newest result."""
+        """Return, by audit of a table, the id of the plan or audit run with the newest result."""
         table = schema.audit_results.c
         newest = (
             select(func.max(table.seq))

@@ -140,7 +140,7 @@ class PlanStore:
 
         Raises:
             UsageError: No plan has this id.
-            StoreError: The content of its row, or of a definition, does not match the id.
+            StoreError: The content of the plan's row, or of a snapshot, does not match its id.
         """
         with self.database.reading() as conn:
             stored = self._content(plan_id, conn)

@@ -109,7 +109,7 @@ class SnapshotStore:
                 yield key, model, f"its content is a definition of {snapshot.name}"
 
     def mend(self, snapshots: Iterable[Snapshot]) -> list[Snapshot]:
-        """Write snapshots with damaged stored content again, and return these snapshots."""
+        """Replace the damaged stored content of snapshots, and return the repaired snapshots."""
         known = {snapshot.id: snapshot for snapshot in snapshots}
         with self.database.reading() as conn:
             again = [known[key] for key, data in _payloads(conn, known) if _is_damaged(key, data)]

@@ -25,7 +25,7 @@ _OWN = "SET search_path = {schema}, pg_temp"
 
 
 def put_guards(connection: Connection) -> None:
-    """Create the triggers that protect the log and fill in its columns, replacing older ones."""
+    """Create or replace the triggers that protect the log and fill in its columns."""
     if connection.dialect.name == "sqlite":
         for statement in _SQLITE:
             connection.exec_driver_sql(statement)

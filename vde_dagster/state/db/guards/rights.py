@@ -25,12 +25,7 @@ _LONGEST_LEASE = 900
 def put_guards_of_rights(
     connection: Connection, stalled: int = STALLED_SECONDS, longest: int = LONGEST_SECONDS
 ) -> None:
-    """Create the triggers that check a login's rights for each row, replacing older ones.
-
-    Args:
-        stalled: Maximum idle seconds of a transaction while others wait for it.
-        longest: Maximum seconds of a writing transaction of a login that may not publish.
-    """
+    """Create or replace the triggers that check a login's rights for each row."""
     values = {
         "{stalled}": stalled,
         "{longest}": longest,
