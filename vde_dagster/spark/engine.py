@@ -249,8 +249,8 @@ class SparkEngine:
         """Copy the commit of a fill from the fill's own branch to the branch `task.base`.
 
         Returns:
-            None if a file that the fill replaced is gone, or if the fill wrote or removed delete
-            files.
+            The result with the new commit. None if a file that the fill replaced is gone, or if the
+            fill wrote or removed delete files.
 
         Raises:
             ExecutionError: The plan was canceled, or the commit failed.
@@ -375,7 +375,7 @@ class SparkEngine:
         execution_time: datetime,
         before: Sequence[str] = (),
     ) -> tuple[Columns, Rows]:
-        """Run a Python model on the rows of queries, and return its columns and rows.
+        """Run a Python model on the rows of queries, and return its result without writing it.
 
         Args:
             sources: A Spark SQL query for the rows of each parent.

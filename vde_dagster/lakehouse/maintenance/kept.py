@@ -42,7 +42,7 @@ class Ruling:
     """The decision whether a file or folder may be deleted, with the reason.
 
     Args:
-        verdict: `free` if it may be deleted; `kept` if an object names it; `waiting` if this
+        verdict: `free` if it may be deleted; `kept` if it is in use; `waiting` if this
             cannot be determined now; `refused` if vde must not delete it.
         reason: Why the verdict is not `free`; otherwise empty.
     """

@@ -77,8 +77,8 @@ class Differences:
         changed: Definitions that the catalog does not have, each with the current pointer.
         dropped: Views to drop, each with the current pointer.
         taken: By view name, the error for a name that already belongs to another object.
-        sources: For tables published in place of views: by name of the unchanged physical table
-            behind them, its current metadata file.
+        sources: The current metadata file of each physical table that is published as a table in
+            place of a view, by the physical table's name.
     """
 
     changed: tuple[tuple[ViewDefinition, Pointer | None], ...]

@@ -66,7 +66,7 @@ class ClassList:
         return (f"-XX:DumpLoadedClassList={self.path}",)
 
     def archive_in_background(self) -> None:
-        """Start a process that makes the archive from the list, and then removes the list.
+        """Start a process that makes the archive from this list, and then deletes the list file.
 
         A JVM that has filled no table has too few classes, so its list is only removed.
         """

@@ -39,9 +39,9 @@ class ModelContext:
         interval: The half-open UTC range to compute.
         execution_time: The run's current instant (UTC).
         dialect: SQLGlot dialect of the queries that the code passes to the context's methods.
-        files: The texts of the model's code, by path relative to the project's folder.
+        files: Content of the files with the model's code, by path relative to the project's folder.
         root: The project's folder; None without a working copy.
-        page: Path for a notebook that the code may write, and that Dagster then shows.
+        page: Path at which the code may write a notebook for Dagster to show.
         trusted: Functions of the dialect that are assumed to return the same values on Spark.
         is_cancelled: Function that returns whether the plan was canceled. Long work in Python can
             call it between two steps, to end early.

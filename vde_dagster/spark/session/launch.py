@@ -29,7 +29,7 @@ def launch(
     Args:
         config: Spark's configuration, which may contain secrets.
         log_file: File for the JVM's output; a temporary file if None.
-        archives: Whether the JVM lists its classes if their archive is missing.
+        archives: Whether the JVM lists its loaded classes, if no archive of them exists.
 
     Returns:
         The list of classes, or None if no archive will be made.

@@ -40,7 +40,7 @@ _CHANGES = ".changes"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Resources that the tasks of some Spark jobs used. An unknown figure is None.
+    """Resources that the tasks of some Spark jobs used; None where unknown.
 
     Args:
         task_seconds: The total run time of the tasks.

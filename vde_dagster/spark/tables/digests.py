@@ -88,7 +88,7 @@ class Digester:
         return self._output(values, rows) if values is not None else None
 
     def read(self, frame: DataFrame, rows: int | None) -> Output | None:
-        """Read rows again, and return their digests.
+        """Evaluate a frame, and return the digests of its rows.
 
         Return None if a type cannot be hashed, or the number of rows is not `rows`.
         """

@@ -92,7 +92,7 @@ class ServersClock:
         self.machine.sleep(seconds)
 
     def require_agreement(self, ask: Callable[[], datetime], *, anew: bool = False) -> None:
-        """Check that the machine's clock and the server's clock differ by at most some seconds.
+        """Check that the machine's clock and the server's clock differ by at most `MOST_APART`.
 
         Args:
             ask: Returns the time of the server's clock.

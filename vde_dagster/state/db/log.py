@@ -156,7 +156,8 @@ class LogStore:
         """Check the hashes of the log, and that every version of an environment has a row.
 
         Args:
-            head: The last hash at some earlier time, or its first eight or more digits.
+            head: A hash that the log had earlier and must still have, or at least its first eight
+                digits.
 
         Raises:
             UsageError: `head` is not a hash.

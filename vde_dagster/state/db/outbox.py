@@ -129,11 +129,7 @@ class Outbox:
     ) -> list[OutboxRecord]:
         """Return the records that one process, such as a Dagster run, wrote.
 
-        With `after` or `until`, records without a number are left out.
-
-        Args:
-            after: Return only records with a greater number.
-            until: Return only records with this number or a smaller one.
+        If given, `after` and `until` select numbered records: after < number <= until.
         """
         query = select(schema.outbox).where(_ROW.origin == origin, _IS_RECORD)
         if after is not None:

@@ -20,7 +20,7 @@ _ENTRY, _PIN = schema.entries.c, schema.pins.c
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """A range of an environment's versions in which a model's rows are the same."""
+    """Consecutive versions of an environment between which a model's rows do not change."""
 
     first: int
     end: int | None
@@ -29,7 +29,7 @@ class ChangePoint:
 
 
 def change_points(database: Database, environment: str, model: ModelName) -> list[ChangePoint]:
-    """Return the ranges of versions in which a model's rows are the same, oldest first.
+    """Group an environment's versions into ranges with equal rows of a model, oldest first.
 
     For a model without a table, changes of its parents' rows do not count.
     """

@@ -30,7 +30,7 @@ _NAMES = select(_HEAD.environment).where(_HEAD.live).order_by(_HEAD.environment)
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentSummary:
-    """An environment in lists of environments.
+    """One row of a list of environments.
 
     Args:
         frozen: The version that the environment shows permanently, such as `prod@41`; None if the

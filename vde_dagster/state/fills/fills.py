@@ -345,7 +345,7 @@ class FillStore:
     ) -> dict[str, list[FillRecord]]:
         """Return the newest fills of each table, without fills that a rollback undid.
 
-        The fills have no `facts` except `skipped`.
+        Only `skipped` of each fill's `facts` is read.
 
         Args:
             most: Maximum number for each table.
@@ -371,7 +371,7 @@ class FillStore:
     def between(self, since: datetime, until: datetime) -> list[FillRecord]:
         """Return the fills recorded in a half-open range (UTC), including undone ones.
 
-        The fills have no `facts` except `skipped`.
+        Only `skipped` of each fill's `facts` is read.
         """
         query = (
             sa.select(*_WITHOUT_FACTS)
