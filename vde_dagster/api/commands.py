@@ -1,4 +1,4 @@
-"""Options of commands of `vde`, and the printing of their results."""
+"""Options of `vde` commands, and printing of the commands' results."""
 
 from vde_dagster.cli.commands.project import Workflow
 from vde_dagster.cli.options import on_project

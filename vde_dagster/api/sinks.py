@@ -32,7 +32,7 @@ class Step:
         until: The version to reach.
         mode: `upsert`, `mirror` or `append`.
         key: Columns that identify a row; empty for `append`.
-        schema: The columns, as their author wrote them, with Arrow's types.
+        schema: The columns, spelled as in the model, with Arrow's types.
         names: For each column name in `schema`, the name of the same column in the view.
     """
 

@@ -1,4 +1,4 @@
-"""Cron expressions: short names, ticks in a time zone, and the time between two of them."""
+"""Cron expressions: short names, ticks in a time zone, and the time between ticks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def normalise_cron(text: str) -> str:
         short = SHORT_NAMES.get(fields[0].lower())
         if short is None:
             raise ValueError(
-                f"'{text}' is not a name of a cron expression (known: {', '.join(SHORT_NAMES)})"
+                f"'{text}' is not a known name of a cron expression; use {', '.join(SHORT_NAMES)}"
             )
         return short
     normal = " ".join(fields)

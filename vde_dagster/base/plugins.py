@@ -61,7 +61,7 @@ class Plugin:
 
     Args:
         seam: The seam's name, one of `SEAMS`.
-        metadata: Path of the distribution's METADATA, if it is in a folder.
+        metadata: Path of the distribution's file METADATA; empty if it is not in a folder.
     """
 
     seam: str

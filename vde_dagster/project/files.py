@@ -253,7 +253,7 @@ class Hasher:
         """Read a file, and keep its bytes until `forget`.
 
         Raises:
-            ProjectError: A symbolic link in its path is refused, see `find_link_error`.
+            ProjectError: The path contains a symbolic link that `find_link_error` refuses.
         """
         found = self.instead.get(path, self._contents.get(path))
         if found is None:

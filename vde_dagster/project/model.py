@@ -58,7 +58,7 @@ class PythonSource:
         outside: Hashes of other files and of environment variables that the code may read at run
             time, see `base.outside.OutsideInputs`.
         variables: Values of the model's blueprint by lower-case name.
-        settings: Values of the settings' variables that the code may use, by lower-case name.
+        settings: Values of variables of the settings, if the code may use them, by lower-case name.
         sqlmesh_dialect: SQLGlot dialect of texts in a model written for SQLMesh; empty for other
             models.
     """
@@ -198,8 +198,8 @@ class Model:
             not texts are JSON.
         pool: Pool of its step in Dagster; None for the pool of all models.
         automation_condition: Condition for Dagster to materialize its partitions, or None.
-        tool: The tool whose project defines it, such as `dbt`; empty for built-in files.
-        described_in: Places of column descriptions outside of its file, by lower-case column.
+        tool: The tool whose project defines the model, such as `dbt`; empty for built-in files.
+        described_in: Places of descriptions of columns in other files, by lower-case column.
     """
 
     name: ModelName
@@ -376,7 +376,7 @@ class Exposure:
     Args:
         what: `exposure`, `sync` for a system that copies a model's changes, or `metric`.
         reads: Models or columns (in lower case), each with its place in the file.
-        query: Spark SQL over the models with translated expressions, or empty.
+        query: Spark SQL over the models that contains the exposure's expressions, or empty.
         dialect: SQLGlot dialect that the expressions were written in.
         dialect_trust: Functions and operators of the dialect that are assumed to be equal on Spark.
     """

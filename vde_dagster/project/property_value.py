@@ -1,4 +1,4 @@
-"""Values of properties in headers, kept as tokens until they are read, such as by `Value.cron`."""
+"""Values of properties in headers."""
 
 from __future__ import annotations
 

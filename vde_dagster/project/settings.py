@@ -79,7 +79,7 @@ class DagsterSettings:
     """Settings of the project in Dagster.
 
     Args:
-        auto_apply: For each environment, the policy by which the sensor applies plans.
+        auto_apply: For each environment, which plans the sensor applies without approval.
         schedules: Five-field cron of runs, by environment.
         schedule_tz: IANA time zone of these crons.
         default_environment: Environment of a plan if none is given.
@@ -268,8 +268,8 @@ class Settings:
         model_defaults: Default values of model properties, by property.
         time_column_format: Default format of text time columns, in strftime's form.
         forward_only: Whether all plans are forward-only.
-        max_removed: Maximum share of an environment's models that a plan may remove without
-            confirmation, from 0 to 1; removing one or two of many is always allowed.
+        max_removed: Maximum share of an environment's models, from 0 to 1, that a plan may remove
+            without confirmation. One or two models may always be removed, unless they are all.
         no_diff: Whether `vde plan` hides changes of the SQL text.
         before_all: Statements that run before everything else when a plan is applied.
         after_all: Statements that run after a plan's views are published.
@@ -301,8 +301,7 @@ class Settings:
         reader_hold_days: Retention in days of Iceberg snapshots of tables whose changes other
             models consume.
         plugins: Settings of each plug-in, by the name of its entry point.
-        config_file: SQLMesh's configuration, if there is one; relative to the root.
-        config_warnings: Warnings on SQLMesh's configuration.
+        config_file: Path of SQLMesh's configuration file, relative to the root; empty for none.
         named: Whether the name is a setting, and not the folder's name.
     """
 
@@ -389,7 +388,7 @@ class Settings:
 
     @property
     def identity(self) -> ProjectIdentity:
-        """The project's id and name, which a state store compares with those of its owner."""
+        """The project's id and name, by which a state store recognizes its project."""
         return ProjectIdentity(self.id, self.name, self.named)
 
     @property
@@ -531,7 +530,7 @@ def remember_secrets(value: Any, name: str = "") -> None:
 
 @dataclass(frozen=True, slots=True)
 class ProjectIdentity:
-    """The id and the name by which a state store recognizes its project.
+    """The id and the name of a project, which its state store records.
 
     Args:
         id: The setting `id`, which `vde init` writes; empty if not set.

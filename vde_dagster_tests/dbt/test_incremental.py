@@ -200,7 +200,7 @@ def test_the_setting_is_the_default_of_all_nodes() -> None:
     [
         ({"crom": "@hourly"}, "meta.vde has no key 'crom' .*cron, cron_tz"),
         ("@hourly", "meta.vde must have keys and values"),
-        ({"cron": "@often"}, "'@often' is not a name of a cron expression"),
+        ({"cron": "@often"}, "'@often' is not a known name of a cron expression"),
         ({"cron_tz": "Mars"}, "meta.vde.cron_tz 'Mars' is not a time zone"),
         ({"skip_unchanged": "no"}, "meta.vde.skip_unchanged must be true or false"),
     ],

@@ -23,7 +23,7 @@ class Leaf:
 
     Args:
         kind: A kind of `Token`, or `macro`.
-        adjacent: Whether no whitespace is between it and the token before it.
+        adjacent: Whether no whitespace precedes it.
         begins_line: Whether it is the first of its line.
         is_sign: Whether it is a unary minus or plus.
     """

@@ -208,7 +208,7 @@ class IncrementalByUniqueKey(Kind):
         strategy: One of dbt's strategies in `STRATEGIES`, which keep all rows of a key. If it is
             empty, the table keeps one row per key.
         nulls_match: Whether NULL equals NULL, for a model with a strategy.
-        refresh: With `changes`, a fill merges only rows of keys that its inputs' changes affect.
+        refresh: With `changes`, a fill merges only rows of keys that changes of the inputs affect.
     """
 
     unique_key: tuple[str, ...]

@@ -250,7 +250,7 @@ def _compile(text: str, file: str) -> CodeType:
 
 
 def _insert_offsets(environment: Sandbox, text: str, start: int) -> str | None:
-    """Write its offset before each line of a template's plain text; return None on failure."""
+    """Insert before each line of a template's plain text the line's offset; None on failure."""
     edits: list[Edit] = []
     position = 0
     for _, kind, value in environment.lex(text):

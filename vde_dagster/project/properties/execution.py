@@ -91,7 +91,7 @@ def _read_op_tags(value: Value) -> tuple[tuple[str, str], ...]:
         one = replace(one, name=value.name)
         if _TAG_KEY.fullmatch(key) is None:
             raise one.error(
-                f"'{key}' is not a key of a tag of Dagster",
+                f"'{key}' is not a valid key of a Dagster tag",
                 "write letters, digits, '_', '-' and '.', after an optional prefix and '/'",
             )
         if key == _CONCURRENCY_TAG:
@@ -121,7 +121,7 @@ def _read_plain_value(value: Value) -> Any:
 def _read_pool(value: Value) -> str:
     text = value.text()
     if not text or re.search(r"\s", text):
-        raise value.error(f"'{text}' is not a name of a pool", "write a name without spaces")
+        raise value.error(f"'{text}' is not a valid name of a pool", "write a name without spaces")
     return text
 
 

@@ -1,4 +1,4 @@
-"""Stand-ins for SQLMesh's classes that Python files name in annotations, and linter rules use."""
+"""Stand-ins for SQLMesh's classes, for annotations and linter rules in Python files."""
 
 from __future__ import annotations
 

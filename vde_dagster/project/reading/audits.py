@@ -147,7 +147,7 @@ def read_audits(
 def _resolve_call(
     call: AuditCall, context: AuditContext
 ) -> tuple[Audit | None, dict[ModelName, SourceLocation]]:
-    """Return the called audit (None if the call disables it) and the other tables it reads."""
+    """Return the called audit (None if the call disables it), and the other tables it reads."""
     name = call.name.lower()
     arguments = dict(call.arguments)
     blocking = _blocking_argument(call, arguments)

@@ -44,7 +44,6 @@ class FileContext:
         variables: SQL text of a blueprint's variables.
         values: Lists and tables among these variables, as Python values.
         known_columns: Columns of models that were read before.
-        defaults: Default properties of models.
         templates: Texts of files with Jinja macros, by path.
         model: The model that is being read.
         trusted: Functions that this model assumes to be equal on Spark.

@@ -88,7 +88,9 @@ def default_mistakes(settings: Settings) -> list[tuple[str, ProjectError]]:
     for key, value in settings.model_defaults.items():
         if key not in known:
             hint = suggest(key, known, "defaults")
-            found.append((key, ProjectError(f"unknown default '{key}' of models", hint=hint)))
+            found.append(
+                (key, ProjectError(f"'model_defaults' has the unknown property '{key}'", hint=hint))
+            )
         elif key in STATEMENTS:
             listed = value if isinstance(value, list) else [value]
             if not all(isinstance(one, str) for one in listed):

@@ -23,7 +23,7 @@ from vde_dagster.sql.statements import TemporaryView, read_dropped_name, read_te
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """A model's query, with its temporary views as CTEs, and the statements around it."""
+    """A model's query, with temporary views as CTEs, and the statements before and after it."""
 
     before: tuple[str, ...]
     query: Expanded

@@ -177,7 +177,7 @@ def _read_python_config(root: Path, path: Path, text: str) -> RawConfig:
     except TooSlow as error:
         raise ProjectError(
             f"the configuration was not read within {_SECONDS} seconds",
-            hint="look for a loop without an end",
+            hint="look for an endless loop",
             location=find_project_line(error, path),
         ) from None
     seen.paths.update(str(root / file) for file in files)

@@ -20,7 +20,7 @@ class _Patchable(type):
 
         def method(*_: Any, **__: Any) -> NoReturn:
             raise UsageError(
-                f"SQLMesh's {cls.__name__}.{name} does nothing here",
+                f"SQLMesh's {cls.__name__}.{name} is not supported by vde-dagster",
                 hint="context.engine_adapter runs SQL on Spark",
             )
 

@@ -161,7 +161,7 @@ class TargetAdapter:
     def __getattr__(self, name: str) -> Any:
         raise ExecutionError(
             f"a materialization uses '{name}' of its adapter, which does not exist here",
-            hint="it has replace_query, insert_append, execute, fetchdf and spark",
+            hint="the adapter has replace_query, insert_append, execute, fetchdf and spark",
         )
 
     def _writer(self, table_name: Any, rows: Any) -> Any:

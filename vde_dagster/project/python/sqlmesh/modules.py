@@ -1,4 +1,4 @@
-"""Substitutes for SQLMesh's modules; `modules.txt` lists their names and where each is defined.
+"""Substitutes for SQLMesh's modules; `modules.txt` has the `vde_dagster` module of each name.
 
 A substitute is created when a project's file imports it. SQLMesh itself is never imported, because
 it changes SQLGlot's parser for the whole process.
