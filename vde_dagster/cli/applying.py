@@ -78,9 +78,8 @@ def confirm(
             raise UsageError(
                 f"plan {plan.id} was not applied because it breaks published columns: "
                 f"{describe_breaks(breaks)}",
-                hint=f"review it, then run: vde apply {plan.environment} --plan {plan.id}; or "
-                "plan and "
-                "apply in one step with --yes",
+                hint=f"review it, then run: vde apply {plan.environment} --plan {plan.id}; or plan "
+                "and apply in one step with --yes",
             )
         return True
     import typer

@@ -84,10 +84,9 @@ def run_main_job(
             published = apply_in_dagster(workspace, plan, console)
             out.print(
                 f"\nPublished {environment} version {published.version}: "
-                f"{count(len(plan.views.created), 'view')} created, "
-                f"{len(plan.views.replaced)} replaced, {len(plan.views.dropped)} dropped, "
-                f"{count(len(plan.builds), 'model')} computed "
-                f"in {time.monotonic() - began:.0f} s."
+                f"{count(len(plan.views.created), 'view')} created, {len(plan.views.replaced)} "
+                f"replaced, {len(plan.views.dropped)} dropped, {count(len(plan.builds), 'model')} "
+                f"computed in {time.monotonic() - began:.0f} s."
             )
             _show_rows(workspace, published, plan, out)
             out.print(_UI)

@@ -227,8 +227,7 @@ class DropConfig(dg.Config):
 
     environment: str = Field(
         description="The environment to drop; its views are removed at once or by the next "
-        "cleanup, "
-        "its unshared tables after the grace period. Production cannot be dropped."
+        "cleanup, its unshared tables after the grace period. Production cannot be dropped."
     )
 
 

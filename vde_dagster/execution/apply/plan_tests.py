@@ -117,8 +117,7 @@ class PlanTests:
                 f"plan {plan.id} was not published because unit tests failed: "
                 + "; ".join(f"{r.test.name} of {r.test.model}: {r.summary}" for r in failed),
                 hint="run `vde test` to see the rows; then fix the model and plan again, or fix "
-                "the "
-                "test and apply again",
+                "the test and apply again",
             )
 
 

@@ -426,7 +426,6 @@ def _require_none(plan: Plan, found: list[str]) -> None:
         contradictions = "; ".join(found[:_MOST])
         raise UsageError(
             f"plan {plan.id} was not applied, because its fields contradict its content: "
-            f"{contradictions}"
-            f"{and_more(len(found), _MOST)}",
+            f"{contradictions}{and_more(len(found), _MOST)}",
             hint=f"check `vde log` for its origin, and plan again: vde plan {plan.environment}",
         )

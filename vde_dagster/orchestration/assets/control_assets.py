@@ -76,8 +76,7 @@ def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.Asset
     names = catalog.names
     checks = {
         BREAKING_CHECK: "Warns when columns are removed or change their type, and when existing "
-        "rows "
-        "or values change.",
+        "rows or values change.",
         TESTS_CHECK: "Fails when a unit test of a changed model fails: applying the plan would "
         "publish nothing.",
     }
@@ -248,8 +247,7 @@ def decides_about_plan(context: dg.AssetExecutionContext, plan_id: str | None) -
         if chosen != [plan_id]:
             raise dg.Failure(
                 f"nothing was done: the config names plan {plan_id}, but the run materializes "
-                "partition "
-                f"{', '.join(chosen)}",
+                f"partition {', '.join(chosen)}",
                 allow_retries=False,
             )
         return True

@@ -205,8 +205,7 @@ def _check_parents(
         if left:
             raise dg.Failure(
                 f"{name} cannot be filled: its parent {parent} has no data for "
-                f"{format_ranges(left)} yet. "
-                f"Materialize {parent} first",
+                f"{format_ranges(left)} yet. Materialize {parent} first",
                 allow_retries=False,
             )
 

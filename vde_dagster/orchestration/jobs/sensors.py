@@ -271,8 +271,7 @@ def outbox_sensor(root: Path, settings: Settings, translator: VdeTranslator) -> 
     @dg.sensor(
         name=Names.from_settings(settings).named("vde_state_news"),
         description="Writes events for plans, fills, audits, publications and rollbacks of the "
-        "command "
-        "line and other processes.",
+        "command line and other processes.",
         minimum_interval_seconds=min(TICK_SECONDS, settings.dagster.sensor_interval_seconds),
         default_status=dg.DefaultSensorStatus.RUNNING,
     )

@@ -31,6 +31,11 @@ _COLUMN_TESTS = {
     ),
 }
 """dbt's names and queries for tests of one column, by the equivalent audit."""
+_EMPTY_PARTS = (
+    *("macros", "docs", "metrics", "groups", "selectors", "disabled", "group_map"),
+    *("saved_queries", "semantic_models", "unit_tests", "functions"),
+)
+"""Parts that dbt's schema of the manifest requires."""
 _EXPOSURE_TYPES = {"exposure": "dashboard", "sync": "application", "metric": "analysis"}
 """Types of exposures in dbt by the kind of reader."""
 _COLUMN_AUDIT = re.compile(r"(\w+)\(columns=\(([^()]*)\)\)")
@@ -80,12 +85,9 @@ class _Artifacts:
     def _ids(self) -> dict[str, str]:
         found = {}
         for model in self.document.models:
-            if _resource_type(model) == "source":
-                found[model.name] = f"source.{self._package}.{model.name}"
-            else:
-                found[model.name] = (
-                    f"{_resource_type(model)}.{self._package}.{self._names[model.name]}"
-                )
+            resource = _resource_type(model)
+            name = model.name if resource == "source" else self._names[model.name]
+            found[model.name] = f"{resource}.{self._package}.{name}"
         return found
 
     def _relation(self, model: Document.Model) -> tuple[str, str, str]:
@@ -102,8 +104,8 @@ class _Artifacts:
         for model in self.document.models:
             if _resource_type(model) == "source":
                 sources[self._ids[model.name]] = self._source_node(model)
-                continue
-            nodes[self._ids[model.name]] = self._model_node(model)
+            else:
+                nodes[self._ids[model.name]] = self._model_node(model)
         for model in self.document.models:
             nodes |= {test["unique_id"]: test for test in self._test_nodes(model)}
         exposures = {one["unique_id"]: one for one in self._exposure_nodes()}
@@ -127,20 +129,10 @@ class _Artifacts:
             },
             "nodes": nodes,
             "sources": sources,
-            "macros": {},
-            "docs": {},
             "exposures": exposures,
-            "metrics": {},
-            "groups": {},
-            "selectors": {},
-            "disabled": {},
             "parent_map": parents,
             "child_map": {key: sorted(read) for key, read in children.items()},
-            "group_map": {},
-            "saved_queries": {},
-            "semantic_models": {},
-            "unit_tests": {},
-            "functions": {},
+            **{part: {} for part in _EMPTY_PARTS},
         }
 
     def _metadata(self, schema: str) -> dict[str, Any]:
@@ -355,12 +347,8 @@ class _Artifacts:
                 continue
             of = sources if _resource_type(model) == "source" else nodes
             of[self._ids[model.name]] = self._catalog_node(model)
-        return {
-            "metadata": self._metadata(_CATALOG),
-            "nodes": nodes,
-            "sources": sources,
-            "errors": None,
-        }
+        metadata = self._metadata(_CATALOG)
+        return {"metadata": metadata, "nodes": nodes, "sources": sources, "errors": None}
 
     def _catalog_node(self, model: Document.Model) -> Node:
         catalog, schema, name = self._relation(model)
