@@ -1,4 +1,4 @@
-"""Events of an apply as values, for progress bars, logs and Dagster, and its result."""
+"""Events and result of an apply, as values for progress bars, logs and Dagster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cleanup, checks of files, moves of the state, and exports of its outbox to other systems."""
+"""Cleanup, checks of files, export of the state, and delivery of outbox records to exporters."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class PlanTasks:
         return FillFacts(lacks=self.lacks.get(table.id, {}))
 
     def input_key(self, name: ModelName) -> str:
-        """Return a parent's key in the stored inputs of a fill: its table's id or its name."""
+        """Return a parent's key in the stored inputs of a fill: the parent's table id or name."""
         entry = self.target.entries.get(name)
         return entry.table_id if entry is not None and entry.table_id else str(name)
 

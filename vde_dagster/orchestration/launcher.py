@@ -179,7 +179,7 @@ def _claim(home: Path, run_id: str) -> Path | None:
 
 
 def _process(run: dg.DagsterRun) -> int | None:
-    """Return the id of a run's process, or None if it ended or is another launcher's."""
+    """Return the id of a run's process; None if it ended or another launcher started it."""
     owner, pid, began = [*run.tags.get(PROCESS_TAG, "").split(" "), "", ""][:3]
     # A re-execution copies the run's tags.
     return int(pid) if owner == run.run_id and began and _began(int(pid)) == began else None

@@ -43,7 +43,7 @@ class LocalUi:
     process: subprocess.Popen[bytes]
 
     def wait(self) -> None:
-        """Wait until Dagster ends without being stopped, and then raise ExecutionError."""
+        """Wait for Dagster to end. Raises ExecutionError, because only an error ends it."""
         self.process.wait()
         lines = self.log.read_text("utf-8", "replace").strip().splitlines()
         last = lines[-1] if lines else "no output"

@@ -48,7 +48,7 @@ _MAILBOX = re.compile(r'(?:"[^"]*"|[^,;<>"])*<([^<>]*)>')
 
 
 def safe_name(text: str) -> str:
-    """Replace characters that Dagster does not allow in names by `_`."""
+    """Replace each character that Dagster does not allow with `_`."""
     return _INVALID.sub("_", text)
 
 

@@ -145,7 +145,7 @@ def define_views(
     Args:
         resolver: Resolver of the environment's names, with tables read on `main`.
         only: Models whose views to define, or None for all.
-        present: Resolver of the tables before the publication widens column types, if it does.
+        present: Resolver with the tables' current types, if the publication widens types.
     """
     # New VIEW models are analyzed. The store keeps their types, so that publishing again starts no
     # JVM.

@@ -164,7 +164,7 @@ def version_steps(
     Args:
         shown: The versions, oldest first. A leading None is the time before the first version.
         whole: The net changes from the first to the last version.
-        pinned_only: Whether to read only pinned snapshots, and no commits in between.
+        pinned_only: Whether to read only pinned Iceberg snapshots, not the commits between them.
         first: Ordinal of the first step.
     """
     sides = [one[1] if one is not None else None for one in shown]

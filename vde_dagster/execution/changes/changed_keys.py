@@ -1,4 +1,4 @@
-"""Changes of a model's rows, derived from the rows that its inputs gained and lost."""
+"""Changes of a model's rows, derived from the rows that the model's inputs gained and lost."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def read_last_inputs(
 ) -> dict[str, LastRead]:
     """Return the state of each input table at the last fill.
 
-    If an input model has a new table since then, this is the state of its earlier table.
+    If an input model has a new table since then, the state of the earlier table is returned.
 
     Raises:
         ComputesAllError: A table was not read before, or its predecessor is unknown.

@@ -152,7 +152,7 @@ class ComparedSides:
     Args:
         since: Number of the earlier version.
         why: Reason why the earlier version cannot be read.
-        pinned_only: Whether to read only pinned snapshots, and no commits in between.
+        pinned_only: Whether to read only pinned Iceberg snapshots, not the commits between them.
         by_commits: Whether Iceberg's log of changes may be read.
     """
 
@@ -302,7 +302,7 @@ class Side:
         query: Spark SQL for its rows in this version.
         keys: Column sets that identify rows, declared keys first.
         shown: Table that serves the model; None if a query serves it.
-        uncertain: Reason why the query may not return the version's rows, or None.
+        uncertain: Reason why the query could return other rows than the version had, or None.
     """
 
     query: str

@@ -1,4 +1,4 @@
-"""Views in production's catalog with the recent changes of its models.
+"""Views in production's catalog that show recent changes of production's models.
 
 A separate transaction updates the views after each publication, and before the cleanup deletes
 versions that the views read. The content of a view is pinned, so an outdated view lacks recent

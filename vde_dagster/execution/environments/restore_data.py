@@ -2,8 +2,8 @@
 
 A rollback of production moves all tables back, and the ranges filled at that version count as
 filled again. A rollback of another environment moves only tables that no other environment
-contains. Their input tables may not move, so a range counts as filled again only if it was neither
-recomputed nor invalidated since that version.
+contains. If their input tables stay as they are, a range may be outdated: it counts as filled again
+only if it was neither recomputed nor invalidated since that version.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Plans of a project, or of an environment as published, based on the state store."""
+"""Creation of plans, from a project's files or from the published models of an environment."""

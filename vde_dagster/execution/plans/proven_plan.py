@@ -1,7 +1,7 @@
 """Proof of a plan: fields that gates and approvers rely on are derived again, and compared.
 
-A plan comes from a file or from a row of the state, and its writer may not be the user who applies
-it. Its content is its definitions, the tables that serve them, and the ranges to fill. All other
+A plan comes from a file or from a row of the state, where another user may have changed it. Its
+content is its definitions, the tables that serve them, and the ranges to fill. All other
 fields follow from that content and the state: the kind, changes and categories, breaks, views, the
 tables' places, and what is stored with the environment. See docs/signed_plans.md for the list.
 """
@@ -96,7 +96,7 @@ def proven(handles: Handles, plan: Plan) -> Plan:
     """Derive all fields of a plan again from its definitions and tables, for gates.
 
     Raises:
-        UsageError: The plan hides a change or a break, or its definitions have other versions.
+        UsageError: The plan hides a change or a break, or states wrong versions of definitions.
         ConflictError: The environment has changed since the plan was created.
     """
     require_proven(handles, plan)

@@ -1,4 +1,4 @@
-"""Queries of an environment or a version of it, and reads of a model without an engine.
+"""Queries of an environment or one of its versions, and reads of a model without an engine.
 
 Views show only the current version. In a query of another version, the name of a model refers to
 the model's pinned table or, if it has no table, to its query over pinned tables. External tables
@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class VersionedResult(Generic[T]):
-    """Result of a query, with the version of the environment that it read.
+    """Result of a query, with the version of the environment that the query read.
 
     Args:
         shown: The version that the query read.

@@ -1,4 +1,4 @@
-"""Unit tests: their selection, their checks without Spark, their runs, and their results."""
+"""Selection and runs of unit tests, checks that need no Spark, and test results."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Dagster as a consumer of the state's outbox: the sensor's cursor and its forwarding of records.
+"""Dagster as a consumer of the state's outbox: the sensor's cursor, and forwarding of records.
 
 Runs of this Dagster instance write the events of their own work. The sensor reads a run's records
-only if the run did not succeed, because its process may have died after a commit, before writing
-the event. The cursor moves after the events are written. Forwarding a record twice is harmless,
+only if the run did not succeed, because a dead process may have written no event of its last
+commit. The cursor moves after the events are written. Forwarding a record twice is harmless,
 because an event is looked up before it is written.
 """
 

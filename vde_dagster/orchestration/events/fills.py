@@ -1,4 +1,4 @@
-"""Fills as events: one per partition that a fill wrote or completed, with its figures."""
+"""Fills as events: one per partition that a fill wrote or completed, with the fill's figures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from vde_dagster.state.fills.fills import FillRecord
 
 @dataclass(frozen=True, slots=True)
 class FilledPartition:
-    """A partition of a model's version that has rows, with its latest fill.
+    """A filled partition of a model's version, and the latest fill of the partition.
 
     Args:
         fill: Latest fill of the partition; if unknown, a record without a plan and a commit.

@@ -1,4 +1,4 @@
-"""Plans as events: their pages, approvals, failures and rejections; and their partitions."""
+"""Events for the pages, approvals, failures and rejections of plans, and plans' partitions."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ _PLANS = 100
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """Counts of events written and partitions wiped by `vde sync`, and its last finished step."""
+    """Counts of events written and partitions wiped by `vde sync`, and the last finished step."""
 
     materializations: int = 0
     environments: int = 0
