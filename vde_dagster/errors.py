@@ -107,7 +107,7 @@ class VdeError(Exception):
 
     exit_code = 1
     lacks_memory = False
-    """Whether less work at a time may succeed."""
+    """Whether the same work may succeed in smaller parts."""
     by_others = False
     """Whether other processes may have caused the error."""
     _quotes = False

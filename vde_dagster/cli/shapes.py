@@ -59,7 +59,7 @@ def mirror_json(standing: MirrorStanding | None, now: datetime) -> dict[str, Any
 
 
 def mirror_text(standing: MirrorStanding | None, now: datetime) -> str:
-    """Return a mirror's state, such as `2 of 5 views behind since … (for 0:05:00)`."""
+    """Return a mirror's state, such as `2 of 5 views outdated since … (for 0:05:00)`."""
     if standing is None or standing.since is None:
         return str(standing or "")
     seconds = int((now - standing.since).total_seconds())

@@ -77,7 +77,7 @@ _READ = tuple(
         schema.publications,
     )
 )
-"""Tables that the mark reads although other processes write to them; writers lock leases first."""
+"""Tables that the mark reads, and locks after many conflicts; all writers lock leases first."""
 
 _Records = dict[str, tuple[str, ...]]
 """Keys of rows that are no longer needed: of plans, publications and snapshots."""

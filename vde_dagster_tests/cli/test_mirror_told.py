@@ -104,5 +104,5 @@ def test_the_page_of_an_environment_says_how_its_mirror_stands() -> None:
     assert page(None) is None
     assert page(MirrorStanding(3, 0, None, None)) == "as published"
     assert str(page(behind)).startswith(
-        "1 of 3 views behind since 2026-01-02 03:04 UTC; current status: `vde"
+        "1 of 3 views outdated since 2026-01-02 03:04 UTC; current status: `vde"
     )

@@ -21,7 +21,7 @@ _SHARING = (
     *("-Xshare", "-XX:SharedArchiveFile", "-XX:ArchiveClassesAtExit", "-XX:SharedClassListFile"),
     *("-XX:DumpLoadedClassList", "-XX:+AutoCreateSharedArchive", "-XX:AOT"),
 )
-"""Options of users that choose an archive themselves."""
+"""JVM options by which a user chooses an archive."""
 _LARGE_HEAP = 32 << 30
 """Heap size from which HotSpot uses 64-bit references, and needs another archive (bytes)."""
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}

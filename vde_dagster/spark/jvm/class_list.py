@@ -25,12 +25,12 @@ from vde_dagster.spark.jvm.known_start import StartCommand, cache_folder
 _AGENTS = ("-javaagent", "-agentlib", "-agentpath")
 """Options with which HotSpot makes no archive."""
 _OF_WRITES = b"org/apache/iceberg/spark/source/SparkWrite"
-"""Class of JVMs that have filled a table."""
+"""A class that a JVM loads when it fills a table."""
 _LISTS = ".classes"
 _LIST_SECONDS = 86_400.0
-"""Age from which a list was left by a killed process (seconds)."""
+"""Age in seconds from which a list counts as left behind by a killed process."""
 _FREE_BYTES = 1 << 30
-"""Space that the file system must have, or no archive is made."""
+"""Free space of the file system below which no archive is made."""
 _DUMP_SECONDS = 1800.0
 _LOWEST_PRIORITY = 19
 _REFUSALS = range(128)

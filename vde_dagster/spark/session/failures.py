@@ -14,7 +14,7 @@ from vde_dagster.spark.session.jvm_failure import MEMORY_HINT, ended_error
 _NO_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
 _HINTS = {
     _NO_TABLE: "check the table's name, or plan and apply its model first",
-    "UNRESOLVED_COLUMN": "check its name against the columns of the tables that are read",
+    "UNRESOLVED_COLUMN": "compare its name with the columns of the tables in the query",
     "DIVIDE_BY_ZERO": "use try_divide, or nullif on the divisor",
     "CAST_INVALID_INPUT": "use try_cast where bad values should become NULL",
     "CAST_OVERFLOW": "declare a wider type for the column",

@@ -234,7 +234,7 @@ class Write:
         name = self.physical.get(column.lower())
         if name is None:
             raise ExecutionError(
-                f"{self.task.snapshot.name} lacks the output column '{column}' of its kind",
+                f"{self.task.snapshot.name} lacks the column '{column}', which its kind needs",
                 hint=f"its columns are {', '.join(self.physical)}",
                 location=self.task.snapshot.model.location,
             )

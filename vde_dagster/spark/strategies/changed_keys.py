@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MOST_VALUES = 200
 """Maximum number of keys that a condition lists; Iceberg skips files by at most 200 values."""
 _MOST_LITERALS = 3 * _MOST_VALUES
-"""Maximum number of values in all columns; more take longer to analyze than files to read."""
+"""Maximum number of values in all columns. Analyzing more takes longer than reading files."""
 _MOST_BROADCAST = 16 * 2**20
 """Maximum size of keys in bytes for which joins send all keys to each executor."""
 _BROADCASTS = "spark.sql.autoBroadcastJoinThreshold"

@@ -138,7 +138,7 @@ def _merge_groups(write: Write, changed: ChangedGroups) -> None:
     found = {field.name.lower(): spark_type(field.dataType) for field in changes.schema.fields}
     for output, physical in at.items():
         if found[output] != write.types[physical]:
-            raise NotWrittenError(f"the table has another type for {output}")
+            raise NotWrittenError(f"the column {output} has another type in the table")
     ansi = write.session.conf.get("spark.sql.ansi.enabled", "false")
     if ansi != "true" and any(kind.startswith("decimal") for kind in found.values()):
         raise NotWrittenError("sums of decimals may overflow without ANSI mode")
@@ -173,7 +173,7 @@ def _merge_groups(write: Write, changed: ChangedGroups) -> None:
 def _describe_contradiction(changed: ChangedGroups) -> str:
     opened = ", ".join(total.column for total in changed.totals if total.open)
     if opened:
-        return f"the new value of {opened} does not follow from the table's row"
+        return f"the new value of {opened} cannot be computed from the table's row"
     return "the table's groups contradict the changes"
 
 

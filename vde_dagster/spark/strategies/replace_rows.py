@@ -20,7 +20,7 @@ COPY_ON_WRITE = "copy-on-write"
 MERGE_ON_READ = "merge-on-read"
 _NEW = "vde_new"
 _SMALL_BYTES = 4 * 2**20
-"""Size of tables and files for which fixed costs are greater than those of rewriting them."""
+"""Size up to which rewriting a table or a file costs less than the fixed costs of a write."""
 _MOST_DELETED = 0.1
 """Share of deleted rows above which the files are rewritten, as by the janitor's compaction."""
 

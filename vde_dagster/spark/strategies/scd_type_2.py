@@ -64,7 +64,7 @@ def _write(write: Write, versions: Versions, source: str, staging: str) -> None:
 
 
 UNKNOWN_START = datetime(1970, 1, 1)
-"""Beginning of versions that existed when the table was first loaded."""
+"""Start of the versions of rows in the first load."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class MirrorStanding:
         if self.since is None:
             return "as published"
         why = f": {self.failure}" if self.failure else ""
-        return f"{self.behind} of {self.views} views behind since {instant_text(self.since)}{why}"
+        return f"{self.behind} of {self.views} views outdated since {instant_text(self.since)}{why}"
 
 
 @dataclass(frozen=True, slots=True)

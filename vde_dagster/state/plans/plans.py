@@ -40,10 +40,10 @@ _ACTS: dict[str, Act] = {
     PlanKind.RUN.value: "run",
 }
 _MOST_WAITING = 30
-"""Number of the latest open plans that are searched for waiting plans."""
+"""Maximum number of open plans, the newest, among which `waiting` searches."""
 _BY_ID = select(schema.plans).where(schema.plans.c.plan_id == bindparam("of"))
 _MOST_COMPARED = 5
-"""Number of the latest open plans that are compared with a new plan."""
+"""Maximum number of open plans, the newest, with which a new plan is compared."""
 CLOSED = ("superseded", "rejected")
 """Statuses of plans that were not applied, and never can be."""
 
