@@ -48,7 +48,7 @@ def report(error: Exception, *, as_json: bool, debug: bool) -> int:
 
 
 def report_call(message: str, command: str, *, as_json: bool) -> int:
-    """Print an error of the argument parser in a command, and return exit code 2."""
+    """Print an error in a command's arguments, and return exit code 2."""
     what = "the commands and their options" if command == "vde" else "its arguments and options"
     hint = f"run `{command} --help` for {what}"
     lines = [f"error: {message}", f"hint: {hint}"]

@@ -1,6 +1,6 @@
-"""Main job of a project (`make run`): the Dagster jobs of the UI, with progress.
+"""`make run`: plans and applies a project with the same Dagster jobs as the UI, with progress.
 
-It first checks whether there is work, without Dagster and without a JVM.
+The check whether there is work runs first, without Dagster and without a JVM.
 """
 
 from __future__ import annotations

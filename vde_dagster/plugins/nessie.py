@@ -1,8 +1,8 @@
 """A Nessie server as the catalog: any number of tables and views change in one commit.
 
-A commit names the earlier commit at which its pointers were read. Nessie refuses it if one of its
-keys has changed since then; changes of other keys do not matter. Source:
-https://projectnessie.org/develop/rest/ (version 2) and https://projectnessie.org/guides/spec/.
+A request to commit names the commit at which its pointers were read. Nessie refuses the request if
+a later commit changed one of the same names. Source: https://projectnessie.org/develop/rest/
+(version 2) and https://projectnessie.org/guides/spec/.
 """
 
 from __future__ import annotations

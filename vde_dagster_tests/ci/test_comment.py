@@ -169,7 +169,7 @@ def test_parts_that_have_no_room_are_counted_and_later_ones_still_told(team: Tea
         text = check_comment(workspace, 7, "pr_7", "fine", ["x" * 70_000, "short"])
         assert text.startswith(f"{comment_marker(workspace, 7)}\n")
         assert "short" in text
-        assert text.endswith("… 1 part too long for a comment\n")
+        assert text.endswith("… 1 section left out: the comment would be too long\n")
 
 
 def test_nobody_is_mentioned_and_no_text_is_taken_for_the_status(team: Team) -> None:

@@ -163,5 +163,5 @@ def test_no_node_is_left_out_because_no_engine_could_answer(shop: DbtCopy, tmp_p
 
     assert str(raised.value).startswith(
         "dbt_project.yml: dbt's introspective queries have no answers: there is no Java. Hint: "
-        "to leave out their nodes, set introspect = false under [tool.vde.dbt]"
+        "to leave out nodes with such queries, set introspect = false under [tool.vde.dbt]"
     )

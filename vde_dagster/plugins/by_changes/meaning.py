@@ -6,7 +6,7 @@ from vde_dagster.plugins.by_changes.kind import IncrementalByChanges
 
 
 class ByChangesMeaning(WholeMeaning):
-    """Compares versions of models whose tables have exactly the rows of their queries."""
+    """Versions of INCREMENTAL_BY_CHANGES models, whose tables equal the queries' results."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         for name in self.changed_by(model):

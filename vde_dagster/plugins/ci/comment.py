@@ -60,7 +60,7 @@ def check_comment(
             continue
         text += added
     if left_out:
-        text += f"\n… {count(left_out, 'part')} too long for a comment\n"
+        text += f"\n… {count(left_out, 'section')} left out: the comment would be too long\n"
     return text
 
 

@@ -1,7 +1,8 @@
 """Files that changed after another process wrote a manifest.
 
-A manifest has checksums of SQL files and the texts of macros. Properties files are compared with
-their hashes when the manifest was first read. Seeds are not compared: models read their files.
+A manifest has checksums of SQL files and the texts of macros. It has no checksums of properties
+files, so these are hashed when the manifest is first read. Seeds are not compared: models read
+seed files directly.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Answers to introspective queries of dbt, from production's views; nothing can be changed.
 
-dbt's process starts `python -m vde_dagster.plugins.dbt.answers ROOT` with its first question. Each
+dbt's process starts `python -m vde_dagster.plugins.dbt.answers ROOT` for its first question. Each
 line of JSON on standard input has a line of JSON as its reply. The first line has the names of the
-sources; the reply is `published_state`. Later lines are questions. Only SQL needs an engine.
+sources; the reply is `published_state`. Later lines are questions. Spark starts only for SQL.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vde_dagster.api.workspace import Workspace
 
 
 def published_state(workspace: Workspace, sources: Iterable[Sequence[str]]) -> str:
-    """Hash production's publication id and the sources' metadata; empty without a state store."""
+    """Hash production's publication id and the sources' metadata; "" without a state store."""
     if not workspace.has_state:
         return ""
     production = workspace.store.environments.get(PRODUCTION)

@@ -338,7 +338,8 @@ class Compiler:
                 # Otherwise the plan would remove nodes that exist.
                 raise ProjectError(
                     f"dbt's introspective queries have no answers: {found['failure']}",
-                    hint="to leave out their nodes, set introspect = false under [tool.vde.dbt]",
+                    hint="to leave out nodes with such queries, set introspect = false under "
+                    "[tool.vde.dbt]",
                     location=SourceLocation(Path(f"{self.inside}{PROJECT_FILE}")),
                 )
             return found

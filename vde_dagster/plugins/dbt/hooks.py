@@ -177,7 +177,7 @@ def _can_render(text: str, macros: Mapping[str, Sequence[str]]) -> bool:
 def run_hooks(
     manifest: Manifest, rendered: Mapping[str, Mapping[str, str]]
 ) -> Iterator[tuple[str, str | None]]:
-    """Yield (key, text) of each run hook, in order. Unrendered Jinja becomes None."""
+    """Yield (key, text) of each run hook, in order. Text that still contains Jinja becomes None."""
     hooks = [n for n in manifest.nodes.values() if n.resource_type == "operation"]
     for node in sorted(hooks, key=lambda n: n.index or 0):
         key = "on-run-start" if "on-run-start" in node.tags else "on-run-end"

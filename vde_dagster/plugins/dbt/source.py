@@ -35,8 +35,7 @@ _INTROSPECT = (
 )
 _BUILD = "their queries fail in dbt's warehouse: run `dbt build` for the tables that they query"
 _PUBLISH = (
-    "they have answers once production shows the tables that they query: run `vde apply prod`, and "
-    "plan again"
+    "production must show the tables that these nodes query: run `vde apply prod`, and plan again"
 )
 _DIALECTS = {
     "athena": "athena",

@@ -1,8 +1,8 @@
 """The columns that a metric reads, found by the lineage of the SQL that MetricFlow writes.
 
-The analyzed SQL is grouped only by the metric's time. So a metric reads the columns of its
-measures, conditions and time, and of the joins for these, but not of its other dimensions. A saved
-query also reads its dimensions.
+The analyzed SQL is grouped only by the metric's time. So a metric reads the columns of measures,
+conditions, time and the joins for them, but not of dimensions that a question could group by. A
+saved query also reads the dimensions that it groups by.
 """
 
 from __future__ import annotations

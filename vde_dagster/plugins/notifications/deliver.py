@@ -41,7 +41,7 @@ class DeliveryResult:
         told: Number of events in these messages.
         held: Events that wait because the receiver has reached its limit for this hour.
         forgotten: Events that were deleted before they could be sent.
-        problem: The reason why the receiver did not get all messages.
+        problem: The reason why the receiver did not get all messages; empty if it did.
     """
 
     receiver: str
@@ -236,7 +236,7 @@ def describe_result(done: DeliveryResult) -> str:
     if done.held:
         parts.append(f"{done.held} wait for the next hour")
     if done.forgotten:
-        parts.append(f"{count(done.forgotten, 'record')} were deleted before")
+        parts.append(f"{count(done.forgotten, 'record')} were deleted before they were sent")
     if done.problem:
         parts.append(done.problem)
     return "; ".join(parts)

@@ -1,7 +1,7 @@
 """Late tables: their last fill is older than their model's `freshness` allows.
 
-A missing fill writes no record. So the process that sends notifications writes a record for each
-model that became late; it is sent like all other records.
+A missing fill writes no record in the outbox. So the process that sends notifications writes one
+for each model that became late, before it sends the messages.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LateModel:
     """A model whose table in an environment is older than the model's `freshness`.
 
     Args:
-        since: The last fill of its table, or the last run without changes (UTC).
+        since: Time of the last fill, or of a later run that found nothing to do (UTC).
         promised: Maximum age of the table.
     """
 

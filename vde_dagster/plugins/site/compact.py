@@ -5,10 +5,10 @@ A page from `file://` may not fetch, but it may add script tags. So each file ca
 other files have models, environments and publications. They are loaded when a page shows them, and
 contain JSON, deflated (zlib's format) and in base64, a fifth of the size of the plain JSON.
 
-A text is a number, its position in one of two lists: `words` has frequent texts, `names` has models
-and then other tables, in the document's order. Differences refer to snapshots by number. Instants
-are seconds since 1970 in UTC; ranges are flat lists of starts and lengths. Iceberg snapshots are
-texts, as a script's numbers have 53 bits. Empty values are left out.
+A text is written as its position in one of two lists: `words` has frequent texts, `names` has
+models and then other tables, in the document's order. Differences have numbers of snapshots.
+Instants are seconds since 1970 in UTC; ranges are flat lists of starts and lengths. Iceberg
+snapshots are texts, as a script's numbers have 53 bits. Empty values are left out.
 """
 
 from __future__ import annotations

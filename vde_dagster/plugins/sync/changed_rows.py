@@ -60,7 +60,8 @@ class ChangedRows:
     def net_changes(self, key: Sequence[str]) -> Iterator[Change]:
         """Yield `row` for a new or changed row, `same` for an equal row, `gone` for a lost key.
 
-        Without a key, rows are counted: a row that occurs twice more than before is added twice.
+        Without a key, rows are counted: for a row that occurred once and occurs three times, yield
+        `same` once and `row` twice.
         """
         names = self.schema.names
         with open_key_store() as held:

@@ -1,7 +1,7 @@
 """Positions of syncs, and the rows that sinks refused, in tables of a database.
 
-A sink with transactions has the tables in its own database, and commits position and rows together.
-For other sinks the tables are in the state's database.
+A sink with transactions has these tables in its own database, and commits position and rows
+together. For other sinks the tables are in the state's database.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Compiling without the warehouse, which continues after introspective nodes.
 
-dbt imports this module when it looks for its plug-ins. A call of `adapter.…` is introspective if
-dbt replaces it by a stub while it parses: such a call reads the warehouse. For a Spark target its
-result comes from the catalog of `vde`. Without a result, only the node of the call is not compiled;
-dbt itself would end the whole compile. The variable `_VDE_COMPILE` names the file that records the
-nodes left out; without the variable, dbt compiles as usual.
+dbt imports this module when it looks for plug-ins. A call of `adapter.…` is introspective if it
+reads the warehouse: dbt replaces such a call with a stub while it parses. For a Spark target, `vde`
+answers the call. Without an answer, only the node with the call is left out; dbt alone would end
+the whole compile. The variable `_VDE_COMPILE` names the file that records the nodes left out;
+without the variable, dbt compiles as usual.
 """
 
 from __future__ import annotations

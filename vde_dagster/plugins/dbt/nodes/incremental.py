@@ -1,8 +1,8 @@
 """Incremental models: their kinds, and one query that unites both branches of `is_incremental()`.
 
 dbt computes the first branch (false) if the table does not exist yet, otherwise the second. If the
-second branch equals the first with additional conditions, the united query has the second branch,
-and ignores the additional conditions while the table is empty. Otherwise it returns the rows of the
+second branch only adds conditions to the first, the united query is the second branch, where these
+conditions are true while the table is empty. Otherwise the united query returns the rows of the
 first branch while the table is empty, and the rows of the second branch later.
 """
 

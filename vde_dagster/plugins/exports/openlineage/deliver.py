@@ -183,8 +183,8 @@ class RefusedEvents:
         return ExecutionError(
             f"the receiver of OpenLineage refused {count(len(self.events), 'event')}: "
             f"{self.events[0]}{more}",
-            hint=f"they are kept in {self.path}; all other events up to here were delivered, and "
-            "`vde export openlineage` continues after them",
+            hint=f"{self.path} has the refused events; all other events up to here were "
+            "delivered, and `vde export openlineage` continues after them",
         )
 
 
