@@ -190,7 +190,7 @@ def _untouched(line: Sequence[KeptCommit], against: tuple[int, ...]) -> bool:
 def find_unchanged_sets(
     output: Output, earlier: Sequence[tuple[Interval, int | None, Output | None]]
 ) -> Output:
-    """Return a fill's output, with the sets of columns that the fill did not change as `same`.
+    """Return a fill's output, with `same` naming the sets of columns that the fill left unchanged.
 
     Args:
         earlier: (range, Iceberg snapshot, output) of overlapping recorded fills, newest first.

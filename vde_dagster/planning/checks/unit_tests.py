@@ -63,11 +63,13 @@ def _mistakes(
     for table in (*tables, *([test.expected] if test.expected is not None else [])):
         yield from _operators(test, table, model)
     for parent, table in test.inputs:
-        what = f"has a column '{{}}' of {parent} that does not exist"
-        yield from _unknown_columns(test, table, snapshots.get(parent), what, "has")
+        what = f"gives {parent} a column '{{}}', which {parent} does not have"
+        yield from _unknown_columns(test, table, snapshots.get(parent), what, f"{parent} has")
     if test.expected is not None:
         what = f"expects a column '{{}}' that {test.model} does not return"
-        yield from _unknown_columns(test, test.expected, snapshots.get(test.model), what, "returns")
+        yield from _unknown_columns(
+            test, test.expected, snapshots.get(test.model), what, "the model returns"
+        )
 
 
 def _operators(test: UnitTest, table: TestTable, model: Model) -> Iterator[ProjectError]:
@@ -93,6 +95,6 @@ def _unknown_columns(
         if column.lower() not in known:
             yield ProjectError(
                 f"the test '{test.name}' {what.format(column)}",
-                hint=f"it {does} {', '.join(sorted(known))}",
+                hint=f"{does} {', '.join(sorted(known))}",
                 location=test.location,
             )

@@ -209,7 +209,6 @@ def _operators(
 
 
 def _columns(shown: ShownModel, view_types: ViewTypes) -> dict[str, str | None]:
-    """Return the published columns with their Spark SQL types. Unknown types are None."""
     # The types come from the table. For a model without a table, they come from Spark's analysis of
     # the published view, or else from the analysis of the query.
     snapshot, table = shown

@@ -99,7 +99,7 @@ class WarehouseState:
         )
 
     def keep_published(self, snapshots: Mapping[ModelName, Snapshot]) -> dict[ModelName, Snapshot]:
-        """Replace new definitions by published definitions with the same meaning."""
+        """Replace new definitions with the published definitions of the same meaning."""
         # The environment's own definitions are preferred to production's.
         kept = dict(snapshots)
         for name, snapshot in snapshots.items():

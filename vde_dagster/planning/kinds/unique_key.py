@@ -81,7 +81,7 @@ def _key_expressions(model: Model, version: SemanticVersion) -> list[str]:
 
 
 def _merge(model: Model, version: SemanticVersion) -> list[str]:
-    """Return the merge clauses and the filter, with columns replaced by their versions."""
+    """Return the merge clauses and the filter, with column versions in place of column names."""
     kind = IncrementalByUniqueKey.from_model(model)
     versions = {n.lower(): Meaning.column_version(model, version, n) for n in kind.merge_columns}
 

@@ -108,7 +108,7 @@ def compare_models(
 
 
 def replace_plan_tables(plan: Plan, tables: Mapping[str, PhysicalTable]) -> Plan:
-    """Replace tables of a plan by tables of the state.
+    """Replace tables of a plan with tables of the state.
 
     Args:
         tables: The state's table for each id of a plan's table. For a new table, it may be an

@@ -101,7 +101,7 @@ def relation_function(
 
 
 def replace_tables(sql: str, relation_of: Relation, names: TableNames | None = None) -> str:
-    """Replace every table that a query reads by a subquery with the table's alias or name.
+    """Replace every table in a query with a subquery that has the table's alias or name.
 
     Everything else stays unchanged, except QUALIFY, which Spark lacks.
 
@@ -207,7 +207,7 @@ _VERSIONS = frozenset({"VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME"})
 def replace_table_by_query(
     reading: Reading, table: exp.Table, query: str, alias: str | None
 ) -> list[Edit]:
-    """Return the text edits that replace a table in FROM by a query.
+    """Return the text edits that put a query in the place of a table in FROM.
 
     Raises:
         UsageError: The table is read as of an earlier version.

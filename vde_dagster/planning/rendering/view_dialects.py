@@ -253,7 +253,7 @@ def view_writers(catalog_names: Iterable[str] = ()) -> dict[str, ViewWriter]:
 
 
 def expand_except_stars(tree: exp.Expr) -> bool:
-    """Replace each `* EXCEPT (…)` by its columns, and return whether all could be replaced."""
+    """Replace each `* EXCEPT (…)` with its columns, and return whether all could be replaced."""
     # A star over a table that is read by name cannot be replaced, because the table's columns are
     # unknown here.
     from sqlglot import exp

@@ -258,7 +258,7 @@ def view_name_function(resolver: Resolver, catalog: str) -> Callable[[ModelName]
 def replace_models_by_views(
     statement: str, view_of: Callable[[ModelName], str | None], catalog: str
 ) -> str:
-    """Replace models' names in a statement by the names of the environment's views."""
+    """Replace the models' names in a statement with the names of the environment's views."""
     # Statements such as GRANT are not parsed, so names are found by their tokens: a model's schema,
     # a dot and its name, with or without the catalog.
     names = TableNames(catalog, "default", any_catalog=True)
