@@ -69,8 +69,7 @@ class InputState:
     """The Iceberg snapshot and content hash of an input table when a fill read it.
 
     Args:
-        snapshot_id: The last Iceberg snapshot that changed columns that were read; None for an
-            empty table.
+        snapshot_id: Iceberg snapshot that last changed the columns read; None for an empty table.
         read_id: The Iceberg snapshot that was read. A reader of changes continues after it.
         digests: Digests of the rows, by set of columns. Each set includes all columns read.
         schema_id: Iceberg's id of the schema, for an external table.

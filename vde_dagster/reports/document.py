@@ -49,7 +49,6 @@ class Row:
 
     Args:
         reasons: Sentences below the row that explain it.
-        diff: Lines of a unified diff.
     """
 
     cells: tuple[Cell, ...]

@@ -1,1 +1,1 @@
-"""Reports and rows drawn by Rich, for the command line and for programs next to it."""
+"""Reports and rows drawn by Rich, for the command line and for other programs."""

@@ -92,7 +92,6 @@ class DocumentedModel:
         query: Query with macros expanded and time variables unexpanded; None if the model has no
             SQL.
         opaque: Reason why the query was not analyzed and is versioned as a whole.
-        flows: Dependencies of its columns and rows.
         tests: Names of its unit tests, if the files were read.
         parents: Models and tables that it reads, sorted.
         readers: Models that read it, sorted.

@@ -137,11 +137,7 @@ class VersionStep:
     publication_id: str | None
 
     def write_change_columns(self, change: str) -> str:
-        """Write SQL for the columns that describe a change, such as its kind and its version.
-
-        Args:
-            change: SQL expression for the kind of change.
-        """
+        """Write SQL for the columns that describe a change; `change` is SQL for its kind."""
         escaped = (self.publication_id or "").replace("\\", "\\\\").replace("'", "\\'")
         values = (
             change,

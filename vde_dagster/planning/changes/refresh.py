@@ -201,10 +201,7 @@ NEWEST = 30
 
 @dataclass(frozen=True, slots=True)
 class RefreshCosts:
-    """Correction factors for the estimated seconds of a fill, for each method.
-
-    Each method has four: for fixed time, reading files, finding a few keys, and reading changes.
-    """
+    """Correction factors for each method's estimated times: fixed, files, few keys, changes."""
 
     whole: tuple[float, ...] = (1.0,) * 4
     changes: tuple[float, ...] = (1.0,) * 4

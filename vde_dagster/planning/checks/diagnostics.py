@@ -158,10 +158,7 @@ def hint_to_remove_property(model: Model, name: str, text: str) -> Hint:
 
 
 def statements_after_header(model: Model, word: str) -> Iterator[tuple[Token, SourceLocation]]:
-    """Find the statements of a model's file that start with `word`.
-
-    Yields each statement's second token, and the statement's place.
-    """
+    """Yield the second token, and the place, of each statement that starts with `word`."""
     if model.location.path.suffix != ".sql" or word.lower() not in model.source.lower():
         return
     body = _body(model)

@@ -108,7 +108,6 @@ class Environment:
 
     Args:
         version: Number of the version, from 1.
-        publication_id: Id of the publication that made this version.
         plan_id: The plan that was applied, or None for a rollback.
         published_at: Time of the publication (UTC).
         expires_at: Earliest time (UTC) at which the janitor may drop it, or None for never.

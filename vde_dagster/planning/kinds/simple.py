@@ -54,8 +54,6 @@ class QueryMeaning(Meaning):
 
 @meaning_for(External)
 class ExternalMeaning(QueryMeaning):
-    """Rules for EXTERNAL models: tables that another program writes."""
-
     # Only its name and its column types are known.
     def standalone_version(self, model: Model) -> SemanticVersion:
         return leaf_version(
@@ -114,10 +112,7 @@ def _selects(tree: exp.Expr) -> list[exp.Expr]:
 
 
 def _key(select: exp.Expr) -> frozenset[str]:
-    """Return the columns whose uniqueness an audit tests; empty if it tests something else.
-
-    `SELECT a FROM @this_model GROUP BY a HAVING COUNT(*) > 1` -> `{'a'}`
-    """
+    """Return the columns that an audit's SELECT proves to be unique; empty if it proves nothing."""
     from sqlglot import exp
 
     if not isinstance(select, exp.Select):

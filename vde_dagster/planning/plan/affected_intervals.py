@@ -43,8 +43,7 @@ class RestatedRanges:
     Args:
         tables: Changed ranges of the tables that the restatement computes again, by table id.
         external: Changed ranges of the external models that the user selected.
-        names: Changed ranges by model. They are used for a reader if the tables that it read are
-            unknown.
+        names: Changed ranges by model, for readers whose input tables are unknown.
         previews: Ids of the previews of the tables in `tables`.
     """
 
@@ -86,8 +85,7 @@ class ExistingTables:
     """All tables, and the versions of environments that show them.
 
     Args:
-        scopes: Current versions of environments, earlier versions that can be restored, and plans
-            that can be applied.
+        scopes: Current, restorable and planned versions of environments.
         snapshots: Snapshots of scopes and tables, by id.
         tables: All existing tables, by id.
         covered: Ids of the tables whose inputs are in a scope.

@@ -370,11 +370,7 @@ def _with_new_fields(
 def with_deployed_definition(
     table: PhysicalTable, snapshot: Snapshot, widened: Mapping[str, str]
 ) -> PhysicalTable:
-    """Return a table as recorded after a definition was deployed in place.
-
-    Args:
-        widened: The new types of output columns that became wider.
-    """
+    """Return a table with a definition that was deployed in place, and `widened` column types."""
     types = {
         physical: widened[output]
         for output, physical in column_map(snapshot, table)

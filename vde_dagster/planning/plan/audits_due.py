@@ -86,7 +86,7 @@ def add_audits_of_unchanged_models(
 def choose_audits_again(
     models: Iterable[PlannedModel], snapshots: Mapping[str, Snapshot], *, beside: bool = False
 ) -> tuple[PlannedModel, ...]:
-    """Choose the models to audit in addition to computed models, whose audits run with their fills.
+    """Choose which models of a plan are audited in addition to the models that are computed.
 
     These are views over computed models, and external tables that computed models read.
 

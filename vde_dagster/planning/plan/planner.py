@@ -108,11 +108,9 @@ def compare_models(
 
 
 def replace_plan_tables(plan: Plan, tables: Mapping[str, PhysicalTable]) -> Plan:
-    """Replace tables of a plan with tables of the state.
+    """Replace tables of a plan with tables of the state, given by the id of the plan's table.
 
-    Args:
-        tables: The state's table for each id of a plan's table. For a new table, it may be an
-            existing table with the same rows and columns and another id.
+    A new table may be replaced with an existing table that has the same rows and columns.
     """
     models = tuple(
         replace(model, table=tables.get(model.table.id, model.table)) if model.table else model

@@ -125,7 +125,6 @@ def apply_stages(plan: Plan, audits: AuditOrder | None = None) -> tuple[Stage, .
 
 
 def stage_json(stage: Stage) -> dict[str, Any]:
-    """Return the documented JSON form of a stage."""
     shown: dict[str, Any] = {"stage": stage.name}
     for one in fields(stage):
         value = getattr(stage, one.name)
@@ -181,7 +180,7 @@ def plan_audit_order(plan: Plan) -> AuditOrder:
 def work_graph(
     plan: Plan, work: Mapping[ModelName, PlannedModel], audits: AuditOrder
 ) -> dict[ModelName, frozenset[ModelName]]:
-    """Map each model to fill or audit to the models that must be finished first."""
+    """Return, by model to fill or to audit, the models that must be finished first."""
     # This includes models that it depends on through models without work. If several models share a
     # table, the later models wait for the first and then have nothing left to do.
     after = {

@@ -17,8 +17,7 @@ class PinnedTable:
 
     Args:
         snapshot_id: None for a table without rows.
-        columns: Spark SQL types of the table's columns when the environment's version was
-            published; empty if no columns are read.
+        columns: Spark SQL types of the columns at the publication; empty if no columns are read.
         there: Spark SQL types of the columns in the Iceberg snapshot, as engines read them.
     """
 
