@@ -102,7 +102,7 @@ def test_operator_of_the_adapter_with_another_value_is_refused(project: Path) ->
     _edit(project, '"expr": "amount"', '"expr": "id / 2"')
     with open_fake(project) as workspace, pytest.raises(ProjectError) as caught:
         workspace.plan("dev")
-    assert "the metric 'revenue': a division of integers drops the remainder on PostgreSQL" in str(
+    assert "the metric 'revenue': on PostgreSQL, a division of integers drops the remainder" in str(
         caught.value
     )
     hints = [one.hint or "" for one in caught.value.mistakes]

@@ -106,7 +106,7 @@ def test_operator_of_a_standalone_audit_is_refused_unless_it_is_trusted(
 
     [refused] = problems(files, write_project)
     assert "audits/share.sql:1" in refused
-    assert "a division of integers drops the remainder on Trino" in refused
+    assert "on Trino, a division of integers drops the remainder" in refused
     trusting = {**files, "pyproject.toml": '[tool.vde]\ndialect_trust = ["/"]\n'}
     assert problems(trusting, write_project) == []
 
@@ -120,7 +120,7 @@ def test_python_model_checks_its_translated_key_and_audits(write_project: WriteP
     files = {"models/a.py": code, "pyproject.toml": '[tool.vde]\ndialect = "trino"\n'}
 
     [refused] = problems(files, write_project)
-    assert "unique_key: a division of integers drops the remainder on Trino" in refused
+    assert "unique_key: on Trino, a division of integers drops the remainder" in refused
     trust = '[tool.vde]\ndialect = "trino"\ndialect_trust = ["/"]\n'
     assert problems({**files, "pyproject.toml": trust}, write_project) == []
 
@@ -157,7 +157,7 @@ def test_query_of_a_unit_test_has_the_dialect_of_the_project(write_project: Writ
     known = build_snapshots(project.models, lambda name: COLUMNS)
 
     [mistake] = find_test_mistakes(project.tests, project.models, known)
-    assert "in the test 't': a division of integers drops the remainder on Trino" in str(mistake)
+    assert "in the test 't': on Trino, a division of integers drops the remainder" in str(mistake)
     assert 'dialect_trust ("/")' in (mistake.hint or "")
     files["tests/t.yaml"] = test + "\n  outputs: {query: [{a: 3}]}\n"
     with pytest.raises(ProjectError, match=re.escape("hash() of trino is not known to mean")):
@@ -187,5 +187,5 @@ def test_operator_of_a_dbt_test_is_a_warning(write_project: WriteProject) -> Non
 
     build_snapshots(of_dbt, lambda name: COLUMNS, warnings=warnings)
     [warning] = [one for one in warnings if "audit forall" in one.message]
-    assert "a division of integers drops the remainder on Trino" in warning.message
+    assert "on Trino, a division of integers drops the remainder" in warning.message
     assert 'dialect_trust = ["/"] under [tool.vde]' in (warning.hint or "")

@@ -298,7 +298,7 @@ def test_text_of_decimals_with_digits_of_their_own_is_refused(value: str, query:
 
     [message] = findings_of(query, "postgres")
 
-    assert message.startswith("the text of a ")
+    assert message.startswith("on PostgreSQL, the text of a ")
     assert not [one for one in findings_of(query, "duckdb") if "is unknown" not in one]
 
 
@@ -343,8 +343,8 @@ def test_text_of_decimals_with_the_digits_of_their_type_is_accepted(value: str) 
             "SELECT MAX(v) || '' AS x FROM (SELECT DATE_TRUNC('MONTH', z) AS v FROM t) AS u",
             "by days",
         ),
-        ("duckdb", "SELECT s AS x FROM t UNION ALL SELECT i FROM t", "a column of texts"),
-        ("mysql", "SELECT s FROM t UNION (SELECT NULL UNION SELECT d FROM t)", "a column of texts"),
+        ("duckdb", "SELECT s AS x FROM t UNION ALL SELECT i FROM t", "column with texts"),
+        ("mysql", "SELECT s FROM t UNION (SELECT NULL UNION SELECT d FROM t)", "column with texts"),
         ("mysql", "SELECT COALESCE(i, '-') AS x FROM t", "between a text and a number"),
         ("sqlite", "SELECT CASE WHEN b THEN s ELSE m END AS x FROM t", "between a text"),
         ("clickhouse", "SELECT IF(b, s, i) AS x FROM t", "between a text and a number"),

@@ -99,7 +99,8 @@ def _apart(e: exp.Expr, left: exp.Expr, others: list[exp.Expr]) -> Finding | Non
                 "compared with another type",
                 e,
                 f"{_sample(left)} is {kind} and is compared with {_sample(right)}, {other}",
-                "compare values of one type, such as DATE '2024-01-31' for a date, or CAST one",
+                "compare values of one type, such as DATE '2024-01-31' for a date, or CAST one of "
+                "them",
             )
         if {kind, other} == _NUMBER_AND_TEXT and not (_is_number(left) or _is_number(right)):
             return make_finding_at(
@@ -182,7 +183,7 @@ def _division(e: exp.Expr, by: exp.Expr) -> Finding | None:
         "division by zero",
         e,
         "a division by 0 fails at the first row",
-        "write NULL, or try_divide(…) and try_mod(…), which return it",
+        "write NULL, or try_divide(…) and try_mod(…), which return NULL",
         certain=False,
     )
 

@@ -90,14 +90,14 @@ _TEXTS = frozenset(
 
 
 def certain_finding(e: exp.Expr, origin: Origin, what: str, hint: str) -> Finding:
-    return make_finding_at(RULE, e, f"{what} on {origin.name}", f"{hint}; {_trust(e, origin)}")
+    return make_finding_at(RULE, e, f"on {origin.name}, {what}", f"{hint}; {_trust(e, origin)}")
 
 
 def untyped_finding(e: exp.Expr, origin: Origin, what: str) -> Finding:
     """Report an operator on columns of unknown types."""
     columns = [c.name for c in e.find_all(exp.Column) if infer(c) is None and c.name]
     names = ", ".join(dict.fromkeys(columns)) or "an operand"
-    message = f"{what} on {origin.name}, and the type of {names} is unknown"
+    message = f"on {origin.name}, {what}, and the type of {names} is unknown"
     return make_finding_at(RULE, e, message, f"{_TYPES}; {_trust(e, origin)}", untyped=True)
 
 

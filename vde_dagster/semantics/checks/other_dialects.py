@@ -245,7 +245,7 @@ def _is_interval(e: exp.Expr) -> bool:
 
 
 def _moved_time(e: exp.Expr, origin: Origin) -> Finding:
-    what = "a time plus a number of days is a date, which Spark refuses"
+    what = "a time plus a number of days, which Spark refuses, is a date"
     return certain_finding(e, origin, what, "cast the time: CAST(… AS DATE)")
 
 
@@ -255,7 +255,7 @@ def _sum(e: exp.Expr, origin: Origin) -> Finding | None:
         return moved
     sides = (kind_of_value(e.this), kind_of_value(e.expression))
     if sides == ("int", "date"):
-        what = "a number plus a date is a date, which Spark refuses"
+        what = "a number plus a date, which Spark refuses, is a date"
         return certain_finding(e, origin, what, "write the date first: date + number")
     if set(sides) == {"time", "int"}:
         return _moved_time(e, origin)

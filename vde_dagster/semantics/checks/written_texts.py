@@ -206,7 +206,7 @@ def _typed_text(e: exp.Expr, value: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def _scale_finding(e: exp.Expr, origin: Origin) -> Finding:
-    what = "the text of a decimal has the digits of its value, not of a common type,"
+    what = "the text of a decimal has the digits of its value, not of a common type"
     return certain_finding(e, origin, what, "cast the value: CAST(… AS DECIMAL(p, s))")
 
 
@@ -214,7 +214,7 @@ def _cut_day(e: exp.Expr, cut: exp.Expr, origin: Origin) -> Finding | None:
     differs = _cuts(cut, origin)
     if differs is False:
         return None
-    what = "date_trunc by days returns a date, whose text has no time,"
+    what = "date_trunc by days returns a date, whose text has no time"
     if origin.dialect == "postgres":
         what = "the text of date_trunc of a date has a zone"
     if differs is None:
