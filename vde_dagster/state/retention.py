@@ -104,7 +104,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class RetentionStore:
-    """Finds tables, versions, plans and records that nothing needs, and deletes their rows."""
+    """Finds unneeded tables, versions, plans and records, and deletes their rows in the state."""
 
     database: Database
     plans: PlanStore
@@ -112,7 +112,7 @@ class RetentionStore:
     ledger: LedgerStore
 
     def mark(self, policy: Retention, *, write: bool) -> Mark:
-        """Find tables, versions and plans that nothing needs; `write` marks them for deletion."""
+        """Find unneeded tables, versions and plans; `write` marks them for deletion."""
         if not write:
             with self.database.reading() as conn:
                 return self._find(conn, policy)

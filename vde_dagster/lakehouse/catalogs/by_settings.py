@@ -18,7 +18,7 @@ _PLUGINS: Seam[Callable[[Settings, Effects], Catalog]] = Seam("catalogs")
 
 
 def outside_catalog(settings: Settings, effects: Effects) -> Catalog | None:
-    """Create the catalog of a project's settings; None if it is in the state database."""
+    """Create a project's catalog, or return None if the catalog is in the state database."""
     if settings.catalog_type:
         return _PLUGINS.require(settings.catalog_type)(settings, effects)
     if not settings.rest.uri:

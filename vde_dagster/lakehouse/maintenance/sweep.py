@@ -106,7 +106,7 @@ class Cleaning:
         self.decisions.append(decision)
 
     def leave(self, subject: str, error: VdeError | OSError) -> None:
-        """Report that a table is kept because a file cannot be read, once for each file."""
+        """Report that a table is kept because a file cannot be read; one report per file."""
         file = error.file if isinstance(error, DamagedFileError) else str(error)
         if file not in self._damaged:
             self._damaged.add(file)
@@ -288,7 +288,7 @@ def _named(
 
 
 def delete_orphans(run: Cleaning) -> None:
-    """Delete the data files of live tables that were never committed."""
+    """Delete data files that were never committed from the folders of live tables."""
     store, retention = run.store, run.retention
     grace = retention.uncommitted_grace
     ledger = [t for t in store.ledger.tables() if t.created and t.branch is None]

@@ -79,7 +79,7 @@ def commit_swap(
         shown: New metadata of tables that only show this table; only on `InTransaction` catalogs.
 
     Raises:
-        PointerMovedError: Another writer was faster.
+        PointerMovedError: Another writer has changed the table since it was read.
         LeaseLostError: The lease of `also` was lost.
         UnknownOutcomeError: The commit's response was lost several times.
     """
@@ -168,7 +168,7 @@ def change_at_last(
     name: str,
     also: table_commits.TableCommit | Callable[[], table_commits.TableCommit] | None = None,
 ) -> dict[str, Any]:
-    """Change a table, and try again with its newest metadata if another writer was faster.
+    """Change a table, and try again with its newest metadata after a conflict.
 
     Args:
         change: Returns the updates for given metadata.
@@ -176,7 +176,7 @@ def change_at_last(
             and returns these state changes.
 
     Raises:
-        ConflictError: The table no longer exists, or other writers were faster each time.
+        ConflictError: The table no longer exists, or each attempt conflicted with another writer.
         LeaseLostError: The lease of `also` was lost.
     """
     attempt = 1

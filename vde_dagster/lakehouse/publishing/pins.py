@@ -119,7 +119,7 @@ def read_heads(
 def write_pins(
     lakehouse: LakeHandles, connection: Connection, environment: Environment, prepared: PreparedPins
 ) -> None:
-    """Store a publication's pins in its transaction."""
+    """Store a publication's pins in the publication's transaction."""
     pins, heads = lakehouse.store.pins, dict(prepared.heads)
     if prepared.places:
         refs = [ref for ref, _ in prepared.places.values()]

@@ -85,7 +85,7 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A table that is kept for its model's new definition, which fills it from now on."""
+    """A table that stays in place and is filled by its model's new definition from now on."""
 
     table: PhysicalTable
     widened: tuple[tuple[str, str], ...] = ()

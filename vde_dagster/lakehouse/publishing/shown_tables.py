@@ -53,7 +53,7 @@ class Made:
 def metadata_in_place_of_view(
     definition: ViewDefinition, shown: TableForView, behind: dict[str, Any], now_ms: int
 ) -> dict[str, Any]:
-    """Build the metadata of a table in place of a view, for the rows of the table `behind`."""
+    """Build the metadata of a table that replaces a view and shows the rows of `behind`."""
     ref = TableRef(definition.namespace, definition.name)
     return with_other_columns(
         behind,

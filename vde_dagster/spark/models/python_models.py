@@ -114,7 +114,7 @@ class ModelContext:
         return view
 
     def sql(self, query: str | exp.Expr) -> DataFrame:
-        """Run a query, after replacing each model's name by a query of the model's rows."""
+        """Run a query, after replacing each model's name with a query of the model's rows."""
         from vde_dagster.planning.rendering.render import replace_tables
 
         return self.spark.sql(replace_tables(self._spark_sql(query), self._sources.get))

@@ -179,7 +179,7 @@ class Write:
         """Run a MERGE, and retry it after each conflict with another commit.
 
         Raises:
-            ConflictError: Other commits were faster each time. Nothing was written.
+            ConflictError: Each attempt conflicted with another commit. Nothing was written.
             ExecutionError: The commit would not detect conflicts, see `require_row_level`.
         """
         require_row_level(self, statement)
@@ -207,7 +207,7 @@ class Write:
             doing: A participle for messages about the interval, such as `merged`.
 
         Raises:
-            ConflictError: Other writers were faster each time.
+            ConflictError: Each attempt conflicted with another writer.
         """
         task, table = self.task, self.table
         with self.lock:
@@ -242,7 +242,7 @@ class Write:
 
     @property
     def lock(self) -> threading.Lock:
-        """The physical table's lock in this process, because waiting costs less than conflicts."""
+        """A lock for all writes of this process to the table. Waiting costs less than conflicts."""
         return _locks.setdefault(self.task.table.id, threading.Lock())
 
 

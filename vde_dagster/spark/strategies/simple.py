@@ -13,7 +13,7 @@ from vde_dagster.spark.strategies.replace_rows import replace_rows
 
 @strategy_for(Full)
 class WholeTable(Strategy):
-    """Changes only the rows that differ if they are known, else replaces all, in one commit."""
+    """Replaces all rows, or only the changed rows if these are known, in one commit."""
 
     def digest_condition(self, write: Write, interval: Interval) -> str | None:
         return None

@@ -30,7 +30,7 @@ class UniqueKey(Strategy):
         return True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
-        """Return a layout with serializable isolation. Iceberg then refuses a MERGE that raced."""
+        """Return a layout with serializable isolation: Iceberg refuses a MERGE after a conflict."""
         return Layout(
             properties={
                 "write.merge.mode": "merge-on-read",

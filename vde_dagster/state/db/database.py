@@ -204,7 +204,7 @@ def _damaged(url: sa.URL, damage: object) -> StoreError:
 
 
 def is_transient(error: BaseException) -> bool:
-    """Check whether an error only means that the transaction conflicted with another one."""
+    """Return whether an error is a conflict of transactions, so that a retry may succeed."""
     return _matches(error, _POSTGRES_ROLLED_BACK, _SQLITE_TRANSIENT) or _wrote_the_log_too(error)
 
 
@@ -314,7 +314,7 @@ class Database:
                 self._turn.release()
 
     def require_right_clock(self, connection: sa.Connection) -> None:
-        """Check again in a transaction that the clocks of machine and server agree."""
+        """Check, within a transaction, that the clocks of this machine and the server agree."""
         if isinstance(self.clock, ServersClock):
             self.clock.require_agreement(partial(_time_in, connection), anew=True)
 

@@ -46,7 +46,7 @@ def _with_values(query: Any, column: sa.ColumnElement[Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class OnRanges:
-    """Statements that read or delete the rows that overlap a range; `span` has parameters."""
+    """Statements that read or delete the rows that overlap a range; see `span`."""
 
     read: sa.Select[Any]
     delete: sa.Delete

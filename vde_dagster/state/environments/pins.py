@@ -122,7 +122,7 @@ class PinStore:
         return {row[0]: row[1] for row in connection.execute(query, {"of": environment})}
 
     def tables_at_earlier_snapshot(self, connection: sa.Connection, environment: str) -> set[str]:
-        """Return the ids of tables that an environment shows at an earlier snapshot."""
+        """Return the ids of an environment's held tables, which it shows at an earlier snapshot."""
         return set(connection.execute(_HELD, {"of": environment}).scalars())
 
     def places(

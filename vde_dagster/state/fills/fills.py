@@ -397,7 +397,7 @@ class FillStore:
         return {row.table_id: read_fill(row) for row in rows}
 
     def measured(self, table_ids: Iterable[str], most: int = 100) -> list[MeasuredFill]:
-        """Return how long fills took and the sizes of their inputs, if recorded, newest first."""
+        """Return duration and input sizes of each table's newest fills, where recorded."""
         found = []
         for fills in self.recent(table_ids, most).values():
             for fill in fills:
@@ -414,7 +414,7 @@ class FillStore:
     def overlapping(
         self, table_id: str, interval: Interval, plan_id: str
     ) -> list[tuple[Interval, int | None, Output | None]]:
-        """Return fills that overlap a range, and also pending ones of the plan, newest first."""
+        """Return fills that overlap a range, including the plan's pending fills, newest first."""
         waiting = on_ranges(schema.pending).read.where(schema.pending.c.plan_id == plan_id)
         counted, touched = on_ranges(schema.fills).read.where(COUNTS), span(table_id, interval)
         with self.database.reading() as conn:
