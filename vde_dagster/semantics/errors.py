@@ -53,8 +53,7 @@ class Finding:
     """A mistake in a query that can still be analyzed.
 
     Args:
-        certain: True if Spark refuses the query or the query certainly does not do what was
-            intended; False if the author may have intended it.
+        certain: Whether the query is certainly wrong; False if the author may have intended it.
         untyped: Whether the only problem is that the type of an operand is unknown.
         line, column: 1-based position in the query's text.
     """

@@ -171,7 +171,7 @@ class Expanded:
         return Expanded(self.text[begin:end], ((0, find_place(self.runs, begin)), *inner))
 
     def edited(self, edits: Iterable[Edit]) -> Expanded:
-        """Apply edits. Inserted text gets the place at which its edit begins."""
+        """Apply edits. Inserted text gets the offset at which its edit begins."""
         parts: list[Expanded] = []
         done = 0
         for edit in sorted(edits):

@@ -44,7 +44,7 @@ class RowRequest:
     Args:
         columns: Columns in order; empty for all.
         condition: A condition for `row_filters`; None for all rows.
-        sort: Columns to sort by, each with a minus sign in front for descending order.
+        sort: Columns to sort by; `-day` sorts by `day` in descending order.
         allowed: The token's condition; None for all rows.
     """
 

@@ -280,7 +280,7 @@ def merge_query(
 
     Args:
         key, totals, count: See `GroupSteps`.
-        old: Query for the table's rows of these groups.
+        old: Query for the stored rows of the changed groups.
         contributions: Query for the values that the changed rows add, from `GroupSteps.write`.
     """
     names = [*key, *(total.column for total in totals)]

@@ -160,7 +160,7 @@ def _trino_substring(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -
 
 
 def rewrite_left_right(node: exp.Left | exp.Right, dialect: str) -> Replacement:
-    """Rewrite LEFT or RIGHT of a negative length as the text without that many characters."""
+    """Rewrite LEFT or RIGHT with a negative length, which leaves out that many characters."""
     text, length = node.this, node.expression
     least = lower_bound(length)
     if least is not None and least >= 0:

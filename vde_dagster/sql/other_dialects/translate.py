@@ -197,7 +197,7 @@ def _names_before(select: exp.Select) -> set[str] | None:
 
 
 def _rewrite_relations(tree: exp.Expr) -> None:
-    """Rewrite sources in FROM and joins in place, such as CROSS APPLY."""
+    """Rewrite, in place, sources and joins that Spark lacks, such as CROSS APPLY."""
     wanted = (exp.Join, exp.Anonymous, exp.Columns, exp.JSONTable, exp.Select, exp.ReadParquet)
     for node in list(tree.find_all(*wanted)):
         if isinstance(node, exp.JSONTable):
