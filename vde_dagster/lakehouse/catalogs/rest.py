@@ -228,7 +228,7 @@ class RestViews:
             except RestConflict as conflict:
                 raise ConflictError(
                     f"the catalog refused the view {ref}: {conflict}",
-                    hint="rename any other object in the catalog with this name",
+                    hint="if another object in the catalog has this name, rename that object",
                 ) from conflict
 
     def drop(self, ref: TableRef) -> None:

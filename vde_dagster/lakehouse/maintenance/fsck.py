@@ -198,7 +198,7 @@ def _database(lakehouse: LakeHandles) -> list[Finding]:
         return []
     file = str(database.engine.url.database)
     advice = (
-        "stop everything that uses it and restore it from a backup, or import an earlier "
+        "stop all processes that use it and restore it from a backup, or import an earlier "
         "`vde state export`; until then publish nothing"
     )
     try:

@@ -109,7 +109,7 @@ def _read(decode: Callable[[bytes], T], data: bytes) -> T:
     except ValueError as error:
         raise StoreError(
             f"a stored value cannot be read by this version of the package: {error}",
-            hint="an incompatible version wrote it: install that version, or start a new store",
+            hint="install the version of vde-dagster that wrote the value, or start a new store",
         ) from error
 
 

@@ -188,7 +188,7 @@ def check(rows: Sequence[LogEntry], head: str | None = None) -> Verified:
         wrong = None
         if row.number != expected:
             wrong = (
-                f"row {expected} is missing: it was removed"
+                f"row {expected} was removed"
                 if row.number > expected
                 else (f"there is a second row {row.number}")
             )

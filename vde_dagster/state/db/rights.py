@@ -222,8 +222,8 @@ class RightsStore:
             raise UsageError(
                 "a state in a SQLite file has no users, so it cannot have roles: any user who can "
                 "write to the file may do everything",
-                hint="move it to PostgreSQL (vde state export, state_url, vde state import), or "
-                "restrict write access with the permissions of the file",
+                hint="move the state to PostgreSQL (vde state export, state_url, vde state import) "
+                "or restrict write access with the permissions of the file",
             )
 
 
@@ -298,7 +298,7 @@ def _require_owner(conn: Connection, what: str) -> None:
     if not owns:
         raise NotAllowedError(
             f"'{user}' may not {what}: the state's tables belong to '{owner}'; nothing was changed",
-            hint=f"run it as '{owner}': set state_url or VDE_STATE_URL to that login",
+            hint=f"run the command as '{owner}': set state_url or VDE_STATE_URL to that login",
         )
 
 
