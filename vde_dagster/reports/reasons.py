@@ -52,7 +52,7 @@ _SENTENCES = {
     ),
     ReasonCode.PARENT_COLUMNS: "{count} columns that it reads changed with these rows: {all}",
     ReasonCode.HISTORY_RESTARTS: (
-        "its history restarts: its sources no longer have the earlier rows that its table has"
+        "its history restarts: the new table gets only the rows that its sources still have"
     ),
     ReasonCode.PREVIEWED: "changes forward-only, as previewed in {all}",
     ReasonCode.CATCHES_UP: "its inputs now have more data for its latest slot",

@@ -91,7 +91,7 @@ def test_who_may_approve_a_plan_is_told_by_which_rule(
         send_notifications(workspace)
     assert sorted(one["path"] for one in server.got) == ["/cleo", "/team"]
     (cleo,) = [one["message"] for one in server.got if one["path"] == "/cleo"]
-    assert "careful: read it; it waits for an approval of cleo" in cleo
+    assert "careful: read it; the plan waits for an approval of cleo" in cleo
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def _refused(workspace: Workspace, **how: Any) -> str:
 def test_what_a_rule_refuses_nobody_applies_and_everybody_reads(shop: ProjectFolder) -> None:
     _rules(shop, OWNERS)
     with open_fake(shop.root) as workspace:
-        said = "owners: a mart needs an owner (marts.daily); it cannot be applied"
+        said = "owners: a mart needs an owner (marts.daily); the plan cannot be applied"
         assert said in workspace.plan("prod").notices
         for how in ({}, {"approved": True, "who": "anna"}):
             assert "owners: a mart needs an owner (marts.daily)" in _refused(workspace, **how)

@@ -249,8 +249,8 @@ def missing_table_problems(
             what = f"{reader} reads {name}, which is declared but not in the catalog"
             hint = "create it before a plan computes its readers, or correct its declaration"
         if file:
-            what = f"{reader} reads files by their path, {name.namespace}.`{name.name}`, "
-            what += "which is looked up as a table of the lakehouse"
+            what = f"{reader} reads files by their path: {name.namespace}.`{name.name}` "
+            what += "is looked up as a table of the lakehouse"
             hint = (
                 "read them in a Python model, context.spark.read.format("
                 f"'{name.namespace}').load('{name.name}'); a small CSV file is a SEED model"

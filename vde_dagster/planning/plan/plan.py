@@ -225,7 +225,11 @@ class Proposal:
 
 Level = Literal["refuse", "ask", "warn"]
 """The effect of an objection, see `Objection`."""
-_CONSEQUENCES = {"refuse": "it cannot be applied", "ask": "it waits for an approval", "warn": ""}
+_CONSEQUENCES = {
+    "refuse": "the plan cannot be applied",
+    "ask": "the plan waits for an approval",
+    "warn": "",
+}
 
 
 @dataclass(frozen=True, slots=True)
