@@ -109,7 +109,7 @@ def test_what_dlt_will_not_have_is_told_and_the_next_run_goes_on(shop: Shop, fil
         database.execute("CREATE VIEW crm.latest AS SELECT * FROM crm.other")
     with pytest.raises(ExecutionError, match=r"duckdb .*crm\.latest failed") as raised:
         shop.sync()
-    assert "run it again" in (raised.value.hint or "")
+    assert "run the sync again" in (raised.value.hint or "")
     with duckdb.connect(str(file)) as database:
         database.execute("DROP VIEW crm.latest")
         database.execute("ALTER TABLE crm.other RENAME TO latest")

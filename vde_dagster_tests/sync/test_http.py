@@ -129,7 +129,7 @@ def test_who_stopped_on_the_way_goes_there_first(shop: Shop, receiver: Receiver)
     shop.folder.edit("syncs.yaml", "batch: 2", "batch: 1")
     with pytest.raises(ExecutionError, match="answered 500") as raised:
         shop.sync()
-    assert "run it again" in (raised.value.hint or "")
+    assert "run the sync again" in (raised.value.hint or "")
     assert shop.cursor() == [(1, 2)]
     receiver.answers = []
     shop.rollback(1)

@@ -1,4 +1,4 @@
-"""The check of a pull request: builds its environment, compares rows, and writes a comment."""
+"""Checking a pull request: building an environment, comparing rows, writing a comment."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ _SCRIPT_HEAD = 1_000
 """Bytes of a script that are searched for its interpreter."""
 _INTERPRETER = re.compile(r"/[^\s'\"]*python[\w.]*")
 _LISTED_PACKAGE = re.compile(r"\bpackage\s*:\s*['\"]?[\w.-]+/([\w-]+)")
-"""Name of a package of dbt's hub."""
+"""A package in `packages.yml`: `package: dbt-labs/dbt_utils`; the group is `dbt_utils`."""
 PACKAGES = "dbt_packages"
 
 

@@ -446,7 +446,7 @@ def _exposure_reads(exposure: Exposure, manifest: Manifest) -> list[tuple[str, .
 def _unit_test_inputs(
     tests: Sequence[UnitTest], node: Node, manifest: Manifest
 ) -> dict[str, tuple[str, ...]]:
-    """Return the tables that unit tests replace with rows, by `Rows.input`."""
+    """Return `Unit.given`: the table of each `Rows.input` in unit tests."""
     inputs = {rows.input for test in tests for rows in test.given}
     found = {text: _resolve_input(text, node, manifest) for text in inputs}
     return {text: found[text].relation for text in sorted(found) if found[text] is not None}  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Metrics as Dagster assets: downstream of the models that they read, with their values."""
+"""Metrics as Dagster assets with values, downstream of the models that they read."""
 
 # Dagster reads the annotations of decorated functions, so they are not postponed here.
 from collections.abc import Iterator, Sequence

@@ -57,7 +57,7 @@ Other = Annotated[str, typer.Argument(metavar="B", help="The environment to comp
 
 @on_project
 def metrics_list(workspace: Workspace, output: Output, environment: OfFiles = None) -> None:
-    """List the project's metrics and saved queries, with their dimensions.
+    """List the project's metrics and saved queries, and the dimensions of each.
 
     Examples: vde metrics list; vde metrics list --env prod@41
     """
@@ -121,7 +121,7 @@ def metrics_diff(
     where: Where = None,
     grain: Grain = None,
 ) -> None:
-    """Compare the values of metrics between two environments, or versions of them.
+    """Compare the values of metrics between two environments, or two versions of environments.
 
     Example: vde metrics diff dev prod --metric revenue --by route
     """

@@ -15,7 +15,7 @@ MANIFEST = "manifest.json"
 """dbt's own manifest, next to the semantic manifest."""
 _ADAPTER = re.compile(r'"adapter_type"\s*:\s*"(\w+)"')
 _DIALECTS = {"sqlserver": "tsql", "databricks": "spark"}
-"""Dialects with other names than their adapters."""
+"""SQLGlot's dialect by dbt's adapter, where the names differ."""
 _JINJA = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 _PLACEHOLDER = re.compile(r"\bvde_jinja_(\d+)\b")
 _KEYS = ("expr", "where_sql_template")

@@ -103,7 +103,7 @@ def require_published_metrics(
 
 
 def _stored_exposures(workspace: Handles, environment: Environment) -> tuple[Exposure, ...] | None:
-    """Return the metrics stored with an environment, or None if their texts cannot be read."""
+    """Return the metrics stored with an environment, or None if the stored texts cannot be read."""
     text = environment.kept.get(NAME)
     if text is None or find_spec("metricflow") is None:
         return None

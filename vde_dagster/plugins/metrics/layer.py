@@ -107,7 +107,7 @@ class SemanticLayer:
         return sorted(self._dimensions(names))
 
     def _dimensions(self, names: Sequence[str]) -> dict[str, _GroupBy]:
-        """Return the dimensions and entities that metrics share, by their name in `Question.by`."""
+        """Return the dimensions and entities that metrics share, by name as in `Question.by`."""
         # The name of a joined model's entity contains the path to it (`customer__region`). For a
         # metric's own entity, only the short name is returned, not MetricFlow's `order__customer`.
         common = self._lookup.metric_lookup.get_common_group_by_items(
@@ -129,7 +129,7 @@ class SemanticLayer:
         return found
 
     def metric_names(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Replace the name of a saved query by the query's metrics.
+        """Return the given metrics or, for the name of a saved query, the query's metrics.
 
         Raises:
             UsageError: A name is unknown, or a saved query is combined with other names.
@@ -236,7 +236,7 @@ class SemanticLayer:
         )
 
     def _template_condition(self, text: str, metrics: Sequence[str]) -> str:
-        """Replace each column in a condition by a template, such as `{{ Dimension('a') }}`."""
+        """Replace each column in a condition with a template, such as `{{ Dimension('a') }}`."""
         if _TEMPLATE.search(text):
             return text
         try:

@@ -94,7 +94,7 @@ def read_settings(workspace: Workspace) -> SignaturesSettings:
 
 
 def store_signatures(workspace: Workspace, plan_id: str, found: Iterable[Signature]) -> None:
-    """Store signatures of trusted keys, replacing earlier signatures by the same keys."""
+    """Store signatures of trusted keys, in place of earlier ones that the same keys made."""
     settings = read_settings(workspace)
     trusted = {one.key: one for one in found if settings.owner_name(one.key) is not None}
     database = workspace.store.database

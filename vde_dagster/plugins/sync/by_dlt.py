@@ -116,7 +116,7 @@ class PackageLoader:
             message = " ".join(str(error.__cause__ or error).split()) or type(error).__name__
             raise ExecutionError(
                 f"{self.sink.place} failed: {message[:500]}",
-                hint="run it again: it continues with the same version",
+                hint="run the sync again: it continues with the same version",
             ) from error
         return 0
 

@@ -140,6 +140,6 @@ class BatchPoster:
 def _stop_error(sink: HttpSink, why: str) -> ExecutionError:
     return ExecutionError(
         f"{sink.place} {why}",
-        hint="run it again: it continues with the same version, and sends each batch under the "
-        "same idempotency key",
+        hint="run the sync again: it continues with the same version, and sends each batch under "
+        "the same idempotency key",
     )

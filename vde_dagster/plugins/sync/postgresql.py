@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
 
 IDLE_SECONDS = 600.0
-"""Maximum idle seconds of a sync's transaction, while it reads rows to send."""
+"""Maximum seconds that a sync's transaction is idle, while the sync reads rows to send."""
 _TABLES_LOCK = 0x7664655F  # "vde_", the lock under which tables are made
 
 
@@ -86,7 +86,7 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             message = str(error.orig).partition("\n")[0]
             raise ExecutionError(
                 f"{self.place} failed: {message}",
-                hint="run it again: rows and cursor change in one transaction",
+                hint="run the sync again: rows and cursor change in one transaction",
             ) from error
 
 

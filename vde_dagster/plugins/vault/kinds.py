@@ -99,7 +99,7 @@ class FirstSeen(Kind):
     def expanded_models(
         self, model: Model, output_columns: Callable[[exp.Expr], list[str] | None]
     ) -> Sequence[Model]:
-        """Return the model, or, with `loaders`, a model per source and one to combine them."""
+        """Return the model or, with `loaders`, a model per source and a model that unites these."""
         if self.loaders is None:
             return (model,)
         from vde_dagster.plugins.vault.loaders import split_by_source

@@ -81,7 +81,7 @@ class Forge(Protocol):
         """Return the pull request's comment that begins with the marker, or None."""
 
     def write_comment(self, number: int, marker: str, text: str) -> None:
-        """Write Markdown that begins with the marker, in place of a comment with this marker."""
+        """Write a comment that begins with the marker, in place of an earlier one that does."""
 
     def write_check(self, check: Check) -> None:
         """Publish the result of a check at its commit."""

@@ -141,7 +141,7 @@ class PlainGit:
                 return
         raise ExecutionError(
             f"{ref} cannot be pushed to {self.remote}",
-            hint="check that the job may push there, and run it again",
+            hint="check that the job may push there, and run the job again",
         )
 
     def _fetch_newest(self, ref: str) -> str | None:

@@ -90,7 +90,7 @@ class DatasetFactory:
         return DatasetName(self.catalog, str(self.view(model)))
 
     def table_name(self, table: Plan.Table) -> DatasetName:
-        """Return the dataset name of a physical table, which is its location."""
+        """Return the dataset name of a physical table: the table's location."""
         location = self.workspace.lakehouse.table_location(table.ref, table.id)
         return DatasetName.from_location(location)
 
@@ -235,7 +235,7 @@ class DatasetFactory:
         )
 
     def _resolved_reads(self, snapshot: Snapshot) -> Iterable[tuple[str, str, str | None, str]]:
-        """Yield a model's reads, replacing each embedded parent by the parents that it reads."""
+        """Yield a model's reads, with the reads of embedded parents in place of these parents."""
         for read in snapshot.reads:
             parent = self.snapshot(ModelName(*read.parent.split(".", 1)))
             if parent is None or not self._is_inlined(parent):

@@ -84,7 +84,7 @@ class Runs:
             yield self._plan_end(record, known[0])
 
     def plan(self, plan_id: str) -> tuple[Plan, DatasetFactory] | None:
-        """Return a plan and its datasets, or None if the plan was cleaned up."""
+        """Return a plan and a factory for its datasets, or None if the plan was deleted."""
         if plan_id not in self._plans:
             try:
                 plan = self.workspace.store.plans.load(plan_id)
