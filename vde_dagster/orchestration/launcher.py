@@ -28,17 +28,7 @@ from typing import Any
 import dagster as dg
 
 from vde_dagster.errors import VdeError
-from vde_dagster.orchestration.dagster_private import (
-    RUN_MODULES,
-    CheckRunHealthResult,
-    ConfigurableClassData,
-    DefaultRunLauncher,
-    LaunchRunContext,
-    UserConfigSchema,
-    WorkerStatus,
-    run_arguments,
-    run_command,
-)
+from vde_dagster.orchestration import dagster_private
 from vde_dagster.orchestration.instance import PROJECT_VARIABLE
 from vde_dagster.project.loading.loader import read_settings
 from vde_dagster.spark.ready.client import run_in_copy
@@ -50,7 +40,7 @@ PROCESS_TAG = "vde/process"
 _ENDED = "The run's process ended unexpectedly."
 MODULES = (
     "alembic.command",
-    *RUN_MODULES,
+    *dagster_private.RUN_MODULES,
     "pyarrow.dataset",
     "pyiceberg.catalog",
     "pyiceberg.io.pyarrow",
@@ -70,7 +60,7 @@ MODULES = (
 """Modules that the ready process imports in advance."""
 
 
-class WarmRunLauncher(DefaultRunLauncher):
+class WarmRunLauncher(dagster_private.DefaultRunLauncher):
     """Launches runs as copies of a project's ready process, if that process runs.
 
     Args:
@@ -78,22 +68,24 @@ class WarmRunLauncher(DefaultRunLauncher):
     """
 
     def __init__(
-        self, inst_data: ConfigurableClassData | None = None, project: str | None = None
+        self,
+        inst_data: dagster_private.ConfigurableClassData | None = None,
+        project: str | None = None,
     ) -> None:
         super().__init__(inst_data)
         self._root = Path(project or os.environ.get(PROJECT_VARIABLE) or Path.cwd())
 
     @classmethod
-    def config_type(cls) -> UserConfigSchema:
+    def config_type(cls) -> dagster_private.UserConfigSchema:
         return {"project": dg.Field(dg.StringSource, is_required=False)}
 
     @classmethod
     def from_config_value(
-        cls, inst_data: ConfigurableClassData, config_value: Mapping[str, Any]
+        cls, inst_data: dagster_private.ConfigurableClassData, config_value: Mapping[str, Any]
     ) -> WarmRunLauncher:
         return cls(inst_data, **config_value)
 
-    def launch_run(self, context: LaunchRunContext) -> None:
+    def launch_run(self, context: dagster_private.LaunchRunContext) -> None:
         """Launch a run, unless another daemon of this machine took the same run from the queue."""
         run = context.dagster_run
         claim = _claim(Path(self._instance.root_directory), run.run_id)
@@ -122,17 +114,17 @@ class WarmRunLauncher(DefaultRunLauncher):
     def supports_check_run_worker_health(self) -> bool:
         return True
 
-    def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
+    def check_run_worker_health(self, run: dg.DagsterRun) -> dagster_private.CheckRunHealthResult:
         is_ours = run.tags.get(PROCESS_TAG, "").startswith(run.run_id)
         if is_ours and _process(run) is None:
-            return CheckRunHealthResult(WorkerStatus.FAILED, _ENDED)
-        return CheckRunHealthResult(WorkerStatus.RUNNING)
+            return dagster_private.CheckRunHealthResult(dagster_private.WorkerStatus.FAILED, _ENDED)
+        return dagster_private.CheckRunHealthResult(dagster_private.WorkerStatus.RUNNING)
 
     def _launched(self, run: dg.DagsterRun) -> bool:
         origin = run.job_code_origin
         if origin is None or origin.repository_origin.executable_path != sys.executable:
             return False  # Another Python has different modules.
-        words = run_arguments(run, self._instance)
+        words = dagster_private.run_arguments(run, self._instance)
         with open(os.devnull, "rb") as nothing:
             streams = [(nothing.fileno(), "utf-8", None), (1, "utf-8", None), (2, "utf-8", None)]
             found = run_in_copy(self._root, __name__, words[words.index("api") :], streams)
@@ -193,4 +185,4 @@ def _began(pid: int) -> str:
 
 
 def call(arguments: Sequence[str]) -> int:
-    return run_command(arguments)
+    return dagster_private.run_command(arguments)

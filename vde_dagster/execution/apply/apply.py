@@ -11,15 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vde_dagster import errors
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import (
-    ConflictError,
-    ExecutionError,
-    SourceLocation,
-    StoreError,
-    UnknownOutcomeError,
-    UsageError,
-)
 from vde_dagster.execution import events
 from vde_dagster.execution.apply.early_fills import require_created_in_past
 from vde_dagster.execution.apply.failure_report import plan_failure
@@ -106,7 +99,7 @@ class Applier:
             failed = self._virtual_update()  # That apply may have died after its publication.
             return events.ApplyResult(self.plan, store.environments.get(name), False, 0.0, failed)
         if not self.proved:
-            raise ConflictError(
+            raise errors.ConflictError(
                 f"plan {self.plan.id} was applied, but its status was changed meanwhile",
                 hint=f"check `vde log` for the change, then plan again: vde plan {name}",
             )
@@ -123,7 +116,7 @@ class Applier:
             store.plans.set_status(self.plan.id, "applying", who=self.who, approved=self.approved)
             try:
                 environment, plan = self._run_stages(held, lease.lease)
-            except UnknownOutcomeError:
+            except errors.UnknownOutcomeError:
                 # The next apply determines whether it was published; it has not failed.
                 raise
             except BaseException as error:
@@ -173,11 +166,11 @@ class Applier:
             try:
                 with store.database.effects.at("before_all.run", statement):
                     self.handles.engine().run_statement(statement)
-            except ExecutionError as error:
-                raise ExecutionError(
+            except errors.ExecutionError as error:
+                raise errors.ExecutionError(
                     f"a statement of before_all failed: {error.message}: {statement}",
                     hint="nothing was computed or published: fix the statement, and plan again",
-                    location=SourceLocation(Path(settings.config_file or "pyproject.toml")),
+                    location=errors.SourceLocation(Path(settings.config_file or "pyproject.toml")),
                 ) from error
 
     def _is_applied(self) -> bool:
@@ -288,7 +281,7 @@ class _Run:
     ) -> None:
         def failed(name: ModelName, error: Exception, skipped: list[ModelName]) -> None:
             self._applier.emit(events.ModelFailed(name, error, tuple(skipped)))
-            if isinstance(error, StoreError):
+            if isinstance(error, errors.StoreError):
                 self._stop.set()  # Spark or the state is unavailable for all models.
 
         result = run_graph(
@@ -302,7 +295,7 @@ class _Run:
             folder = self._handles.settings.work_dir / "failures"
             raise plan_failure(self._plan, result.failed, result.skipped, folder)
         if self._stop.is_set():
-            raise ExecutionError(
+            raise errors.ExecutionError(
                 f"plan {self._plan.id} was canceled",
                 hint="apply the plan again to continue from here",
             )
@@ -320,6 +313,6 @@ class _Run:
 
 
 def _message(error: BaseException) -> str:
-    if isinstance(error, ConflictError | ExecutionError | UsageError):
+    if isinstance(error, errors.ConflictError | errors.ExecutionError | errors.UsageError):
         return error.message
     return str(error) or type(error).__name__

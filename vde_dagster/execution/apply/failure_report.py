@@ -9,17 +9,11 @@ from pathlib import Path
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from vde_dagster import errors
 from vde_dagster.base.failures import ModelFailure, QueryPlace
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.secrets import mask
 from vde_dagster.base.texts import count
-from vde_dagster.errors import (
-    AuditFailedError,
-    ExecutionError,
-    SourceLocation,
-    StoreError,
-    VdeError,
-)
 from vde_dagster.planning.checks.diagnostics import audit_place
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.snapshots.snapshot import Snapshot
@@ -37,7 +31,7 @@ def plan_failure(
     failed: Mapping[ModelName, Exception],
     skipped: Mapping[ModelName, ModelName],
     folder: Path,
-) -> VdeError:
+) -> errors.VdeError:
     """Return the error that lists the failed models of a plan.
 
     Args:
@@ -45,7 +39,7 @@ def plan_failure(
         skipped: Models that were not started, each with the failed model that it depends on.
     """
     for error in failed.values():
-        if isinstance(error, StoreError):
+        if isinstance(error, errors.StoreError):
             return error
     failures = tuple(
         model_failure(
@@ -53,8 +47,8 @@ def plan_failure(
         )
         for name, error in failed.items()
     )
-    only_audits = all(isinstance(error, AuditFailedError) for error in failed.values())
-    kind = AuditFailedError if only_audits else ExecutionError
+    only_audits = all(isinstance(error, errors.AuditFailedError) for error in failed.values())
+    kind = errors.AuditFailedError if only_audits else errors.ExecutionError
     lines = [f"plan {plan.id} was not published: {count(len(failures), 'model')} failed"]
     lines += [f"  {failure}" for failure in failures]
     if skipped:
@@ -73,32 +67,32 @@ def model_failure(
 ) -> ModelFailure:
     """Describe why one model of a plan failed, with the line of its file."""
     snapshot = plan.target.get(name)
-    known = error if isinstance(error, VdeError) else None
+    known = error if isinstance(error, errors.VdeError) else None
     message = known.message if known else f"{type(error).__name__}: {error}"
     return ModelFailure(
         model=name,
         message=" ".join(message.split()),
         hint=known.hint if known else None,
         location=failure_location(error, plan, snapshot) if snapshot else None,
-        audits=error.audits if isinstance(error, AuditFailedError) else (),
+        audits=error.audits if isinstance(error, errors.AuditFailedError) else (),
         skipped=tuple(skipped),
     )
 
 
 def failure_location(
     error: BaseException, plan: Plan, snapshot: Snapshot, audit: Audit | None = None
-) -> SourceLocation:
+) -> errors.SourceLocation:
     """Return the line of a model's audit, function or query that caused an error."""
     model = snapshot.model
     if audit is not None:
         return audit_place(model, audit)
-    if isinstance(error, AuditFailedError) and error.audits:
+    if isinstance(error, errors.AuditFailedError) and error.audits:
         labels = {one.audit for one in error.audits}
         return audit_place(model, next((a for a in model.audits if a.label in labels), None))
-    known = project_frame(error) or (error.location if isinstance(error, VdeError) else None)
+    known = project_frame(error) or (error.location if isinstance(error, errors.VdeError) else None)
     if known is not None and known != model.location:
         return known
-    place = error.place if isinstance(error, ExecutionError) else None
+    place = error.place if isinstance(error, errors.ExecutionError) else None
     if place is not None:
         found = find_place(place, [model, *_inlined_models(plan, snapshot)])
         if found is not None:
@@ -111,7 +105,7 @@ def query_errors_of_model(snapshot: Snapshot) -> Iterator[None]:
     """Add the model's name and a line of its file to query errors raised in the block."""
     try:
         yield
-    except ExecutionError as error:
+    except errors.ExecutionError as error:
         if error.location is None:
             found = find_place(error.place, [snapshot.model]) if error.place else None
             error.location = found or query_start(snapshot.model)
@@ -149,7 +143,7 @@ def _inlined_models(plan: Plan, snapshot: Snapshot) -> Iterator[Model]:
             left.extend(parent.parents)
 
 
-def find_place(place: QueryPlace, models: Iterable[Model]) -> SourceLocation | None:
+def find_place(place: QueryPlace, models: Iterable[Model]) -> errors.SourceLocation | None:
     """Find the line in a model's file that a part of a rendered query comes from, or None.
 
     Args:
@@ -170,9 +164,9 @@ def find_place(place: QueryPlace, models: Iterable[Model]) -> SourceLocation | N
     return None
 
 
-def query_start(model: Model) -> SourceLocation:
+def query_start(model: Model) -> errors.SourceLocation:
     """Return the first line of a model's query, or the model's place if it has no query."""
-    return SourceLocation(model.location.path, model.place(0).line)
+    return errors.SourceLocation(model.location.path, model.place(0).line)
 
 
 def _column_offset(place: QueryPlace) -> int | None:

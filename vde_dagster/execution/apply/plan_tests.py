@@ -9,16 +9,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vde_dagster import errors
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import (
-    ExecutionError,
-    ProjectError,
-    SourceLocation,
-    StoreError,
-    UnitTestFailedError,
-    VdeError,
-)
 from vde_dagster.execution.events import UnitTestFinished
 from vde_dagster.execution.memo import FileMemo
 from vde_dagster.execution.unit_testing.run_test import TestResult, run_test
@@ -75,7 +68,7 @@ class PlanTests:
                 read_with_test_variables(one, self.root, self.models) for one in self.select(plan)
             )
             return any(not self.passed.has(test, snapshots) for test in found)
-        except ProjectError:
+        except errors.ProjectError:
             return False  # The run reports it as the failure of that test.
 
     def run(
@@ -95,13 +88,13 @@ class PlanTests:
         failed: list[TestResult] = []
         for test in self.select(plan):
             if stop.is_set():
-                raise ExecutionError(
+                raise errors.ExecutionError(
                     f"plan {plan.id} was canceled",
                     hint="apply the plan again to continue from here",
                 )
             try:
                 test = read_with_test_variables(test, self.root, self.models)
-            except ProjectError as error:
+            except errors.ProjectError as error:
                 remembered, result = False, TestResult(test, error=str(error))
             else:
                 remembered = self.passed.has(test, snapshots)
@@ -113,7 +106,7 @@ class PlanTests:
             on_event(UnitTestFinished(snapshots[test.model], result, remembered))
         self.passed.save(keep=True)
         if failed:
-            raise UnitTestFailedError(
+            raise errors.UnitTestFailedError(
                 f"plan {plan.id} was not published because unit tests failed: "
                 + "; ".join(f"{r.test.name} of {r.test.model}: {r.summary}" for r in failed),
                 hint="run `vde test` to see the rows; then fix the model and plan again, or fix "
@@ -127,9 +120,9 @@ def _run_test(
     # An error counts as a failure, and the other tests still run.
     try:
         return run_test(test, snapshots, engine)
-    except StoreError:
+    except errors.StoreError:
         raise  # Spark is unavailable, which is no result of the test.
-    except VdeError as error:
+    except errors.VdeError as error:
         return TestResult(test, error=str(error))
 
 
@@ -137,7 +130,7 @@ def _tested_code(model: Model) -> tuple[object, ...]:
     return model.query, model.python, model.columns, model.session
 
 
-_NOWHERE = SourceLocation(Path())
+_NOWHERE = errors.SourceLocation(Path())
 
 
 class PassedTests(FileMemo[str]):

@@ -10,17 +10,7 @@ from itertools import chain
 from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.base.texts import did_you_mean, suggest
-from vde_dagster.planning.checks.diagnostics import (
-    NAMES,
-    CheckedModel,
-    find_compared_texts,
-    hint_to_remove_property,
-    kind_in_header,
-    place_in_header,
-    properties_in_header,
-    repeated_properties,
-    statements_after_header,
-)
+from vde_dagster.planning.checks import diagnostics
 from vde_dagster.planning.snapshots.snapshot import Snapshot, column_types
 from vde_dagster.project.kinds import External
 from vde_dagster.project.macros.variables import EVALUATING, PROMOTING, STAGE
@@ -39,12 +29,12 @@ _CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*$", re.DOTALL)
 
 
 def check_partition_transforms(
-    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
+    known: diagnostics.CheckedModel, parents: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
     """Report partition expressions that Iceberg does not support."""
     model = known.model
     for text in model.partitioned_by if model.kind.owns_table else ():
-        place = place_in_header(model, "partitioned_by")
+        place = diagnostics.place_in_header(model, "partitioned_by")
         call = _CALL.match(text)
         if call is None:
             if _column(text) is None:
@@ -68,7 +58,7 @@ def check_partition_transforms(
 
 
 def check_named_columns(
-    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
+    known: diagnostics.CheckedModel, parents: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
     """Report columns that a header names but the query does not return."""
     model = known.model
@@ -97,13 +87,13 @@ def check_named_columns(
                 yield Problem(
                     f"{model.name} has no column '{name}', which {naming}",
                     suggest(name, columns, "its columns"),
-                    elsewhere or place_in_header(model, what, name),
+                    elsewhere or diagnostics.place_in_header(model, what, name),
                     certain=what in ("partitioned_by", "clustered_by"),
                 )
 
 
 def check_declared_columns(
-    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
+    known: diagnostics.CheckedModel, parents: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
     """Report a Python model that does not declare the columns of its table."""
     model = known.model
@@ -142,7 +132,7 @@ _OF_BUILTINS = frozenset(
 
 
 def check_audit_columns(
-    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
+    known: diagnostics.CheckedModel, parents: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
     """Report columns that an audit's query reads but the model does not have."""
     if not known.model.audits or (known.columns is None and known.model.kind.is_read):
@@ -163,7 +153,7 @@ def check_audit_columns(
 
 
 def _read(
-    known: CheckedModel,
+    known: diagnostics.CheckedModel,
     audit: Audit,
     columns: dict[str, str],
     parents: Mapping[ModelName, Snapshot],
@@ -193,16 +183,16 @@ def _read(
             yield Problem(
                 f"{model.name}: audit {audit.name}: {mistake.message}",
                 mistake.hint,
-                place_in_header(model, "audits", audit.name, word or ""),
+                diagnostics.place_in_header(model, "audits", audit.name, word or ""),
             )
         return
     operators = find_operators(arguments, schema, origin, known.functions) if arguments else ()
     for one in (*found.findings, *operators):
-        if one.rule not in NAMES:
+        if one.rule not in diagnostics.NAMES:
             yield Problem(
                 f"{model.name}: audit {audit.name}: {one.message}",
                 one.hint,
-                place_in_header(model, "audits", audit.name),
+                diagnostics.place_in_header(model, "audits", audit.name),
                 # dbt's tests are often those of packages, which their users cannot edit.
                 one.certain and not (one.rule == RULE and model.tool == "dbt"),
                 untyped=one.untyped,
@@ -311,19 +301,19 @@ _OF_VIEWS = {"virtual_properties": "has no view to have properties"}
 
 
 def unused_properties(
-    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
+    known: diagnostics.CheckedModel, parents: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
     model, kind = known.model, known.model.kind
-    given = properties_in_header(model)
+    given = diagnostics.properties_in_header(model)
     for name, why in {**METADATA, **_OF_CATALOGS}.items():
         if name in given:
             yield _idle(model, name, f"property '{name}' does nothing here: {why}")
-    for name in repeated_properties(model):
+    for name in diagnostics.repeated_properties(model):
         message = f"property '{name}' is given twice; the last value counts"
-        place = place_in_header(model, name, name)
-        hint = hint_to_remove_property(model, name, "remove the other value")
+        place = diagnostics.place_in_header(model, name, name)
+        hint = diagnostics.hint_to_remove_property(model, name, "remove the other value")
         yield Problem(message, hint, place, certain=False)
-    written = kind_in_header(model)
+    written = diagnostics.kind_in_header(model)
     if written is None:
         return
     lacking = ({} if written.owns_table else _OF_TABLES) | ({} if written.is_shown else _OF_VIEWS)
@@ -338,7 +328,7 @@ def unused_properties(
 
 
 def unused_statements(
-    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
+    known: diagnostics.CheckedModel, parents: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
     """Report statements and audits that never run or have no effect."""
     model, kind = known.model, known.model.kind
@@ -355,7 +345,7 @@ def unused_statements(
                 model.location,
                 certain=False,
             )
-    for following, place in statements_after_header(model, "CACHE"):
+    for following, place in diagnostics.statements_after_header(model, "CACHE"):
         if following.is_word("TABLE", "LAZY"):
             yield Problem(
                 f"{model.name}: CACHE TABLE caches nothing here; each query that reads the "
@@ -366,9 +356,11 @@ def unused_statements(
             )
 
 
-def unused_stages(known: CheckedModel, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+def unused_stages(
+    known: diagnostics.CheckedModel, parents: Mapping[ModelName, Snapshot]
+) -> Iterator[Problem]:
     """Report comparisons of `@runtime_stage` with a SQLMesh stage that vde does not have."""
-    for stage, place in find_compared_texts(known.model, STAGE):
+    for stage, place in diagnostics.find_compared_texts(known.model, STAGE):
         if stage in _NO_STAGES:
             yield Problem(
                 f"{known.model.name}: @{STAGE} is never '{stage}' here: {_NO_STAGES[stage]}",
@@ -379,5 +371,5 @@ def unused_stages(known: CheckedModel, parents: Mapping[ModelName, Snapshot]) ->
 
 
 def _idle(model: Model, name: str, message: str) -> Problem:
-    hint = hint_to_remove_property(model, name, f"remove '{name}'")
-    return Problem(message, hint, place_in_header(model, name), certain=False)
+    hint = diagnostics.hint_to_remove_property(model, name, f"remove '{name}'")
+    return Problem(message, hint, diagnostics.place_in_header(model, name), certain=False)

@@ -5,14 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from vde_dagster.project.macros.variables import (
-    AS_TEXT,
-    IN_TEXT,
-    NUMBERS,
-    TIME_VARIABLES,
-    bare,
-    quoted_text,
-)
+from vde_dagster.project.macros import variables
 from vde_dagster.sql.trees import placeholder
 
 if TYPE_CHECKING:
@@ -26,27 +19,27 @@ def filled(expander: MacroContext, text: str) -> str:
         name = found[1] or found[2]
         if found[1] is None and not expander.is_defined(name):
             return found[0]
-        return bare(expander.variable(name))
+        return variables.bare(expander.variable(name))
 
-    return IN_TEXT.sub(value, text)
+    return variables.IN_TEXT.sub(value, text)
 
 
 def template(expander: MacroContext, text: str) -> str:
     """Write a text with variables as a SQL string, or `CONCAT(…)` with run-time variables."""
     parts: list[str] = []
     done = 0
-    for found in IN_TEXT.finditer(text):
+    for found in variables.IN_TEXT.finditer(text):
         key = (found[1] or found[2]).lower()
-        if key not in TIME_VARIABLES or key in expander.scope.variables:
+        if key not in variables.TIME_VARIABLES or key in expander.scope.variables:
             continue
         prefix, _, suffix = key.rpartition("_")
-        if suffix in NUMBERS:
+        if suffix in variables.NUMBERS:
             value = f"CAST({placeholder(key)} AS STRING)"
         else:
-            value = placeholder(f"{prefix}_{AS_TEXT.get(suffix, suffix)}")
-        parts += [quoted_text(filled(expander, text[done : found.start()])), value]
+            value = placeholder(f"{prefix}_{variables.AS_TEXT.get(suffix, suffix)}")
+        parts += [variables.quoted_text(filled(expander, text[done : found.start()])), value]
         done = found.end()
     if not parts:
-        return quoted_text(filled(expander, text))
-    parts.append(quoted_text(filled(expander, text[done:])))
-    return f"CONCAT({', '.join(part for part in parts if part != quoted_text(''))})"
+        return variables.quoted_text(filled(expander, text))
+    parts.append(variables.quoted_text(filled(expander, text[done:])))
+    return f"CONCAT({', '.join(part for part in parts if part != variables.quoted_text(''))})"

@@ -7,16 +7,9 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
+from vde_dagster.base import times
 from vde_dagster.base.cron import shortest_gap_seconds
 from vde_dagster.base.texts import suggest
-from vde_dagster.base.times import (
-    is_relative,
-    parse_duration,
-    parse_end,
-    parse_instant,
-    relative_instant,
-    zone_name,
-)
 from vde_dagster.errors import UsageError
 from vde_dagster.project.property_value import Value
 from vde_dagster.project.settings import Settings
@@ -62,7 +55,7 @@ def read_length(value: Value) -> int:
     """Read a length of time, such as `2 hours` or `90m`, as seconds."""
     text = re.sub(r"(minute|hour|day|week)s?", lambda found: found[1][0], value.text().lower())
     try:
-        return int(parse_duration(text, value.name).total_seconds())
+        return int(times.parse_duration(text, value.name).total_seconds())
     except UsageError:
         message = f"'{value.text()}' is not a length of time"
         raise value.error(
@@ -73,7 +66,7 @@ def read_length(value: Value) -> int:
 def _read_zone(value: Value) -> str:
     text = value.raw.strip("'\"")
     try:
-        return zone_name(text)
+        return times.zone_name(text)
     except LookupError as error:
         raise value.error(f"'{text}' is not a time zone", error.args[0]) from None
 
@@ -96,10 +89,10 @@ def _read_unit(value: Value, cron: str, partials: bool) -> str:
 def _read_instant(value: Value, name: str) -> dict[str, Any]:
     text = value.raw.strip("'\"")
     try:
-        if is_relative(text):
-            relative_instant(text, _SOME_DAY)
+        if times.is_relative(text):
+            times.relative_instant(text, _SOME_DAY)
             return {f"relative_{name}": " ".join(text.lower().split())}
-        return {name: parse_end(text) if name == "end" else parse_instant(text)}
+        return {name: times.parse_end(text) if name == "end" else times.parse_instant(text)}
     except (ValueError, OverflowError):
         raise value.error(*not_a_date(text)) from None
 
