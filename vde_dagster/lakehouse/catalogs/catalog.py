@@ -83,7 +83,6 @@ class Swap:
     """The change of one pointer.
 
     Args:
-        kind: `TABLE` or `VIEW`.
         before: The metadata file at which the pointer must be; None if the name must not exist.
         after: The new metadata file; None to remove the name.
         becomes: The new kind if a table replaces a view, or a view replaces a table.

@@ -3,7 +3,8 @@
 If the catalog is outside the state's database, a process moves the pointers that a row of
 `vde_publications` names. Every login that may apply plans can write such a row. So no pointer moves
 if one of the row's files contradicts the environment's version, its pins, or the ledgers of tables
-and views. These were written in the transaction that decided the publication, each with its guards.
+and views. All of these were written in the transaction that decided the publication, and triggers
+of the database checked the rows.
 """
 
 from __future__ import annotations

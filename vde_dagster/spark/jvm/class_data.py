@@ -1,8 +1,8 @@
 """Class data: an archive of Spark's classes, which halves the start time of a JVM.
 
 HotSpot maps such a file instead of reading, verifying and laying out some 20,000 classes of 300
-jars: https://docs.oracle.com/en/java/javase/17/vm/class-data-sharing.html. It rejects an archive
-for other jars, and starts without it.
+jars: https://docs.oracle.com/en/java/javase/17/vm/class-data-sharing.html. HotSpot ignores
+an archive for other jars.
 """
 
 from __future__ import annotations

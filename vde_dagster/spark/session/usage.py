@@ -43,7 +43,6 @@ class Usage:
     """Resources that the tasks of some Spark jobs used; None where unknown.
 
     Args:
-        task_seconds: The total run time of the tasks.
         bytes_read: The size of the files that the scans planned, without Iceberg's scans of changed
             rows, which do not report a size.
     """

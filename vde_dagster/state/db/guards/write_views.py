@@ -90,7 +90,6 @@ def view_statements(
 
     Args:
         roles: Quoted names of the roles, by right.
-        writes: The rights required for writing, by table.
     """
     own, tables = _quoted(place), _quoted(write_schema(place))
     made = [
