@@ -277,7 +277,8 @@ class Plan:
         models: The models in topological order, removed models last.
         entries: All of the environment's models after the plan.
         snapshots: Every snapshot that `entries` names, by id.
-        start, end: The requested range (UTC), without its end; None if it is open.
+        start: Start of the requested range (UTC), or None.
+        end: Exclusive end of the requested range (UTC), or None.
         expires_at: When the environment expires (UTC), or None.
         warnings: Likely mistakes in the project, with their places and corrections.
         restates: Ranges whose rows change for readers (UTC), by model.
