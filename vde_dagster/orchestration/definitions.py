@@ -13,13 +13,7 @@ from vde_dagster.base.collection import paused_garbage_collection
 from vde_dagster.base.plugins import Seam
 from vde_dagster.base.secrets import mask_logs
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.assets.control_assets import (
-    apply_asset,
-    environment_asset,
-    janitor_asset,
-    plan_asset,
-    reject_asset,
-)
+from vde_dagster.orchestration.assets import control_assets
 from vde_dagster.orchestration.assets.model_assets import (
     checks_of_unmaterialized,
     model_asset,
@@ -146,11 +140,11 @@ def _assets(catalog: AssetCatalog, others: Sequence[Any], settings: Settings) ->
             asset.keys if isinstance(asset, dg.AssetsDefinition) else [getattr(asset, "key", None)]
         )
     }
-    yield plan_asset(catalog, check_queries=settings.dagster.check_queries)
-    yield apply_asset(catalog)
-    yield reject_asset(catalog)
-    yield environment_asset(catalog)
-    yield janitor_asset(catalog)
+    yield control_assets.plan_asset(catalog, check_queries=settings.dagster.check_queries)
+    yield control_assets.apply_asset(catalog)
+    yield control_assets.reject_asset(catalog)
+    yield control_assets.environment_asset(catalog)
+    yield control_assets.janitor_asset(catalog)
     for name, spec in model_specs(catalog, virtual_views=settings.dagster.virtual_views).items():
         if spec.key not in taken:
             yield model_asset(catalog, spec, name)

@@ -14,15 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from vde_dagster import errors
 from vde_dagster.base.names import ModelName, quote, string_literal
-from vde_dagster.errors import (
-    ExecutionError,
-    StoreError,
-    UnknownOutcomeError,
-    UsageError,
-    VdeError,
-    shortened,
-)
 from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.metadata.commit_summaries import FILL_KEY, fill_summary
 from vde_dagster.planning.engine_tasks import (
@@ -111,7 +104,7 @@ class SparkEngine:
 
         def start() -> None:
             # A caller that needs the session waits for the start, and gets its error.
-            with suppress(VdeError):
+            with suppress(errors.VdeError):
                 self._sessions.prepare_writes()
 
         threading.Thread(target=start, name="vde-start-spark", daemon=True).start()
@@ -229,7 +222,7 @@ class SparkEngine:
             output = strategy.output(write, commit) if commit is not None else None
             usage = self._sessions.usage(s, tag)
         if commit is None:
-            raise UnknownOutcomeError(
+            raise errors.UnknownOutcomeError(
                 f"{what}: the commit to {task.table.ref} cannot be found",
                 hint="apply the plan again: it looks for the commit first",
             )
@@ -279,7 +272,7 @@ class SparkEngine:
         try:
             with self._audit_session(tasks[0], "audits") as session:
                 counts = _failing_counts(session, [task.query for task in tasks])
-        except ExecutionError as error:
+        except errors.ExecutionError as error:
             if not error.lacks_memory:
                 return unknown, 0.0
             self._audits_alone = True
@@ -295,7 +288,7 @@ class SparkEngine:
         try:
             with self._audit_session(task, f"audit {task.audit}", task.query) as session:
                 count, sample = _failing_rows(session, task.query)
-        except ExecutionError as error:
+        except errors.ExecutionError as error:
             if not (task.external and failures.is_missing_table(error, task.external)):
                 raise
             count, sample = 1, ({"problem": f"the table {task.model} does not exist"},)
@@ -340,7 +333,7 @@ class SparkEngine:
         try:
             with _translate_errors("the query"), self._sessions.kept_alive():
                 return run()
-        except StoreError as error:
+        except errors.StoreError as error:
             # Another user may have ended the engine.
             if not self._sessions.has_lost_engine:
                 raise
@@ -357,7 +350,7 @@ class SparkEngine:
             frame.schema  # noqa: B018 - A server is asked no earlier.
         except (AnalysisException, ParseException) as error:
             widened = _WIDENED in str(error)
-            raise UsageError(
+            raise errors.UsageError(
                 f"the query cannot be run: {failures.cause_line(error)}",
                 hint=_PLAN_AGAIN if widened else "write one SELECT in Spark SQL",
             ) from error
@@ -431,7 +424,7 @@ class SparkEngine:
     @property
     def _require_lakehouse(self) -> Lakehouse:
         if self._lakehouse is None:
-            raise UsageError(
+            raise errors.UsageError(
                 "an engine that writes tables needs the Lakehouse of the tables' catalog",
                 hint="open a Workspace, or give SparkEngine its lakehouse",
             )
@@ -466,7 +459,7 @@ class SparkEngine:
 
 def _run_statements(session: SparkSession, statements: Sequence[str]) -> None:
     for statement in statements:
-        with _translate_errors(f"the statement {shortened(statement, 80)}"):
+        with _translate_errors(f"the statement {errors.shortened(statement, 80)}"):
             session.sql(statement)
 
 

@@ -13,21 +13,13 @@ from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.base.texts import listed
 from vde_dagster.errors import ExecutionError
+from vde_dagster.planning.checks import names
 from vde_dagster.planning.checks.diagnostics import (
     NAMES,
     CheckedModel,
     check_double_quotes,
     place_in_header,
     query_problems,
-)
-from vde_dagster.planning.checks.names import (
-    check_audit_columns,
-    check_declared_columns,
-    check_named_columns,
-    check_partition_transforms,
-    unused_properties,
-    unused_stages,
-    unused_statements,
 )
 from vde_dagster.planning.checks.translated import check_statement_operators
 from vde_dagster.planning.intervals.cadence import Cadence, IntervalUnit
@@ -576,10 +568,10 @@ _CHECKS = (
     check_spark_grammar,
     query_problems,
     check_double_quotes,
-    check_named_columns,
-    check_partition_transforms,
-    check_declared_columns,
-    check_audit_columns,
+    names.check_named_columns,
+    names.check_partition_transforms,
+    names.check_declared_columns,
+    names.check_audit_columns,
     check_statement_operators,
     check_self_read,
     check_interval_filter,
@@ -592,9 +584,9 @@ _CHECKS = (
     check_parents_by_commits,
     check_changed_keys,
     check_refresh_changes,
-    unused_properties,
-    unused_statements,
-    unused_stages,
+    names.unused_properties,
+    names.unused_statements,
+    names.unused_stages,
 )
 
 

@@ -17,13 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.texts import closest, did_you_mean
 from vde_dagster.errors import ProjectError, Unknown, UsageError
-from vde_dagster.project.macros.conditions import (
-    CLAUSES,
-    SIDES,
-    NotConstantError,
-    clause_end,
-    evaluate_constant,
-)
+from vde_dagster.project.macros import conditions
 from vde_dagster.project.macros.scope import MacroScope, UserMacro
 from vde_dagster.project.macros.templates import template
 from vde_dagster.project.macros.variables import IN_TEXT, KIND_NAME, TIME_VARIABLES, bare
@@ -174,7 +168,7 @@ class Expander:
                 behind = tokens[used - 1].end
                 if text is None:
                     text, behind = "", self._end_of_clause(source, tokens, end)
-                    before = SIDES.sub("", before)
+                    before = conditions.SIDES.sub("", before)
             except ProjectError as error:
                 if not top:
                     raise
@@ -216,7 +210,7 @@ class Expander:
         behind = tokens[source.closing(tokens, 2)].end
         following = scan(source, behind, end, backslash=self.scope.backslash)
         rest = [token for token in following if token.kind != "comment"]
-        return clause_end(rest, tokens[1].text.lower(), end)
+        return conditions.clause_end(rest, tokens[1].text.lower(), end)
 
     def _expand_at(
         self,
@@ -242,8 +236,8 @@ class Expander:
         if _is_call(tokens):
             closing = source.closing(tokens, 2)
             arguments = source.text[tokens[2].end : tokens[closing].start]
-            if name.lower() in CLAUSES and name.lower() not in self.scope.macros:
-                clause = CLAUSES[name.lower()] if self.is_true(arguments) else None
+            if name.lower() in conditions.CLAUSES and name.lower() not in self.scope.macros:
+                clause = conditions.CLAUSES[name.lower()] if self.is_true(arguments) else None
                 return clause, closing + 1
             whole = within is not None and not (
                 source.text[within[0] : tokens[0].start].strip()
@@ -270,11 +264,11 @@ class Expander:
         if text.strip() in ("", NOTHING):
             return None
         try:
-            return evaluate_constant(parse_plain(text, self.scope.dialect))
+            return conditions.evaluate_constant(parse_plain(text, self.scope.dialect))
         except SqlglotError as error:
             reason = str(error).splitlines()[0]
             raise self.error(f"the {what} '{text}' is invalid: {reason}") from error
-        except NotConstantError:
+        except conditions.NotConstantError:
             raise self.error(
                 f"the {what} '{text}' is not a constant",
                 "it is evaluated when the project is loaded; use CASE for conditions on data",
@@ -332,7 +326,7 @@ class Expander:
         builtin = BUILTINS.get(key)
         if builtin is None:
             known = {*self.scope.macros, *self.scope.functions}
-            known |= {b.upper() for b in (*BUILTINS, *LISTS, *CLAUSES, *PLUGINS.names())}
+            known |= {b.upper() for b in (*BUILTINS, *LISTS, *conditions.CLAUSES, *PLUGINS.names())}
             near = closest(name, known)
             hint = did_you_mean(name, near) if near else _NO_MACRO
             raise self.error(f"unknown macro '@{name}'", hint, unknown=Unknown("macro", name))
@@ -344,7 +338,7 @@ class Expander:
 
         key = name.lower()
         own = self.scope.macros.get(key)
-        if own is not None or key in BUILTINS or key in LISTS or key in CLAUSES:
+        if own is not None or key in BUILTINS or key in LISTS or key in conditions.CLAUSES:
             return own
         try:
             return PLUGINS.find(key)
