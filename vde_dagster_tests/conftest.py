@@ -33,11 +33,10 @@ if TYPE_CHECKING:  # The process that only starts workers imports none of these.
 # A JVM that lives for a minute gains nothing from the second compiler, nor by verifying the classes
 # of Spark. A JVM with one compiler reserves 48 MB for compiled code; a worker's tests fill that and
 # the next class to be loaded is a fatal error. By a variable, because JVMs of clusters, of other
-# catalogs and of Dagster's runs are started by others; `make run` has none.
-os.environ.setdefault(
-    "JDK_JAVA_OPTIONS",
+# catalogs and of Dagster's runs are started by others; `make run` and benchmarks have none.
+_JAVA_OPTIONS = (
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC "
-    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
+    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
 
 # Sessions of tests are those of one JVM; what is said of an engine that stays, its tests say.
@@ -165,6 +164,7 @@ def _secrets_of_one_test() -> Iterator[None]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Prepare what runs tests, and let fast ones write into memory, where there is room (bytes)."""
+    os.environ.setdefault("JDK_JAVA_OPTIONS", _JAVA_OPTIONS)
     config.pluginmanager.register(SuiteBudget(), "vde-budget")
     if hasattr(config, "workerinput") or not getattr(config.option, "numprocesses", None):
         _prepare_tests()
