@@ -382,7 +382,8 @@ def _size_of_method(
     if name == "replace" and len(args) >= 2:
         return _replaced_size(text, args[0], args[1])
     if name == "join" and args:
-        return _joined_size(args[0], len(text), budget)
+        size, joined = budget.measure(args[0]), args[0]
+        return size + (len(joined) * len(text) if isinstance(joined, _SIZED) else 0)
     for value in args:  # Methods that search and split.
         budget.measure(value)
     return len(text)
@@ -425,11 +426,6 @@ def _numbers(given: Iterable[Any], named: Mapping[str, Any]) -> list[int]:
 def _replaced_size(text: str, old: Any, new: Any) -> int:
     old, new = str(old), str(new)
     return len(text) + (text.count(old) if old else len(text) + 1) * len(new)
-
-
-def _joined_size(items: Any, between: int, budget: _Budget) -> int:
-    size = budget.measure(items)
-    return size + (len(items) * between if isinstance(items, _SIZED) else 0)
 
 
 class _BoundedFormatter(SandboxedFormatter):

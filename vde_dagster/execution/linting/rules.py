@@ -10,11 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from vde_dagster.base.names import ModelName, quote
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import Fix, Replacement, SourceLocation
 from vde_dagster.planning.checks.diagnostics import place_in_header
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.python.annotations import Context, Model
+from vde_dagster.project.reading.columns import quote_if_needed
 from vde_dagster.project.settings import Settings
 from vde_dagster.sql.scanner import SourceText, Token
 
@@ -388,17 +389,13 @@ def _column_fix(linted: ModelView) -> Iterator[Fix]:
     model = linted.snapshot.model
     tokens = Token.split(model.query or "")
     stars = [at for at, token in enumerate(tokens) if token.text == "*"]
-    columns = [_quote_if_needed(column.name) for column in linted.snapshot.columns]
+    columns = [quote_if_needed(column.name) for column in linted.snapshot.columns]
     selects = [at for at in stars if at and tokens[at - 1].is_word("SELECT", "DISTINCT")]
     first = next((at for at in selects if _bracket_depth(tokens[:at]) == 0), None)
     alone = len(outermost_columns(linted.tree)) == 1 and len(first_select_columns(linted.tree)) == 1
     if first is not None and alone and columns and tokens[first + 1].is_word("FROM"):
         place = model.place(tokens[first].start)
         yield Fix("Name the columns", (Replacement("*", ", ".join(columns), place),))
-
-
-def _quote_if_needed(name: str) -> str:
-    return name if name.isidentifier() else quote(name)
 
 
 def _bracket_depth(tokens: Sequence[Token]) -> int:

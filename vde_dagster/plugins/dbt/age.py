@@ -88,7 +88,10 @@ def changed_files(memory: dict[str, Any], folder: Folder) -> Iterator[str]:
     for path, checksum in memory["checksums"].items():
         now = f"{folder.hasher.hash(path)}{checksum}"
         known = memory["hashes"].get(now)
-        hashes[now] = _has_checksum(_text(folder, path), checksum) if known is None else known
+        if known is None:
+            text = _text(folder, path).strip()
+            known = hashlib.sha256(text.encode()).hexdigest() == checksum
+        hashes[now] = known
         if not hashes[now]:
             yield path
     memory["hashes"] = hashes
@@ -105,7 +108,3 @@ def changed_files(memory: dict[str, Any], folder: Folder) -> Iterator[str]:
                 for one in new
                 if one.endswith((".sql", ".py", ".csv")) and one not in known_files
             )
-
-
-def _has_checksum(text: str, checksum: str) -> bool:
-    return hashlib.sha256(text.strip().encode()).hexdigest() == checksum

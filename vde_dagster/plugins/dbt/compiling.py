@@ -157,14 +157,8 @@ class Compiler:
             f"{path}:{'' if path.endswith('.csv') else hasher.hash(path)}" for path in self.files
         ]
         values = [f"{name}={os.environ.get(name)}" for name in variables]
-        return digest(
-            *content, "|", *values, "|", repr(self.settings), self._dbt_identity, self._profiles
-        )
-
-    @property
-    def _dbt_identity(self) -> str:
-        stat = self.executable.stat()
-        return f"{self.executable}:{stat.st_mtime_ns}"
+        dbt = f"{self.executable}:{self.executable.stat().st_mtime_ns}"
+        return digest(*content, "|", *values, "|", repr(self.settings), dbt, self._profiles)
 
     @property
     def _profiles(self) -> str:

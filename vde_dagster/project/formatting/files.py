@@ -259,9 +259,8 @@ def _value_document(
 def _bracket_document(bracket: Bracket, pad: int, levels: int, *, wide: bool) -> Document:
     opening, inside, closing = bracket.opening.text, bracket.inside, bracket.closing.text
     if not inside or levels < 1 or opening == "<":
-        edges = [
-            " " if _has_space_before(one) else "" for one in (_first_leaf(bracket), bracket.closing)
-        ]
+        ends = (_first_leaf(bracket), bracket.closing)
+        edges = ["" if one.adjacent or one.kind == "comment" else " " for one in ends]
         return Nest(pad, (opening, edges[0], _value_document(inside, pad, 0))), edges[1], closing
     items = [
         (Group(_value_document(own, pad, levels - 1)), behind) for own, behind in split_list(inside)
@@ -273,7 +272,3 @@ def _bracket_document(bracket: Bracket, pad: int, levels: int, *, wide: bool) ->
 def _first_leaf(bracket: Bracket) -> Leaf:
     first = bracket.inside[0] if bracket.inside else bracket.closing
     return first.opening if isinstance(first, Bracket) else first
-
-
-def _has_space_before(leaf: Leaf) -> bool:
-    return not (leaf.adjacent or leaf.kind == "comment")

@@ -248,7 +248,7 @@ def needs_space(before: Leaf, leaf: Leaf) -> bool:
     if (
         _keeps_spaces(before)
         or _keeps_spaces(leaf)
-        or _may_join_literal(before, leaf)
+        or (leaf.kind == "string" and before.kind in ("word", "string", "quoted"))
         or _may_join_name(before, leaf)
     ):
         return not leaf.adjacent
@@ -270,10 +270,6 @@ def _may_join_name(before: Leaf, leaf: Leaf) -> bool:
     if "macro" not in (before.kind, leaf.kind):
         return False
     return before.is_value or before.kind == "macro"
-
-
-def _may_join_literal(before: Leaf, leaf: Leaf) -> bool:
-    return leaf.kind == "string" and before.kind in ("word", "string", "quoted")
 
 
 def leaf_text(

@@ -63,18 +63,13 @@ def _read_retries(value: Value) -> Retries:
 def _read_seconds(value: Value) -> float:
     text = value.text().strip()
     short = re.sub(r"(?<=[\d ])(second|minute|hour|day)s?\b", lambda found: found[1][0], text)
+    seconds = re.fullmatch(r"(\d{1,7}(?:\.\d+)?)(?:\s*s)?", short)
     try:
-        return float(short) if re.fullmatch(r"\d{1,7}(\.\d+)?", short) else _length(short)
+        return float(seconds[1]) if seconds else parse_duration(short, "delay").total_seconds()
     except UsageError:
         raise value.error(
             f"'{text}' is not a length of time", "write delay = '30 seconds' or '5 minutes'"
         ) from None
-
-
-def _length(text: str) -> float:
-    if found := re.fullmatch(r"(\d{1,7}(?:\.\d+)?)\s*s", text):
-        return float(found[1])
-    return parse_duration(text, "delay").total_seconds()
 
 
 def _read_word(value: Value, name: str, words: tuple[str, ...]) -> str:

@@ -217,11 +217,11 @@ def _expand_star(text: str, tokens: list[Token], star: exp.Star, names: QueryCol
         raise UnknownColumnsError
     several = len({table for table, _ in found}) > 1
     written = [
-        f"{new[name.lower()]} AS {_quote_if_needed(name)}"
+        f"{new[name.lower()]} AS {quote_if_needed(name)}"
         if name.lower() in new
-        else f"{_quote_if_needed(table)}.{_quote_if_needed(name)}"
+        else f"{quote_if_needed(table)}.{quote_if_needed(name)}"
         if several
-        else _quote_if_needed(name)
+        else quote_if_needed(name)
         for table, name in found
     ]
     return Edit(tokens[first].start, tokens[end].end + 1, ", ".join(written))
@@ -254,9 +254,9 @@ def _align_branches(tokens: list[Token], tree: exp.Expr, names: QueryColumns) ->
             begin, end = _Branch("", tokens, inside).extent
             here = {name.lower() for name in own}
             written = ", ".join(
-                _quote_if_needed(name)
+                quote_if_needed(name)
                 if name.lower() in here
-                else f"NULL AS {_quote_if_needed(name)}"
+                else f"NULL AS {quote_if_needed(name)}"
                 for name in every
             )
             yield Edit(tokens[begin].start, tokens[begin].start, f"SELECT {written} FROM (")
@@ -353,5 +353,6 @@ def _closing_index(tokens: list[Token], opening: int) -> int:
     return len(tokens) - 1
 
 
-def _quote_if_needed(name: str) -> str:
+def quote_if_needed(name: str) -> str:
+    """Return a name for a query, in backticks unless it is an identifier."""
     return name if name.isidentifier() else quote(name)
