@@ -227,7 +227,9 @@ def test_the_command_prints_tables_and_one_json_object(shop: ProjectFolder, vde:
     ]
     assert "CHF" in shown.out
     assert shown.err.startswith("in the last 30 days\nseconds: by the clock, of all fills;")
-    assert "no fill has an earlier fill" in vde("cost", "--accuracy", *words).out
+    assert (
+        "nothing to compare: estimates need earlier fills" in vde("cost", "--accuracy", *words).out
+    )
     assert vde("cost", "--by", "week", *words).code == 2
 
 

@@ -261,7 +261,9 @@ def test_a_merge_that_is_not_planned_row_by_row_is_refused_before_it_writes(
             + text[text.index("WHEN NOT MATCHED") :]
         ),
     )
-    with pytest.raises(ExecutionError, match=r"but run 'AppendData.*detects no conflict") as raised:
+    with pytest.raises(
+        ExecutionError, match=r"by 'AppendData.*does not detect conflicts"
+    ) as raised:
         held.fill(rows.format("d"), days(4, 5))
     assert raised.value.hint
     assert held.rows("hk") == [("a",), ("b",), ("c",)]
