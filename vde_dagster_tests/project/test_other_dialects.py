@@ -358,12 +358,14 @@ def test_operator_of_unknown_types_is_refused_once_the_catalog_was_asked(
         return [f"{one.location}: {one.message}" for one in warnings if one.untyped]
 
     assert plan(lambda name: [("a", "DOUBLE")]) == []
-    with pytest.raises(ProjectError, match=re.escape("models/a.sql:2:8: m.a: a division may")):
+    with pytest.raises(
+        ProjectError, match=re.escape("models/a.sql:2:8: m.a: on Trino, a division may")
+    ):
         plan(lambda name: [("a", "UNKNOWN")])
     with pytest.raises(ProjectError, match="the type of a is unknown"):
         plan(lambda name: None)  # No such table.
     not_asked = plan(lambda name: ())
-    assert [text.split(": a division")[0] for text in not_asked] == [
+    assert [text.split(": on Trino, a division")[0] for text in not_asked] == [
         "models/a.sql:2:8: m.a",
         "models/b.sql:2:8: m.b",
     ]
@@ -393,7 +395,9 @@ def test_text_of_a_column_that_a_parent_chose_from_decimals_is_refused(
 
     if not is_refused:
         return plan()
-    with pytest.raises(ProjectError, match=re.escape("models/c.sql:2:8: m.c: the text of a dec")):
+    with pytest.raises(
+        ProjectError, match=re.escape("models/c.sql:2:8: m.c: on PostgreSQL, the text of a dec")
+    ):
         plan()
 
 
