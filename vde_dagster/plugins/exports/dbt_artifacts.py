@@ -174,6 +174,7 @@ class _Artifacts:
     def _model_node(self, model: Document.Model) -> Node:
         schema, name = _split_name(model.name)
         resource = _resource_type(model)
+        checksum = hashlib.sha256(model.source.strip().encode()).hexdigest()
         node = {
             **self._common_fields(model),
             **self._description_fields(model),
@@ -182,7 +183,7 @@ class _Artifacts:
             "unique_id": self._ids[model.name],
             "fqn": [self._package, schema, name],
             "alias": self._relation(model)[2],
-            "checksum": _checksum(model.source),
+            "checksum": {"name": "sha256", "checksum": checksum},
             "config": {
                 "enabled": True,
                 "materialized": _materialization(model),
@@ -410,10 +411,6 @@ def _column_fields(column: Document.Column) -> Node:
         "tags": [],
         "constraints": [],
     }
-
-
-def _checksum(text: str) -> Node:
-    return {"name": "sha256", "checksum": hashlib.sha256(text.strip().encode()).hexdigest()}
 
 
 def _stat(name: str, label: str, value: bool | int, include: bool) -> Node:
