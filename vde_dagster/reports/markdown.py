@@ -193,8 +193,7 @@ def plain_table(
     if narrow:
         columns, rows, left = _fitting(columns, rows)
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    for row in rows:
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |")
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     if narrow and left:
         lines += ["", f"Further columns: {', '.join(left)}"]
     return "\n".join(lines)

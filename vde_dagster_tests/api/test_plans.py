@@ -51,7 +51,7 @@ def test_Level() -> None:
 
 def test_Objection() -> None:
     objection = Objection("freeze", "no plan of prod on a Friday", "ask", approvers=("ann",))
-    assert objection.sentence.startswith("freeze: no plan of prod on a Friday; it waits")
+    assert objection.sentence.startswith("freeze: no plan of prod on a Friday; the plan waits")
 
 
 def test_Plan(workspace: Workspace) -> None:

@@ -30,8 +30,7 @@ AsOf = Annotated[
 Compare = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="ENV@VERSION",
-        help="A version to compare with the other ones given; repeatable.",
+        metavar="ENV@VERSION", help="A version to compare with the other ones given; repeatable."
     ),
 ]
 SitePort = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free port.")]

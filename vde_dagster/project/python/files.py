@@ -52,9 +52,8 @@ def with_local_imports(root: Path, path: str, text: str) -> dict[str, str]:
             continue
         files[current] = content
         for name in _imported_names(current, parse_python(Path(current), content)):
-            for found in _files_of_import(root, name):
-                if found not in files:
-                    waiting.append((found, decode_text(Path(found), (root / found).read_bytes())))
+            new = (found for found in _files_of_import(root, name) if found not in files)
+            waiting += [(one, decode_text(Path(one), (root / one).read_bytes())) for one in new]
     return dict(sorted(files.items()))
 
 

@@ -71,8 +71,7 @@ def _default_names(op: str, arguments: list[exp.Expr], first_type: Any) -> list[
         return ["pos", "key", "value"] if is_map else ["pos", "col"]
     if op == "inline" and known and first_type.expressions:
         struct = first_type.expressions[0]
-        fields = [f.name.lower() for f in struct.expressions if isinstance(f, exp.ColumnDef)]
-        return fields
+        return [f.name.lower() for f in struct.expressions if isinstance(f, exp.ColumnDef)]
     return []
 
 

@@ -50,8 +50,7 @@ def rewrite_percentile(node: exp.Expr, dialect: str) -> exp.Expr | None:
         value = exp.Anonymous(this="IF", expressions=[known, value.copy(), refused])
     if ordered.args.get("desc"):
         share = 1 - share
-    quantile = exp.Quantile(this=value, quantile=exp.Literal.number(str(share)))
-    return quantile
+    return exp.Quantile(this=value, quantile=exp.Literal.number(str(share)))
 
 
 def _sort_key(node: exp.PercentileCont) -> exp.Ordered | None:

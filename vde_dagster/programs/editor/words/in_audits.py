@@ -58,11 +58,10 @@ class AuditFiles:
                 continue
             try:
                 source, blocks = read_blocks(Path(path), text, settings.dialect)
-                for block in blocks:
-                    if block.header.word == "AUDIT" and block.statements:
-                        found.append(
-                            _AuditInFile(path, read_audit(block, source, settings.dialect))
-                        )
+                audits = (one for one in blocks if one.header.word == "AUDIT" and one.statements)
+                for block in audits:
+                    audit = read_audit(block, source, settings.dialect)
+                    found.append(_AuditInFile(path, audit))
             except VdeError:
                 continue  # The file has a mistake, which diagnostics report.
         return found
