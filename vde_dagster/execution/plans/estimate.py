@@ -9,7 +9,7 @@ are farther apart for few fills.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import fsum
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
@@ -49,11 +49,7 @@ class Spread:
         return f"{expected}{unit}" if low == high else f"{expected}{unit} ({low} to {high})"
 
     def to_json(self) -> dict[str, float]:
-        return {
-            "low": round(self.low, 3),
-            "expected": round(self.expected, 3),
-            "high": round(self.high, 3),
-        }
+        return {name: round(value, 3) for name, value in asdict(self).items()}
 
 
 NOTHING = Spread(0, 0, 0)
