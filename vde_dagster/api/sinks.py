@@ -1,6 +1,7 @@
 """Sinks of syncs: outside systems that are kept equal to published views.
 
-A distribution registers a sink under `vde_dagster.sinks`: a `msgspec.Struct` of its options.
+To add a sink, write a `msgspec.Struct` that implements `Sink`; its fields are the sink's options.
+Register the class as an entry point in the group `vde_dagster.sinks`.
 """
 
 from __future__ import annotations

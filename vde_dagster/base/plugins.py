@@ -114,7 +114,7 @@ class Seam(Generic[Part]):
     _loaded: dict[str, tuple[Plugin, Part]] = field(default_factory=dict, repr=False)
 
     def names(self) -> list[str]:
-        """Return the names of the core's parts and of installed parts."""
+        """Return the names in `core`, followed by the sorted names of installed parts."""
         return [*self.core, *sorted({plugin.name for plugin in self._plugins()})]
 
     def find(self, name: str) -> Part | None:

@@ -75,9 +75,9 @@ def build_snapshots(
         warnings: Receives likely mistakes. None for definitions that cannot be corrected, such as
             stored ones.
         canonicaliser: Version of the hashing code, part of every hash.
-        more: Finds mistakes in other files, so that all mistakes are reported at once.
+        more: Finds further mistakes, such as in unit tests. All mistakes are reported at once.
         revise: Changes each snapshot before its children are built.
-        workers: Processes that build a part of many snapshots.
+        workers: Processes that share the work if there are many snapshots to build.
 
     Raises:
         ProjectError: A query names a column that its parent does not have, or a check found a

@@ -52,7 +52,7 @@ class TaskExchange:
         self._there: dict[int, dict[ModelName, Snapshot]] = {}
 
     def add(self, task: BuildTask) -> None:
-        """Add a task to the queue of the worker that parsed its query, if any."""
+        """Add a task to the queue of the worker that parsed its query, or to the common queue."""
         owner = self._workers.owners.get(task.model.query or "")
         self._ready.setdefault(owner, deque()).append(task)
 

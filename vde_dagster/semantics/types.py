@@ -315,7 +315,10 @@ def _common_result(name: str, arguments: list[exp.Expr]) -> Type:
 
 
 def _starred_call(name: str, least: int) -> Type:
-    """Return the type of a call with a star, or None if it depends on the number of arguments."""
+    """Return the type of a call with the argument `*`, or None if it depends on the columns.
+
+    `least` is the number of arguments as written.
+    """
     if name == "count":
         return data_type("BIGINT")
     found = {

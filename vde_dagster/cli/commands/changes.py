@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 
 From = Annotated[
     int | None,
-    typer.Option("--from", min=0, metavar="VERSION", help="Version that you have; 0 for none."),
+    typer.Option(
+        "--from",
+        min=0,
+        metavar="VERSION",
+        help="Version that you already have; 0: return all rows.",
+    ),
 ]
 To = Annotated[
     int | None,

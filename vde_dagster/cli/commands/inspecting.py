@@ -143,9 +143,9 @@ def query(
 
 DefaultRowLimit = Annotated[int, typer.Option("--limit", min=1, help="Maximum number of rows.")]
 First = Annotated[
-    str, typer.Argument(metavar="A", help="A table, or two environments as dev:prod.")
+    str, typer.Argument(metavar="A", help="The first table, or two environments: dev:prod.")
 ]
-Second = Annotated[str, typer.Argument(metavar="B", help="The table to compare with, or a model.")]
+Second = Annotated[str, typer.Argument(metavar="B", help="The second table, or a model.")]
 On = Annotated[
     list[str] | None,
     typer.Option("--on", metavar="COLUMNS", help="Key columns; default: the model's grain."),

@@ -37,10 +37,10 @@ def show(
     order_by: Order = "",
     limit: DefaultRowLimit = 100,
 ) -> None:
-    """Show rows of a model with a table, from an environment or one of its versions.
+    """Show rows of a model in an environment, or in one of its versions, without Spark.
 
-    Does not need Spark. Examples: vde show marts.daily; vde show marts.daily -e prod@2 --where "day
-    >= '2024-01-02'" --order-by -day --limit 5
+    The model must have a table. Examples: vde show marts.daily; vde show marts.daily -e prod@2
+    --where "day >= '2024-01-02'" --order-by -day --limit 5
     """
     from vde_dagster.base.texts import count
     from vde_dagster.cli.shapes import rows_json

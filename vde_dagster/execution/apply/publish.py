@@ -143,9 +143,10 @@ def define_views(
     """Build the definitions of an environment's views: names, columns, types and queries.
 
     Args:
-        resolver: Resolver of the environment's names, with tables read on `main`.
+        resolver: Resolver of the environment's model names, which reads tables' branch `main`.
         only: Models whose views to define, or None for all.
-        present: Resolver with the tables' current types, if the publication widens types.
+        present: Resolver with the column types before the publication, which may widen types; by
+            default `resolver`.
     """
     # New VIEW models are analyzed. The store keeps their types, so that publishing again starts no
     # JVM.

@@ -212,7 +212,12 @@ class _Input:
         return [ViewColumn(name, self.types[name], "", name) for name in self._read]
 
     def check_columns(self, *, changed: bool) -> None:
-        """Raise ComputesAllError if columns that the model reads changed since the last fill."""
+        """Raise ComputesAllError if the schema of the columns that the model reads has changed.
+
+        Args:
+            changed: Whether the table has new commits since the last fill. If so, the schema at the
+                last fill is compared, too.
+        """
         ids, since, now = self._schema_ids, self._last.state.read_id, self._now.read_id
         metadata, is_other = self._metadata, self._last.other is not None
         same = reads_same_columns(metadata, ids.get(now), self._read, or_new=False)

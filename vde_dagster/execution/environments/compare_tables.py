@@ -130,7 +130,8 @@ def quote_table_name(handles: Handles, text: str) -> str:
     if len(parts) != 3 or not all(parts):
         raise UsageError(
             f"'{text}' is not a table name",
-            hint="write schema.table, catalog.schema.table, or two environments as dev:prod MODEL",
+            hint="write schema.table, catalog.schema.table, or two environments and a model: "
+            "dev:prod MODEL",
         )
     return quote(*parts)
 

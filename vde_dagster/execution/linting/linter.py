@@ -56,7 +56,10 @@ class Finding:
 
 
 class Linter:
-    """Checks models with the rules in the settings, or with the rules in `only`, as warnings."""
+    """Checks models with the linter rules of the settings.
+
+    If `only` names rules, these are checked instead, and their violations are warnings.
+    """
 
     def __init__(self, project: Project, only: Collection[str] = ()) -> None:
         self._settings, self._models = project.settings, project.models

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Missing ranges and unread changes of models.
+    """Intervals that models have not filled, and changes of inputs that models have not processed.
 
     Args:
         by_environment: Missing ranges (UTC) by model, for each environment whose run fills them.
         units: Number of missing intervals by model.
-        backlogs: Unread changes of inputs, for each model that is filled from changes.
+        backlogs: Unprocessed changes of inputs, for each model that is filled from changes.
     """
 
     # Production fills its own tables.
@@ -66,7 +66,7 @@ class Missing:
         }
 
     def sentence(self) -> str:
-        """Describe the missing intervals and unread changes, with the command to compute them."""
+        """Describe missing intervals and unprocessed changes, with the command to compute them."""
         parts = []
         for environment, models in self.by_environment.items():
             intervals = sum(self.units[name] for name in models)
@@ -81,7 +81,7 @@ class Missing:
 
 
 def pending_work(handles: Handles, plan: Plan, *, ignore_cron: bool = False) -> Missing:
-    """Return the due intervals and unread changes of an environment that a plan leaves undone.
+    """Return an environment's due intervals and unprocessed changes that a plan does not fill.
 
     Args:
         ignore_cron: Whether complete intervals are due before the cron has ticked.

@@ -51,10 +51,10 @@ def find_readers(
 
 
 def add_kept_texts(handles: Handles, plan: Plan, kept: Mapping[str, str]) -> Plan:
-    """Add to a plan the texts of project files that plug-ins store with the environment.
+    """Add to a plan the texts that plug-ins store with its environment, such as metric files.
 
     Args:
-        kept: Current texts of the environment, by plug-in.
+        kept: The texts that the environment stores now, by the plug-in's name.
 
     Raises:
         ProjectError: A plug-in cannot read its files.

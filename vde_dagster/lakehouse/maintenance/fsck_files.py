@@ -85,7 +85,7 @@ def check_files(
 
     Args:
         deep: Whether to read the footers of data files.
-        read_bytes: Maximum bytes of data files whose rows are also read.
+        read_bytes: Maximum bytes of data files to read completely, if `deep` is set.
 
     Returns:
         The damaged files, and the pinned snapshots that tables no longer have.
@@ -104,7 +104,8 @@ def check_snapshot(
     """Check that all files of an Iceberg snapshot exist and are intact.
 
     Args:
-        read_bytes: Maximum bytes of data files whose footers and rows are read.
+        read_bytes: Maximum bytes of data files to read completely; of later files, only footers are
+            read. If 0, only the existence and size of data files are checked.
 
     Raises:
         DamagedFileError: A file is missing or damaged.

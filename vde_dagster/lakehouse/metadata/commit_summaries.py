@@ -232,7 +232,11 @@ _COUNTS = (
 def commit_line(
     metadata: dict[str, Any], head: int | None, table_id: str = ""
 ) -> tuple[KeptCommit, ...]:
-    """Return a table's commits from `head` back to the oldest one, and mark fills of `table_id`."""
+    """Return a table's commits, from the Iceberg snapshot `head` back to the oldest.
+
+    Args:
+        table_id: Fills of this physical table get `KeptCommit.ours`.
+    """
     return tuple(_commit(snapshot, table_id) for snapshot in history(metadata, head))
 
 

@@ -214,7 +214,8 @@ def proven_view(wanted: WantedView) -> ViewDefinition:
 
 def _foreign(wanted: WantedView, why: str) -> StoreError:
     return StoreError(
-        f"the definition of the mirrored view {wanted.ref} was not written by vde: {why}",
+        f"the stored definition of the mirrored view {wanted.ref} is damaged, "
+        f"or another program changed it: {why}",
         hint=f"publish it again: vde apply {wanted.environment}, or vde rollback "
         f"{wanted.environment} --to with the number of the current version (vde history "
         f"{wanted.environment})",

@@ -213,7 +213,7 @@ def announced_file(
 
 
 def announced_change(file: PublishedFile) -> tuple[Swap, TableMove | None]:
-    """Restore a catalog change, and its table's change, from a publication's record."""
+    """Parse a record of `announced_file` into the catalog change and the table's change, if any."""
     assert file.ref is not None
     kind = VIEW if file.kind == VIEW.lower() else TABLE
     swap = Swap(file.ref, kind, file.previous, file.location or None)

@@ -78,7 +78,7 @@ def require_sources(
 
 
 def showing_tables(lakehouse: LakeHandles) -> dict[str, list[TableRef]]:
-    """Find the tables that production has in place of views, by their physical table's location."""
+    """Find the shown tables of each physical table, by the physical table's location."""
     found: dict[str, list[TableRef]] = {}
     for ref, (_, metadata) in _read_shown(lakehouse).items():
         found.setdefault(metadata["location"], []).append(ref)

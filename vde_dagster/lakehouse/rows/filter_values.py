@@ -33,9 +33,9 @@ _INSTANTS: dict[type[types.IcebergType], tuple[int, bool]] = {
 
 
 def bounds(type_: types.IcebergType) -> tuple[int, int] | None:
-    """Return the least and greatest number of a column type, in the unit of `whole`.
+    """Return the least and greatest value of a column type, as `whole` converts values.
 
-    Return None for a type that does not store whole numbers.
+    For example, the bounds of DATE are numbers of days. Return None for types without such bounds.
     """
     if isinstance(type_, (types.IntegerType, types.DateType)):
         return -(2**31), 2**31 - 1

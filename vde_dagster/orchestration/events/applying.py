@@ -96,7 +96,7 @@ class Launcher:
         """Identify the launcher of a run by its tags.
 
         Args:
-            typed: Name in the form's config, which anyone can type.
+            typed: Name that the user entered in the run's config; Dagster does not verify it.
             plan: Plan to apply. Its author counts as the launcher of a run that a sensor launched.
         """
         if any(tag in tags for tag in _AUTOMATION):

@@ -135,7 +135,7 @@ class Comparison:
     def audits(
         self, environment: Environment, only: Collection[ModelName] | None = None
     ) -> Iterator[records.Projected]:
-        """Yield the outdated checks of an environment's models."""
+        """Yield the audit results of an environment's models that Dagster does not show yet."""
         if environment.plan_id not in self.busy:
             yield from AuditEvents(self.context).outdated_checks(environment, only)
 

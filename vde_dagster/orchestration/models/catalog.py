@@ -34,7 +34,8 @@ class AssetCatalog:
         specs: The translator's spec of each model.
         partitions: Partitions by model; None for models that are never filled.
         translator: Translator that names the tables that are not models.
-        recording: Progress of recording in Dagster as Markdown; empty if it is complete.
+        recording: Markdown with the number of filled partitions that Dagster has recorded; empty if
+            it has recorded all.
     """
 
     live: LiveProject

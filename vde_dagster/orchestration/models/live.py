@@ -88,7 +88,8 @@ class LiveModel:
     """A model with its live versions.
 
     Args:
-        snapshot: Definition in the working copy, or else in the first environment.
+        snapshot: Definition in the working copy. If it lacks the model: in a plan that is being
+            applied, or else in the last environment by name, or else in production.
         versions: Live versions, the version of `snapshot` first; empty for external models.
         in_project: Whether the working copy has the model.
         error: Current error in its file, or None.
@@ -102,12 +103,12 @@ class LiveModel:
 
     @property
     def current(self) -> LiveVersion | None:
-        """Version of the working copy, or of the first environment."""
+        """The version of `snapshot`."""
         return self.versions[0] if self.versions else None
 
     @property
     def published(self) -> Snapshot | None:
-        """The definition in production, or else in the first environment."""
+        """The definition in production. If it lacks the model: in another environment."""
         shown = [version for version in self.versions if version.environments]
         first = [version for version in shown if PRODUCTION in version.environments]
         return (first or shown)[0].snapshot if shown else None

@@ -272,7 +272,7 @@ class DefinitionDifference:
         change: `added`, `modified`, `affected` or `removed`. `category` is the effect of the change
             on the data.
         old: Id of the earlier snapshot; None for an added model. A removed model has no `new`.
-        reasons: Reasons of the difference, in sentences, the cause first.
+        reasons: Reasons of the difference, in sentences, the most important reason first.
     """
 
     model: str

@@ -389,9 +389,10 @@ class StepColumns:
         return tuple(pair.after for pair in self.pairs[-1]) if self.pairs else self.first
 
     def at(self, step: int) -> tuple[ColumnPair, ...]:
-        """Pair each column of the view's last version with the matching column after a step.
+        """Return each column of the view's last version (`after`), and what it was after a step.
 
-        Steps are numbered from 1. A column that was added after the step has no matching column.
+        For example, a column `b` that step 2 renamed from `a` is (after=b, before=a) at step 1.
+        A column that was added after the step has the `before` None. Steps are numbered from 1.
         """
         # Columns dropped after the step are left out, because a copy of the view has dropped them,
         # too. In columns added after the step, a copy has NULL.

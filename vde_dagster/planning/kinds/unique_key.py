@@ -111,7 +111,8 @@ def check_deterministic(
     Args:
         functions: The functions that the expression calls, in lower case.
         text: The expression, for the message.
-        refused: Types of functions; by default, those that may have several values per row.
+        refused: Types of functions (`spark_functions.function_kind`). By default, aggregates,
+            generators such as `explode`, and nondeterministic functions (`unsteady`).
     """
     from vde_dagster.semantics import spark_functions
 

@@ -117,7 +117,7 @@ class ChangeReasons:
 
 
 def definition_changes(new: Snapshot, old: Snapshot, inherits: bool = False) -> list[Reason]:
-    """Return the reasons for a change in the model's own definition, the cause first."""
+    """Return the changes of a model's own definition, the most important change first."""
     if new.definition_hash == old.definition_hash:
         return []
     out: list[Reason] = []

@@ -302,7 +302,7 @@ def restate_since_ticks(
     asked: Iterable[DueRestatement],
     fills: Iterable[tuple[Interval, datetime]],
 ) -> RestatementTick:
-    """Return the ranges of due restatements that were not filled since their ticks.
+    """Return what due restatements have to fill again: ranges without a fill since their tick.
 
     Args:
         asked: The model's due restatements, at least one.

@@ -75,7 +75,8 @@ def relation_query(
     """Return the query that replaces a model's name in SQL, or None to keep the name.
 
     Args:
-        interval: The reader's range (UTC), for the time variables of a query without a table.
+        interval: Range (UTC) of the fill whose SQL has the name, for the time variables in the
+            query of a model without a table.
     """
     if name not in resolver.entries:
         return None

@@ -183,8 +183,9 @@ class ColumnChange(NamedTuple):
 
     Args:
         what: Kind of the difference. `added`, `restored` (from an earlier definition), `widened`,
-            `retyped`, `removed` and `reordered` (fields of its structs) change the table. The
-            model's policy ignores `not_added`, `not_retyped` and `kept`.
+            `retyped`, `removed` and `reordered` (fields of its structs) change the table.
+            `not_added`, `not_retyped` and `kept` change nothing, because `on_additive_change` or
+            `on_destructive_change` of the model's kind is `ignore`.
         was, becomes: The column's Spark SQL type in the table, and its new type, if known.
         field: The path of a field inside of the column, if only this field changes.
     """

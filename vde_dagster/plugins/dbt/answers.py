@@ -131,7 +131,7 @@ def encode_value(value: Any) -> Any:
 
 
 def main(arguments: list[str]) -> int:
-    """Answer questions on standard input until it ends."""
+    """Answer each line of standard input with a line of standard output, until the input ends."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # Spark and Java print to standard output.
     root, sources = Path(arguments[0]), json.loads(sys.stdin.readline())

@@ -51,8 +51,10 @@ OfFiles = Annotated[
 RowLimit = Annotated[int | None, typer.Option("--limit", min=1, help="Maximum number of rows.")]
 Sql = Annotated[bool, typer.Option("--sql", help="Print the SQL without running it.")]
 To = Annotated[Path | None, typer.Option("--to", metavar="FILE", help="Write to a file.")]
-One = Annotated[str, typer.Argument(metavar="A", help="An environment, or a version of it.")]
-Other = Annotated[str, typer.Argument(metavar="B", help="The environment to compare it with.")]
+One = Annotated[str, typer.Argument(metavar="A", help="An environment or a version: dev, prod@7.")]
+Other = Annotated[
+    str, typer.Argument(metavar="B", help="Environment or version to compare with A.")
+]
 
 
 @on_project

@@ -79,8 +79,8 @@ class Definitions:
     """All metrics and semantic models of a project, parsed by MetricFlow.
 
     Args:
-        models: The model that each semantic model reads, and where a file first names the model.
-            The keys are quoted names: `` `marts`.`daily` ``.
+        models: For each model that a semantic model reads, its name and the first place in a file
+            that names it. The keys have the form `` `marts`.`daily` ``.
         places: File and line of each metric and saved query, by name.
     """
 

@@ -199,7 +199,8 @@ class SemanticLayer:
             raise UsageError(f"the grain '{grain}' does not exist", hint=hint)
         if _TIME not in self.group_bys(metrics):
             raise UsageError(
-                f"{', '.join(metrics)} have no common time", hint="query each separately"
+                f"{', '.join(metrics)} have no time dimension in common",
+                hint="query each metric separately",
             )
         return f"{_TIME}__{grain}"
 

@@ -247,10 +247,11 @@ class _Compactor:
         )
 
     def _flows(self, model: Document.Model) -> list[list[Any]]:
-        """Return [parent, how, [column, source, column, source, …]] for each parent and use.
+        """Return a model's column lineage as [parent, how, [column, source, column, source, …]].
 
-        A column is its position plus 1, or 0 for a flow into all rows. A source is its position in
-        the parent's columns, or else its name.
+        There is one list for each parent and kind of use (`how`). `column` is 1 for the model's
+        first column, and 0 if the source determines rows, as in a filter. `source` is the position
+        in the parent's columns, from 0, or the name of a column that the parent does not list.
         """
         own = self.columns[model.name]
         found: dict[tuple[int, int], list[Any]] = {}

@@ -45,7 +45,8 @@ def _make_asset(catalog: AssetCatalog, definition: SyncDefinition) -> dg.AssetsD
         group_name=names.group,
         kinds={definition.sink} if definition.sink in ("postgresql",) else None,
         description=f"Sends changes of {definition.source} to {definition.sink} "
-        f"({definition.mode}) from {', '.join(definition.to)}; see {definition.place}.",
+        f"(mode: {definition.mode}) from the environments {', '.join(definition.to)}; "
+        f"see {definition.place}.",
         automation_condition=dg.AutomationCondition.any_deps_updated()
         & ~dg.AutomationCondition.in_progress(),
         required_resource_keys={names.resource},

@@ -15,7 +15,7 @@ _CACHE = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class KeyStore:
-    """Stores a row's key in a temporary file, with the key's values and a digest of the row."""
+    """Rows' keys in a temporary SQLite file. Each key has its values and a digest of its row."""
 
     database: sqlite3.Connection
 

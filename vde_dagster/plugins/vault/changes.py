@@ -34,9 +34,11 @@ class States:
         time: The column with the load date.
         source: The column with the record source, or None.
         compare: Columns whose values are the state.
-        set_key: Columns that distinguish the rows of one state.
+        set_key: Columns that identify a row among the rows of one state; empty if a state is one
+            row.
         repeats: The column with the times at which a state was repeated.
-        deletion_mark: The column that marks a deleted key; None if absent keys are not deleted.
+        deletion_mark: The column that is TRUE in rows for a deleted key; None if a key stays when a
+            delivery lacks it.
         sequence: The column that orders states of the same time, or None.
     """
 
@@ -66,7 +68,7 @@ class States:
         return [name for name in self.types if name not in (self.repeats, self.deletion_mark)]
 
     def unique_rows(self, new: str, old: str | None) -> str:
-        """Write the query that returns all rows that ever arrived, one row for each identity.
+        """Write the query that unites new and stored rows, and keeps one row for each `identity`.
 
         Args:
             new: The relation of arriving rows.
@@ -139,7 +141,11 @@ class States:
         )
 
     def states(self, unique: str, gaps: str | None = None) -> str:
-        """Write the query of the table's rows, from the results of `unique_rows` and `gaps`."""
+        """Write the query that computes the table's rows: the changes of state, and the deletions.
+
+        Args:
+            gaps: The relation with the result of `gaps`; None if keys are never deleted.
+        """
         first = [name for name in self.data if name not in (*self.key, *self.set_key)]
         by = (
             _quoted(self.key, "o.")

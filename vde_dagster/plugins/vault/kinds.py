@@ -149,9 +149,11 @@ class Changes(Kind):
         source: The output column with the record source, which is not compared.
         compare: Output columns whose values are the state; empty for all. Other columns do
             not begin a new state.
-        set_key: Output columns that distinguish the rows of one state; empty for one row.
-        absent: `DELETE` if a time without rows of a key deletes the key, otherwise `KEEP`.
-        most_deleted: The maximum share of all keys that one time (a delivery) may delete.
+        set_key: Output columns that identify a row among the rows of one state; empty if a state is
+            one row.
+        absent: `DELETE` if a delivery (the rows of one time) deletes the keys that it lacks,
+            otherwise `KEEP`.
+        most_deleted: The maximum share of all keys that one delivery may delete.
         sequence: Output column that orders states of the same time; None if a key has at most one
             state at a time.
         skip_null: Output columns; a row with NULL in one is left out instead of being an error.

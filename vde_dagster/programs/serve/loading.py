@@ -1,4 +1,4 @@
-"""Responses for loading a table or a view, with the metadata made for them."""
+"""Responses of the REST catalog for loading a table or a view, with generated metadata."""
 
 from __future__ import annotations
 

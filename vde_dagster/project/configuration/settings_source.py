@@ -192,7 +192,7 @@ def _validate(
     except SettingsError as error:
         raise ProjectError(
             f"an environment variable cannot be read: {error}",
-            hint='lists and tables are given as JSON, for example ["a", "b"]',
+            hint='write lists and tables as JSON, for example ["a", "b"]',
         ) from None
 
 

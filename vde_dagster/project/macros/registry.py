@@ -146,7 +146,10 @@ def noting_model(
 
 
 def note(where: str, name: str, code: Callable[..., Any]) -> None:
-    """Add code, by lower-case name, to the field `where` of the running module's `Collector`."""
+    """Add a decorated function to the collector of the current load, if any.
+
+    For example, `note("macros", "Daily", f)` sets `collector.macros["daily"] = f`.
+    """
     collector = _current.get()
     if collector is not None:
         getattr(collector, where)[name.lower()] = code

@@ -199,7 +199,7 @@ class _Groups:
             open_ = not self._only_added and argument not in counted
             if open_ and self._by:
                 raise NotRefreshableError(
-                    f"rows were removed, and no output counts the values of {name}"
+                    f"rows were removed, and the query does not count the values summed in {name}"
                 )
             return MergeableAggregate(name, "sum", False, counted.get(argument, ""), type_, open_)
         if not self._only_added and self._by:

@@ -47,7 +47,7 @@ class Refusal:
 
     Args:
         text: The refused token; "" at the end of the text.
-        expected: Tokens that the grammar accepts there. A single entry represents all names.
+        expected: Tokens that the grammar accepts there. "a name" represents all identifiers.
     """
 
     start: int

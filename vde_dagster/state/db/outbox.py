@@ -139,7 +139,7 @@ class Outbox:
         return self._read(query.order_by(_ROW.seq))
 
     def for_plan(self, plan_id: str, until: int) -> list[OutboxRecord]:
-        """Return the records about a plan, in order, up to the number `until`."""
+        """Return a plan's records, ordered by number, with numbers of at most `until`."""
         named = _ROW.subject.contains(f'"plan": {json.dumps(plan_id)}', autoescape=True)
         query = select(schema.outbox).where(named, _ROW.number <= until, _IS_RECORD)
         return self._read(query.order_by(_ROW.number))

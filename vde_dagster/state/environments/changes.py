@@ -29,9 +29,9 @@ class ChangePoint:
 
 
 def change_points(database: Database, environment: str, model: ModelName) -> list[ChangePoint]:
-    """Group an environment's versions into ranges with equal rows of a model, oldest first.
+    """Return ranges of an environment's versions between which a model's rows change, oldest first.
 
-    For a model without a table, changes of its parents' rows do not count.
+    For a model without a table, new rows of its parents do not begin a range.
     """
     entries = (
         select(_ENTRY.valid_from, _ENTRY.valid_to, _ENTRY.table_id)

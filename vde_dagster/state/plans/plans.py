@@ -351,9 +351,9 @@ class PlanStore:
             raise _was_rejected(record)
 
     def git_branch(self, environment: str) -> str | None:
-        """Return the Git branch whose plan created an environment, or an empty text without one.
+        """Return the Git branch that an environment is named after; empty if a user chose the name.
 
-        None means that the branch is unknown, or that the environment has expired.
+        None means that the branch is unknown, or that the environment does not exist or expired.
         """
         table, head = schema.plans.c, schema.environments.c
         # Another branch may take the name of an expired environment.

@@ -93,7 +93,7 @@ class SnapshotStore:
         return set(found)
 
     def foreign(self) -> Iterator[tuple[str, ModelName, str]]:
-        """Yield (id, model, reason) for each snapshot that cannot be verified."""
+        """Yield (id, model, reason) of snapshots that are damaged or changed by other programs."""
         table = schema.snapshots.c
         query = select(
             table.snapshot_id, table.model_namespace, table.model_name, table.payload

@@ -1,4 +1,4 @@
-"""Configuration of nodes other than their kind: partitions, and ignored options."""
+"""Partition columns of dbt nodes, and options of nodes that have no effect."""
 
 from __future__ import annotations
 

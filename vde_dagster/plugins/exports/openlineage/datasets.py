@@ -216,7 +216,11 @@ class DatasetFactory:
     def lineage(
         self, snapshot: Snapshot
     ) -> column_lineage_dataset.ColumnLineageDatasetFacet | None:
-        """Return the source columns of each output column and of the rows, or None if unknown."""
+        """Return OpenLineage's column lineage of a model, or None if no source column is known.
+
+        `fields` has the source columns of each output column. `dataset` has the columns that
+        determine which rows the model has, such as columns of filters.
+        """
         by_output: dict[str | None, dict[tuple[DatasetName, str], list[str]]] = {}
         for parent, column, output, how in self._resolved_reads(snapshot):
             known = by_output.setdefault(output, {})
