@@ -11,6 +11,7 @@ import typer
 
 from vde_dagster.base.plugins import Seam
 from vde_dagster.base.secrets import masking_output
+from vde_dagster.cli import options
 from vde_dagster.cli.commands import (
     access,
     changes,
@@ -138,6 +139,7 @@ _CALL_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code: 0 success, 1 failed work, 2 invalid input."""
     prepare()
+    options.process_ends = True
     sys.exit(call(sys.argv[1:] if arguments is None else arguments))
 
 

@@ -89,6 +89,10 @@ def _parameter(option: PlanOptionField) -> Parameter:
     return Parameter(option.name, kind, default=default, annotation=Annotated[type_, typer_option])
 
 
+process_ends = False
+"""Whether this process ends after the command. Its JVM ends then, without being waited for."""
+
+
 def on_project(
     command: Callable[..., None], plan_options: Sequence[PlanOptionField] = ()
 ) -> Callable[..., None]:
@@ -120,6 +124,7 @@ def on_project(
             given["options"] = PlanOptions.read(typed, now, spelled.__getitem__)
         announce_spark()
         with Workspace.open(project) as workspace:
+            workspace.process_ends = process_ends
             try:
                 command(workspace=workspace, output=Output(as_json), **given)
             finally:

@@ -52,6 +52,7 @@ class Handles:
     _origin: str = ""
     _stops: dict[str, threading.Event] = field(default_factory=dict)
     _base: Handles | None = None
+    process_ends: bool = False
 
     @classmethod
     def open(
@@ -227,10 +228,13 @@ class Handles:
                 )
             return self._engine
 
-    def start_engine_in_background(self) -> None:
-        """Start the project's own engine in a thread, for a plan that writes tables."""
+    def start_engine_in_background(self, *, writes: bool = True) -> None:
+        """Start the project's own engine in a thread.
+
+        With `writes` false, the process must not import PySpark until it uses the engine.
+        """
         if not self._lent and self._join is None:
-            self.engine().start_in_background()
+            self.engine().start_in_background(writes=writes)
 
     def require_engine(self) -> None:
         """Raise NoSparkError if Java or the Spark master is unavailable. Starts nothing."""
@@ -348,7 +352,7 @@ class Handles:
         if "_workers" in self.__dict__:
             self._workers.close()
         if self._engine is not None and not self._lent:
-            self._engine.close()
+            self._engine.close(process_ends=self.process_ends)
             self._engine = None
         if "store" in self.__dict__:
             self.store.close()

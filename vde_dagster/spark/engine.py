@@ -96,16 +96,22 @@ class SparkEngine:
         """The shared Spark session, started when it is first used."""
         return self._sessions.shared
 
-    def start_in_background(self) -> None:
-        """Start Spark in a thread. Errors are raised when the session is used."""
+    def start_in_background(self, *, writes: bool = True) -> None:
+        """Start Spark in a thread. Errors are raised when the session is used.
 
-        # Threads that import it at the same time can get a part of it.
-        import pyspark.sql  # noqa: F401
+        With `writes` false, the process must not import PySpark until it uses the session.
+        """
+
+        if writes:  # Threads that import it at the same time can get a part of it.
+            import pyspark.sql  # noqa: F401
 
         def start() -> None:
             # A caller that needs the session waits for the start, and gets its error.
             with suppress(errors.VdeError):
-                self._sessions.prepare_writes()
+                if writes:
+                    self._sessions.prepare_writes()
+                else:
+                    _ = self._sessions.shared
 
         threading.Thread(target=start, name="vde-start-spark", daemon=True).start()
 
@@ -406,9 +412,12 @@ class SparkEngine:
             else:
                 session.sparkContext.cancelAllJobs()
 
-    def close(self) -> None:
-        """Release the engine's sessions. Spark stops when no engine uses the JVM."""
-        self._sessions.close()
+    def close(self, *, process_ends: bool = False) -> None:
+        """Release the engine's sessions. Spark stops when no engine uses the JVM.
+
+        With `process_ends`, Spark stops after the process, which closes the JVM's input.
+        """
+        self._sessions.close(process_ends=process_ends)
 
     @contextmanager
     def _session_for(self, private: bool, reuse: bool) -> Iterator[SparkSession]:

@@ -145,9 +145,16 @@ class Sessions:
             return read_usage(session.sparkContext, tag)
         return UNKNOWN if self._engine is None else self._engine.usage(tag)
 
-    def close(self) -> None:
-        """Release all sessions, and end a warm engine that is still starting."""
+    def close(self, *, process_ends: bool = False) -> None:
+        """Release all sessions, and end a warm engine that is still starting.
+
+        With `process_ends`, a JVM that was started here is not waited for: it ends when
+        the process closes its input.
+        """
         self._given_up.set()
+        warm = self._settings.warm
+        if process_ends and self._lock.locked() and (warm is None or not warm.by_itself):
+            return  # It is still starting.
         with self._lock:
             self._given_up.clear()
             self._failed = None
@@ -161,7 +168,7 @@ class Sessions:
             if session is not None:
                 self._close_catalog(session)
         # Spark ends with its last user.
-        stop_session(shared)
+        stop_session(shared, process_ends=process_ends)
 
     def _join_engine(self, joining: ExitStack) -> None:
         """Join the warm engine if the settings allow it. `joining` keeps the engine running."""

@@ -6,6 +6,7 @@ the packages. This takes seconds, with the same result each time, so the command
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
@@ -91,6 +92,7 @@ class StartCommand:
     def start(self, log: IO[bytes], *options: str) -> Gateway | None:
         """Start the JVM, and wait for its gateway. Return None if the JVM ends first."""
         folder = Path(tempfile.mkdtemp(prefix="vde-gateway-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)  # If the process ends first.
         try:
             process = subprocess.Popen(
                 [self.java, *self.options, *options, "-Dspark.submit.deployMode=client", _MAIN],

@@ -108,8 +108,11 @@ def _configure(session: SparkSession, settings: SessionSettings) -> None:
         session.sql(f"USE {quote(settings.catalog)}")
 
 
-def stop_session(session: SparkSession) -> None:
-    """Release a session. The last session of a JVM that was started here stops Spark."""
+def stop_session(session: SparkSession, *, process_ends: bool = False) -> None:
+    """Release a session. The last session of a JVM that was started here stops Spark.
+
+    With `process_ends`, the JVM stops Spark after the process has ended.
+    """
     global _started_here
     with _lock:
         _open_sessions.discard(id(session))
@@ -117,7 +120,7 @@ def stop_session(session: SparkSession) -> None:
             session.stop()
             return
         if not _open_sessions and _started_here:
-            if not has_ended():
+            if not has_ended() and not process_ends:
                 session.sparkContext.stop()
             _started_here = False
 
