@@ -406,6 +406,17 @@ def test_a_model_whose_file_has_an_error_is_not_called_removed(
     assert "has an error" not in removed
 
 
+def test_a_removed_model_is_described_as_production_has_it(
+    folder: ProjectFolder, workspace: Workspace
+) -> None:
+    workspace.apply(workspace.plan("prod"))
+    folder.edit("models/top.sql", "MODEL (", "MODEL (description 'Of dev', ")
+    workspace.reload()
+    workspace.apply(workspace.plan("zeta"))
+    (folder.root / "models/top.sql").unlink()
+    assert "Of dev" not in str(load_catalog(folder).specs[TOP].description)
+
+
 def test_the_lineage_shows_an_environment_after_the_models_that_it_shows(
     folder: ProjectFolder, workspace: Workspace
 ) -> None:

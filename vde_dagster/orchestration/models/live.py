@@ -89,7 +89,7 @@ class LiveModel:
 
     Args:
         snapshot: Definition in the working copy. If it lacks the model: in a plan that is being
-            applied, or else in the last environment by name, or else in production.
+            applied, or else in production, or else in the first environment by name.
         versions: Live versions, the version of `snapshot` first; empty for external models.
         in_project: Whether the working copy has the model.
         error: Current error in its file, or None.
@@ -275,7 +275,9 @@ def live_models(
         for name, versions in found.items()
     }
     models: dict[ModelName, LiveModel] = {}
-    for _, combination, _ in reversed(targets):
+    # The files, then what is being built, then environments, production first.
+    built = len(ordered)
+    for _, combination, _ in [*reversed(targets[built:]), *targets[:built]]:
         for name, served in combination.served.items():
             if name not in models:
                 first = version_key(*served)
