@@ -70,7 +70,7 @@ class FakeSpark:
         self._lakehouse: Lakehouse | None = None
         self._reads: dict[int, dict[str, int | None]] = {}
 
-    def start_in_background(self) -> None:
+    def start_in_background(self, *, writes: bool = True) -> None:
         """Start nothing."""
 
     def attach(self, lakehouse: Lakehouse) -> None:

@@ -532,18 +532,18 @@ def test_pages_show_the_progress_of_recording_until_it_is_complete(
         graph = vde_definitions(folder.root).get_repository_def().asset_graph
         keys = [dg.AssetKey(asset.split("/")) for asset in ASSETS[:4]]
         found = (
-            re.search(r"recording [\d,]+ of [\d,]+", graph.get(k).description or "") for k in keys
+            re.search(r"recorded [\d,]+ of [\d,]+", graph.get(k).description or "") for k in keys
         )
         return {match.group() if match else "" for match in found}
 
     assert pages() == {""}, "nothing is published"
     outside.apply(outside.plan("prod"))
-    assert pages() == {"recording 0 of 5"}
+    assert pages() == {"recorded 0 of 5"}
     monkeypatch.setattr("vde_dagster.orchestration.events.records.BATCH", 2)
     looks, log = VdeTranslator(folder.root), logging.getLogger("vde")
     told = forward_outbox(folder.root, instance, None, looks, log, budget_seconds=0)
     assert isinstance(told, str)
-    assert pages() == {"recording 2 of 5"}
+    assert pages() == {"recorded 2 of 5"}
     before = outside.store.outbox.last_left()
     cursor = must(tick(folder, instance, told))
     assert (before, outside.store.outbox.last_left()) == (3, 0)
