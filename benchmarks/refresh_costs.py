@@ -172,10 +172,7 @@ def _write(file: Path, pairs: Iterable[Pair]) -> None:
 
 
 def _print_rates(found: Sequence[Pair]) -> None:
-    fixed, rate = _least_squares(
-        [[1.0, one.sizes.inputs + one.sizes.table] for one in found], [p.whole for p in found]
-    )
-    print(f"\nwhole:  {fixed:.2f} s + {rate * 1e9:.1f} s/GB of inputs and table")
+    print()
     for method in CHANGES_FIXED:
         pairs = [one for one in found if one.sizes.method == method]
         if len(pairs) < 3:
@@ -184,9 +181,13 @@ def _print_rates(found: Sequence[Pair]) -> None:
         read = [
             [1.0, one.sizes.changed, *([one.sizes.scanned] if scanned else [])] for one in pairs
         ]
+        whole, rate = _least_squares(
+            [[1.0, one.sizes.inputs + one.sizes.table] for one in pairs], [p.whole for p in pairs]
+        )
         fixed, changed, *scan = _least_squares(read, [one.changes for one in pairs])
         print(
-            f"{method + ':':8}{fixed:.2f} s + {changed * 1e9:.1f} s/GB changed"
+            f"{method + ':':14}whole {whole:.2f} s + {rate * 1e9:.1f} s/GB of inputs and table; "
+            f"changes {fixed:.2f} s + {changed * 1e9:.1f} s/GB changed"
             + "".join(f" + {one * 1e9:.1f} s/GB scanned" for one in scan)
         )
     best = sum(min(one.whole, one.changes) for one in found)

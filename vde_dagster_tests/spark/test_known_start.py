@@ -258,6 +258,7 @@ def test_classes_of_a_command_that_fills_no_table_are_not_archived(cache: Path) 
     assert not list(archive_path(known).parent.iterdir())
 
 
+@pytest.mark.turns(16, "Spark elsewhere")
 @pytest.mark.spark
 @pytest.mark.server
 def test_scripts_start_spark_once_and_it_goes_on_without_what_was_kept_of_that(

@@ -164,8 +164,17 @@ class MeasuredFill:
 
 WHOLE_FIXED = 0.8
 """Seconds of a whole computation without rows."""
-WHOLE_RATE = 0.1e-6
-"""Seconds per byte that a whole computation reads or writes."""
+WHOLE_RATE: dict[Method, float] = {
+    "keys": 0.1e-6,
+    "rows": 0.03e-6,
+    "groups": 0.06e-6,
+    "added": 0.03e-6,
+    "added_groups": 0.06e-6,
+}
+"""Seconds per byte that a whole computation reads or writes, by the method of a refresh.
+
+Queries that allow `rows` have no shuffle, those with `groups` have one.
+"""
 SCAN_RATE = 0.035e-6
 """Seconds per byte that is read to find rows in the table and to compute those of changed keys."""
 CHANGES_FIXED: dict[Method, float] = {
@@ -303,7 +312,7 @@ def _is_worth_a_trial(
 def _parts(sizes: RefreshSizes, *, from_changes: bool) -> tuple[float, ...]:
     """Estimate the parts of a fill's seconds: fixed, reading files, finding few keys, changes."""
     if not from_changes:
-        return (WHOLE_FIXED, (sizes.inputs + sizes.table) * WHOLE_RATE, 0.0, 0.0)
+        return (WHOLE_FIXED, (sizes.inputs + sizes.table) * WHOLE_RATE[sizes.method], 0.0, 0.0)
     few = sizes.method == "keys" and sizes.rows is not None and sizes.rows <= FEW_ROWS
     scanned = sizes.scanned * SCAN_RATE
     return (
