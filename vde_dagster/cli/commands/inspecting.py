@@ -138,7 +138,6 @@ def query(
     Examples: vde query prod "SELECT count(*) FROM marts.daily"; on version 41 with prod@41; on the
     version current at a time with prod --at 2026-11-01T06:00
     """
-    workspace.start_engine_in_background(writes=False)  # It starts while the query is read.
     output.query_result(workspace.query(environment, sql, limit, raw=raw, at=at))
 
 

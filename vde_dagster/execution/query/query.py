@@ -115,8 +115,9 @@ class Queries:
             UsageError: The environment does not exist, the query is invalid or does more than read
                 models, or the version's data is unknown or gone.
         """
+        engine = self.handles.engine
         result = self._run_query(
-            environment, sql, at, raw, lambda query: self.handles.engine().query(query, limit)
+            environment, sql, at, raw, lambda q: engine().query(q, limit), starts_engine=True
         )
         columns, rows = result.value
         shown = result.shown
@@ -138,9 +139,20 @@ class Queries:
         return self._run_query(environment, sql, at, False, lambda query: query).value
 
     def _run_query(
-        self, environment: str, sql: str, at: str | None, raw: bool, run_sql: Callable[[str], T]
+        self,
+        environment: str,
+        sql: str,
+        at: str | None,
+        raw: bool,
+        run_sql: Callable[[str], T],
+        *,
+        starts_engine: bool = False,
     ) -> VersionedResult[T]:
         version = published_version(self.handles.store, environment, at)
+        if version is None:
+            named_environment(self.handles, environment_name(environment))
+        if starts_engine and self.handles.process_ends:  # It starts while the query is read.
+            self.handles.start_engine_in_background(writes=False)
         if version is not None:
             return self._query_version(version, sql, raw, run_sql)
         return self._query_views(environment_name(environment), sql, raw, run_sql)
