@@ -99,6 +99,11 @@ def quote(*parts: str) -> str:
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
 
 
+def quote_if_needed(name: str) -> str:
+    """Return a name for a query, in backticks unless it is an identifier."""
+    return name if name.isidentifier() else quote(name)
+
+
 def quote_as(column: str, name: str) -> str:
     """Write a column for a SELECT list, with `AS name` if the name differs, in Spark SQL."""
     return quote(column) if column == name else f"{quote(column)} AS {quote(name)}"

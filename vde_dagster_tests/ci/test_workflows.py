@@ -112,7 +112,7 @@ def test_a_login_that_both_jobs_would_have_is_told(
 ) -> None:
     shop.write("pyproject.toml", POSTGRESQL.replace("postgresql://vde:${DB_PASSWORD}@db/vde", url))
     _, left = _written(vde, shop, system)
-    assert any("a variable, too" in one for one in left) is told
+    assert any("the two jobs have different logins" in one for one in left) is told
 
 
 @pytest.mark.parametrize(

@@ -304,7 +304,7 @@ def test_two_catalogs_are_too_many(folder: ProjectFolder) -> None:
     folder.write(
         "pyproject.toml", f"{SETTINGS}nessie.uri = '{uri}'\nrest.uri = 'http://localhost/api'\n"
     )
-    with pytest.raises(ProjectError, match=r"'rest\.uri' and 'nessie\.uri' name two"):
+    with pytest.raises(ProjectError, match=r"'rest\.uri' and 'nessie\.uri' select two"):
         load_project(folder.root)
     folder.write("pyproject.toml", f"{SETTINGS}nessie = {{ uri = '{uri}', token = 'x' }}\n")
     settings = load_project(folder.root).settings

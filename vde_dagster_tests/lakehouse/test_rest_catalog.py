@@ -316,7 +316,7 @@ def test_a_server_that_does_not_keep_a_branch_that_it_took_is_told(
 def test_a_request_that_is_refused_says_what_the_server_says(rest_server: str) -> None:
     server = new_part(rest_server)
     server.create_namespace(["db"], {})
-    with pytest.raises(StoreError, match=r"refused: .*file"):
+    with pytest.raises(StoreError, match=r"refused the request: .*file"):
         server.post(
             ["db"],
             "register",

@@ -45,7 +45,7 @@ def test_a_version_answers_with_its_own_definition(shop: ProjectFolder, vde: Vde
         plan = workspace.plan("prod")
         assert not plan.is_empty
         assert (plan.builds, bool(plan.views), plan.other_kept) == ((), False, (NAME,))
-        (section,) = [one for one in plan_report(plan).rest if "Keeps" in one.title]
+        (section,) = [one for one in plan_report(plan).rest if "Stores new" in one.title]
         assert [row.cells[0].text for row in section.rows] == [NAME]
         assert plan_json(plan)["keeps"] == [NAME]
     assert _apply(shop) == (NAME,)

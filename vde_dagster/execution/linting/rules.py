@@ -10,12 +10,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from vde_dagster.base.names import ModelName
+from vde_dagster.base.names import ModelName, quote_if_needed
 from vde_dagster.errors import Fix, Replacement, SourceLocation
 from vde_dagster.planning.checks.diagnostics import place_in_header
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.python.annotations import Context, Model
-from vde_dagster.project.reading.columns import quote_if_needed
 from vde_dagster.project.settings import Settings
 from vde_dagster.sql.scanner import SourceText, Token
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from sqlglot import exp
 from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
-from vde_dagster.base.names import ModelName, quote
+from vde_dagster.base.names import ModelName, quote_if_needed
 from vde_dagster.project.macros.known_columns import Columns
 from vde_dagster.project.model import Model
 from vde_dagster.sql.edits import Edit
@@ -351,8 +351,3 @@ def _closing_index(tokens: list[Token], opening: int) -> int:
         if depth == 0:
             return index
     return len(tokens) - 1
-
-
-def quote_if_needed(name: str) -> str:
-    """Return a name for a query, in backticks unless it is an identifier."""
-    return name if name.isidentifier() else quote(name)
