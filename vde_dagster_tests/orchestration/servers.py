@@ -255,10 +255,12 @@ class Dagster:
 
     def spark_workers(self) -> set[int]:
         """Return the processes of runs that use Spark: those whose child is a JVM."""
+        own = self.programs.sessions if self.programs else set()
+        # A JVM that is started by a stored command has a session of its own.
         return {
             parent
-            for name, parent, session in map(_process, Path("/proc").glob("[0-9]*/stat"))
-            if self.programs and name == "java" and session in self.programs.sessions
+            for name, parent, _ in map(_process, Path("/proc").glob("[0-9]*/stat"))
+            if name == "java" and _process(Path("/proc", str(parent), "stat"))[2] in own
         }
 
     def kill_spark_worker(self) -> None:
