@@ -149,9 +149,9 @@ class Queries:
         starts_engine: bool = False,
     ) -> VersionedResult[T]:
         version = published_version(self.handles.store, environment, at)
-        if version is None:
-            named_environment(self.handles, environment_name(environment))
         if starts_engine and self.handles.process_ends:  # It starts while the query is read.
+            if version is None:
+                named_environment(self.handles, environment)
             self.handles.start_engine_in_background(writes=False)
         if version is not None:
             return self._query_version(version, sql, raw, run_sql)
