@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from playwright.sync_api import Locator, Page, expect
 
 from vde_dagster_tests.orchestration.browser import SECONDS, keep
 from vde_dagster_tests.orchestration.servers import Dagster
+
+_RETRY = 2_000.0
+"""Milliseconds."""
 
 
 def open_launchpad(page: Page, dagster: Dagster, job: str) -> None:
@@ -120,7 +123,14 @@ def materialize_in_lineage(page: Page, dagster: Dagster, asset: str) -> Locator:
     page.locator("foreignObject").get_by_text(name, exact=True).first.click()
     page.get_by_role("button", name="Materialize selected").click()
     dialog = page.get_by_role("dialog")
-    dialog.get_by_role("button", name="All", exact=True).first.click()
+    nothing = dialog.get_by_text("Select a partition or create one")
+    expect(nothing).to_be_visible(timeout=SECONDS)
+    # Until the dialog has loaded the partitions, the button selects nothing.
+    for _ in range(int(SECONDS / _RETRY)):
+        dialog.get_by_role("button", name="All", exact=True).first.click()
+        with suppress(AssertionError):
+            expect(nothing).to_be_hidden(timeout=_RETRY)
+            break
     return dialog
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Lock
 from typing import Any
 
 import dagster as dg
@@ -18,6 +18,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.consumer import forward_outbox
 from vde_dagster.orchestration.events.plans import delete_closed_partitions
 from vde_dagster.orchestration.events.sync import sync
+from vde_dagster.orchestration.jobs import sensors
 from vde_dagster.orchestration.jobs.sensors import evaluate
 from vde_dagster.orchestration.location_refresh import location_hash
 from vde_dagster.orchestration.models.live import load_live
@@ -369,13 +370,19 @@ def test_an_environment_that_expires_leaves_the_page_with_the_next_tick(
 def test_two_daemons_whose_ticks_overlap_plan_the_same_files_once(
     folder: ProjectFolder, synchronous: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both ticks have one cursor and both have planned before one of them stores its plan."""
+    """Both ticks have one cursor, and both read the state before one of them changes it."""
     folder.write("pyproject.toml", '[tool.vde.dagster]\nauto_apply = {dev = "never"}\n')
-    both, save = Barrier(2), PlanStore.save
+    both, alone, save = Barrier(2), Lock(), PlanStore.save
 
     def save_together(*given: Any, **named: Any) -> Any:
         both.wait(60)
         return save(*given, **named)
+
+    def delete_one_after_the_other(*given: Any) -> list[str]:
+        with alone:
+            return delete_closed_partitions(*given)
+
+    monkeypatch.setattr(sensors, "delete_closed_partitions", delete_one_after_the_other)
 
     def look(cursor: str | None) -> dg.SensorResult:
         result = evaluate(folder.root, cursor, synchronous)

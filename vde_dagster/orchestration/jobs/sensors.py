@@ -123,11 +123,13 @@ def evaluate(
                 if not plan.is_empty:
                     reporter.add_plan(plan.id)
             # This withdraws the plans of earlier files.
-            withdrawn = delete_closed_partitions(workspace, instance)
+            delete_closed_partitions(workspace, instance)
+            # Another daemon may have withdrawn them first, so the state is asked, not the call.
+            closed = store.closed_to_approval(waiting, found)
     except VdeError as error:
         # The cursor stays, so the next tick checks again.
         raise dg.Failure(str(error)) from error
-    left = [plan_id for plan_id in waiting if plan_id not in {*past, *withdrawn}]
+    left = [plan_id for plan_id in waiting if plan_id not in closed]
     if plans is None and len(left) == len(made):
         return dg.SkipReason(_UNCHANGED)
     return _result(reporter.names, found, plans, left)
