@@ -1,4 +1,4 @@
-"""What a model fills: the one module to look at when an interval is wrong.
+"""The missing intervals of a table, as a plan finds them.
 
 Plans over many steps are in `fixtures/planning/intervals.yaml`, random histories in
 `test_parts_of_units.py`.
