@@ -15,7 +15,6 @@ from collections.abc import Container, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -59,6 +58,8 @@ class Seen:
 
 
 _current: ContextVar[Seen | None] = ContextVar("vde_seen", default=None)
+_installing = threading.Lock()
+_installed = False
 
 
 @contextmanager
@@ -73,12 +74,15 @@ def watching(seen: Seen | None = None) -> Iterator[Seen]:
         _current.reset(token)
 
 
-@cache
 def _install_hooks() -> None:
-    sys.addaudithook(_on_event)
-    os.environ.__class__ = _Environment
-    if os.supports_bytes_environ:
-        os.environb.__class__ = _Environment
+    global _installed
+    with _installing:
+        if not _installed:
+            sys.addaudithook(_on_event)
+            os.environ.__class__ = _Environment
+            if os.supports_bytes_environ:
+                os.environb.__class__ = _Environment
+            _installed = True
 
 
 def _on_event(event: str, arguments: tuple[Any, ...]) -> None:

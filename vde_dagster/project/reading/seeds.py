@@ -78,12 +78,12 @@ def read_seed(root: Path, model: Model) -> pyarrow.Table:
     content = path.read_bytes() if path.is_file() else b""
     what = f"{location.path} has changed since the plan was created"
     if hashlib.sha256(content).hexdigest() != model.kind.content_hash:
-        raise UsageError(what, hint="plan again", location=location)
+        raise UsageError(what, hint="plan again: vde plan ENV", location=location)
     table = read_csv(content, model.kind, location)
     planned = model.kind.column_hashes
     if planned and _column_hashes(table, model.columns) != planned:
         what = f"the settings for {location.path} have changed since the plan was created"
-        raise UsageError(what, hint="plan again", location=location)
+        raise UsageError(what, hint="plan again: vde plan ENV", location=location)
     arrays = [_trim_values(table[column.name], column.type) for column in model.columns]
     return pa.table(arrays, names=[column.name for column in model.columns])
 

@@ -71,6 +71,7 @@ class WarmUp(threading.Thread):
             jvm.java.lang.System.gc()  # Releases the memory that this took.
             if self._listed is not None and self._wait_until_idle(_ARCHIVE_SECONDS):
                 self._listed.archive_in_background()
+                self._listed = None  # The process that makes the archive removes the list.
         except Exception:  # The engine keeps serving whatever happens here.
             if not self._ending.is_set():
                 logger.warning("warming up ended early", exc_info=True)
@@ -125,5 +126,6 @@ class WarmUp(threading.Thread):
         self._ending.set()
         if self.is_alive():
             self.join(_END_SECONDS)
-        if self._listed is not None:
-            self._listed.remove()
+        listed = self._listed
+        if listed is not None:
+            listed.remove()

@@ -253,11 +253,11 @@ def _lost(conn: Connection, name: str, base: int, current: int) -> ConflictError
     if winner is None:
         return ConflictError(
             f"the environment '{name}' is no longer at version {base}: it was dropped",
-            hint="plan again",
+            hint=f"plan again: vde plan {name}",
         )
     plan = f" with plan {winner.plan_id}" if winner.plan_id else ""
     return ConflictError(
         f"the environment '{name}' is at version {current}, not {base}: "
         f"{winner.published_by} published{plan} at {instant_text(winner.published_at)}",
-        hint="plan again",
+        hint=f"plan again: vde plan {name}",
     )

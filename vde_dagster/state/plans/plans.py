@@ -307,13 +307,15 @@ class PlanStore:
         def work(conn: Connection) -> None:
             record = self.record(plan_id, conn)
             if record is None:
-                raise UsageError(f"the plan '{plan_id}' does not exist", hint="plan again")
+                raise UsageError(
+                    f"the plan '{plan_id}' does not exist", hint="plan again: vde plan ENV"
+                )
             if record.status == "rejected":
                 raise _was_rejected(record)
             if record.status not in _ALLOWED.get(status, ()):
                 raise ConflictError(
                     f"the plan {plan_id} is {record.status} and cannot become {status}",
-                    hint="plan again",
+                    hint=f"plan again: vde plan {record.environment}",
                 )
             now = self.database.clock.now()
             values: dict[str, Any] = {"status": status, "message": message}

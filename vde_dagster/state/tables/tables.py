@@ -122,7 +122,7 @@ class TableStore:
             if conn.execute(STATUS, {"of": table.id}).first() is not None:
                 raise ConflictError(
                     f"the table {table.ref} was cleaned up or changed since the plan was made",
-                    hint="plan again",
+                    hint="plan again: vde plan ENV",
                 )
             conn.execute(
                 sa.insert(schema.tables),
@@ -294,7 +294,7 @@ class TableStore:
         if gone:
             raise ConflictError(
                 f"{len(gone)} of the tables to publish were cleaned up: {', '.join(gone[:5])}",
-                hint="plan again",
+                hint="plan again: vde plan ENV",
             )
 
 
@@ -310,7 +310,7 @@ def not_live(table_id: str) -> StoreError:
     """Build the error for a table that is unknown, or that the janitor has marked for deletion."""
     return StoreError(
         f"the state store has no live table {table_id}",
-        hint="the janitor may have dropped it meanwhile: plan again",
+        hint="the janitor may have dropped it meanwhile. Plan again: vde plan ENV",
     )
 
 
