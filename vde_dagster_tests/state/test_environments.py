@@ -43,7 +43,7 @@ def test_whoever_comes_second_is_told_who_won(store: StateStore) -> None:
     write(store, environment(by="anna", plan_id="p1"), 0)
     with pytest.raises(ConflictError, match="anna published with plan p1 at 2024-01-01") as error:
         write(store, environment(by="ben"), 0)
-    assert error.value.hint == "plan again"
+    assert error.value.hint == "plan again: vde plan prod"
     current = store.environments.get("prod")
     assert current is not None
     assert current.published_by == "anna"
