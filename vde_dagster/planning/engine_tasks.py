@@ -106,6 +106,7 @@ class FillTask:
         completes: Whether the plan fills no later interval of the table.
         changed: The rows that the fill changes, see `Meaning.refreshes`; None if it may change any
             row.
+        is_small: Whether the fill certainly reads few rows.
     """
 
     plan_id: str
@@ -126,6 +127,7 @@ class FillTask:
     base: str | None = None
     completes: bool = True
     changed: Changes | None = None
+    is_small: bool = False
 
 
 def notebook_path(plan_id: str, table_id: str, interval: Interval) -> str:

@@ -186,7 +186,7 @@ class SparkEngine:
         Source: https://iceberg.apache.org/docs/latest/spark-procedures/#rewrite_data_files
         """
         catalog = quote(self.settings.catalog)
-        with _translate_errors(f"compacting {ref}"):
+        with _translate_errors(f"compacting {ref}"), self._sessions.using(self.session):
             self.session.sql(
                 f"CALL {catalog}.system.rewrite_data_files(table => {string_literal(str(ref))}, "
                 "options => map('delete-file-threshold', '1', 'remove-dangling-deletes', 'true'))"
@@ -208,6 +208,7 @@ class SparkEngine:
         what = f"{model.name} {task.interval.text}"
         with (
             self._session_for(strategy.own_session or changes_session, not changes_session) as s,
+            self._sessions.using(s, small=task.is_small),
             self._jobs.running(s, task.plan_id, what, task.query) as tag,
         ):
             table = self._table(s, task.table.ref)
@@ -306,6 +307,7 @@ class SparkEngine:
     ) -> Iterator[SparkSession]:
         with (
             self._session_for(bool(task.before), not task.before) as session,
+            self._sessions.using(session),
             self._jobs.running(
                 session, task.plan_id, f"{task.model} {task.interval.text} {what}", query
             ),
@@ -337,15 +339,24 @@ class SparkEngine:
 
     def _with_retry(self, run: Callable[[], T]) -> T:
         try:
-            with _translate_errors("the query"), self._sessions.kept_alive():
+            with self._running_query():
                 return run()
         except errors.StoreError as error:
             # Another user may have ended the engine.
             if not self._sessions.has_lost_engine:
                 raise
             logger.warning("%s. The query runs once more", error.message)
-        with _translate_errors("the query"), self._sessions.kept_alive():
+        with self._running_query():
             return run()
+
+    @contextmanager
+    def _running_query(self) -> Iterator[None]:
+        with (
+            _translate_errors("the query"),
+            self._sessions.kept_alive(),
+            self._sessions.using(self.session),
+        ):
+            yield
 
     def _read(self, sql: str, limit: int | None) -> DataFrame:
         from pyspark.errors import AnalysisException, ParseException

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.installing import how_to_install
 from vde_dagster.errors import NoSparkError, StoreError
 from vde_dagster.spark.jvm.local_files import use_plain_files
+from vde_dagster.spark.session.compiling import Compiling
 from vde_dagster.spark.session.connect import has_client, is_remote
 from vde_dagster.spark.session.jvm_failure import has_own_jvm, is_gone, remember_engine
 from vde_dagster.spark.session.session import (
@@ -55,6 +56,7 @@ class Sessions:
         self._failed: tuple[float, StoreError] | None = None
         self._preparing = threading.Lock()
         self._prepared: SparkSession | None = None
+        self._compiling = Compiling(settings.config)
 
     @property
     def started(self) -> SparkSession | None:
@@ -138,6 +140,12 @@ class Sessions:
                     self._idle.append(session)
             else:
                 self._close_catalog(session)
+
+    @contextmanager
+    def using(self, session: SparkSession, *, small: bool = False) -> Iterator[None]:
+        """Use a session for statements that read few rows (`small`), or any number of rows."""
+        with nullcontext() if is_remote(session) else self._compiling.using(session, small=small):
+            yield
 
     def usage(self, session: SparkSession, tag: str) -> Usage:
         """Return the usage of a tag's jobs; unknown on servers other than a warm engine."""

@@ -18,6 +18,7 @@ from vde_dagster.base.failures import SHOWN_ROWS, FailedAudit
 from vde_dagster.errors import AuditFailedError, ExecutionError, VdeError
 from vde_dagster.execution.apply.make_table import create_table
 from vde_dagster.execution.apply.skipping import FillInputs, SkipDecisions
+from vde_dagster.execution.apply.small_fills import is_small
 from vde_dagster.execution.apply.table_branches import LeftoverCommits, Target
 from vde_dagster.execution.events import AuditFinished, Event, IntervalFilled
 from vde_dagster.execution.plan_tasks import PlanTasks
@@ -290,13 +291,14 @@ class RangeFiller:
     ) -> FillTask:
         if looked is None:
             return self.auditor.tasks.fill(self.filler, self.table, interval, branch, anew=anew)
-        return self.auditor.tasks.fill(
+        task = self.auditor.tasks.fill(
             *(self.filler, self.table, interval, branch),
             anew=anew,
             commits=looked.commits,
             pinned=looked.pinned,
             changed=looked.changed,
         )
+        return replace(task, is_small=is_small(self.auditor.handles.lakehouse, task, looked))
 
     @property
     def _skipping(self) -> SkipDecisions:

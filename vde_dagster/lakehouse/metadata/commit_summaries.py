@@ -141,6 +141,14 @@ def rows_in(summary: Mapping[str, str]) -> int | None:
     return int(total) - int(summary.get("total-position-deletes") or 0)
 
 
+def rows_at(metadata: dict[str, Any], snapshot_id: int | None) -> int | None:
+    """Return how many rows a snapshot has according to its summary, or None if unknown."""
+    found = next(history(metadata, snapshot_id), None)
+    if found is None:
+        return 0 if snapshot_id is None else None
+    return rows_in(found.get("summary", {}))
+
+
 def growth_between(metadata: dict[str, Any], before: int | None, after: int | None) -> Growth:
     """Count the rows that commits added and removed between two Iceberg snapshots.
 
