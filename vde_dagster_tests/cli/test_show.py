@@ -71,7 +71,8 @@ def test_types_are_sparks_and_people_read_a_table(shop: ProjectFolder, vde: Vde)
 @pytest.mark.parametrize(
     ("words", "message", "hint"),
     [
-        (["marts.sums"], "has no table and can only be read by an engine", "vde query prod"),
+        (["marts.sums"], "has no table and can only be read by an engine", "vde query prod "),
+        (["marts.sums", "-e", "prod@4"], "can only be read by an engine", "vde query prod@4 "),
         (["raw.order"], "does not contain the model 'raw.order'", "raw.orders"),
         (["raw.orders", "-e", "prod@9"], "no version 9", "its versions are 1"),
         (["raw.orders", "-e", "qa"], "environment 'qa' does not exist", "vde apply qa"),

@@ -153,10 +153,11 @@ def open_reading(
     """Open a model's table for the block. `pinned` reads the version's pinned state."""
     entry = require_entry(version, name)
     if entry.table_id is None:
+        shown = f"{version.name}@{version.version}" if pinned else version.name
         raise UsageError(
             f"{name} has no table and can only be read by an engine",
-            hint=f'run `vde query {version.name} "SELECT * FROM {name}"` to read it with Spark; or '
-            "use another kind of model, such as FULL",
+            hint=f'run `vde query {shown} "SELECT * FROM {name}"` to read it with Spark; or use '
+            "another kind of model, such as FULL",
         )
     snapshot = handles.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id]
     table = handles.store.tables.get(entry.table_id)
