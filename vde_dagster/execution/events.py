@@ -130,7 +130,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class VirtualUpdateRan:
-    """Result of a statement that runs after a model's view is published."""
+    """Result of a statement that runs after views are published."""
 
     environment: str
     model: ModelName

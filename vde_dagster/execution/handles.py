@@ -95,7 +95,7 @@ class Handles:
         return other
 
     def work_for(self, origin: str) -> None:
-        """Set the origin, such as a Dagster run, that the log stores with later state changes."""
+        """Set the origin, such as a Dagster run, that later outbox records get."""
         self._origin = origin
         if "store" in self.__dict__:
             self.store.database.origin = origin
@@ -146,11 +146,11 @@ class Handles:
         return project_file_path(self.root, path)
 
     def changed_files(self, branch: str) -> frozenset[str]:
-        """Return the project's files that differ from a git branch."""
+        """Return the project's files that changed after HEAD forked from a git branch."""
         return git_changes(self.root, branch)
 
     def files_in(self, folder: str, *endings: str) -> list[str]:
-        """List the files in a folder of the project with one of the endings, such as `.yaml`."""
+        """List the files below a folder with one of the endings, except ignored files."""
         return files_in(self.settings, folder, *endings)
 
     def text(self, path: str) -> str:

@@ -76,7 +76,7 @@ class Maintenance:
         )
 
     def fsck(self, *, deep: bool = False) -> tuple[Finding, ...]:
-        """Check that all published tables, and all files of tables and views, exist."""
+        """Check the state, and the files of all tables and views that environments show."""
         from vde_dagster.lakehouse.maintenance.fsck import fsck
         from vde_dagster.lakehouse.maintenance.janitor import retention_policy
 

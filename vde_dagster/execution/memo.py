@@ -35,7 +35,7 @@ class FileMemo(Generic[T]):
         return {}
 
     def save(self, *, keep: bool = False) -> None:
-        """Write changed entries to the file. `keep` retains entries unused in this process."""
+        """Write the entries to the file if one changed. `keep` retains entries not used here."""
         if self.changed:
             entries = {**self.stored, **self.used} if keep else self.used
             with replacing(self._path) as file:

@@ -46,7 +46,7 @@ NO_PINS: Mapping[str, PinnedTable] = {}
 MOST_SETS = 8
 """Maximum number of column sets with a digest; with more, only all columns have one."""
 MOST_DIGESTS = 32
-"""Maximum number of digest ranges per fill; with more, the fill has a single digest."""
+"""Maximum number of digests per fill; with more, the whole fill is one digest range."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ def find_similar_environment(store: StateStore, environment: str) -> str | None:
 
 
 def require_environment(store: StateStore, environment: str) -> str:
-    """Check that an environment exists, and return its name as it is stored."""
+    """Return an environment's stored name. Raise UsageError if it is missing, except for prod."""
     name = environment_name(environment)
     if name != PRODUCTION and not store.environments.exists(name):
         raise environment_not_found(store, name)
@@ -58,11 +58,11 @@ def environment_not_found(store: StateStore, environment: str) -> UsageError:
 def published_version(store: StateStore, text: str, at: str | None = None) -> Environment | None:
     """Find the version of an environment that a text such as `prod@41` names.
 
-    Returns None if the text is only an environment's name.
+    Returns None if no version is given.
 
     Args:
         text: Name of an environment, optionally with `@` and a version's number or a time (UTC).
-        at: A time (UTC), instead of the text after `@`.
+        at: A version's number or a time (UTC), instead of the text after `@`.
 
     Raises:
         UsageError: The environment or version does not exist, two versions are given, or the time
@@ -174,7 +174,7 @@ class TableName:
 
     Args:
         view: The model's view; None if the model has no view.
-        table: The table with the model's rows; None if the model only has a view.
+        table: The table with the model's rows; None if the model has no table.
         branch: The Iceberg branch with the rows; None for `main`.
     """
 

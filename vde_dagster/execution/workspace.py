@@ -51,7 +51,7 @@ class Workspace(Handles):
             who: Name for the environment's history; the system user by default.
             approved: Whether `who` has approved exactly this plan, for rules that require it.
             verified: Whether the approver's name is verified, not just typed.
-            lease_wait_seconds: How long to wait for a lease whose owner may have died.
+            lease_wait_seconds: How long to wait while another process changes the environment.
 
         Raises:
             NoSparkError: Spark is needed but unavailable; nothing was stored.

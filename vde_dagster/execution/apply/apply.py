@@ -296,7 +296,7 @@ class _Run:
             raise plan_failure(self._plan, result.failed, result.skipped, folder)
         if self._stop.is_set():
             raise errors.ExecutionError(
-                f"plan {self._plan.id} was canceled",
+                f"the apply of plan {self._plan.id} was canceled",
                 hint="apply the plan again to continue from here",
             )
 

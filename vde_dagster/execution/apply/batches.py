@@ -104,7 +104,7 @@ class Weight:
 
 
 def default_batch_bytes(settings: SparkSettings) -> int:
-    """Return the maximum bytes of parents per batch, from the settings or Spark's memory."""
+    """Return the maximum bytes of parents per batch; by default, from local memory or 64 GiB."""
     if settings.batch_bytes is not None:
         return settings.batch_bytes
     if not is_local(settings.master):
@@ -121,8 +121,8 @@ def cut_by_bytes(
 ) -> tuple[list[Interval], float] | None:
     """Cut missing ranges into batches of whole units that read a limited number of bytes each.
 
-    Returns ordered batches and their total bytes, or None if the model sets its own batches or only
-    one unit is missing.
+    Returns ordered batches and their total bytes, or None if the model sets its own batches, may
+    not be cut, or lacks only one unit.
     """
     # Bytes of a parent whose interval is unknown are assumed to lie between the table's first
     # instant and the last missing one.
@@ -142,7 +142,7 @@ def cut_by_bytes(
 
 
 def with_batches(handles: Handles, plan: Plan) -> Plan:
-    """Add the number of batches and their average size to each model that a plan fills."""
+    """Add the number and average size of batches to models whose fills are cut by bytes."""
     # The number follows from the current size of the parents, without rows that the plan adds.
     tables = plan.tables
     resolver = plan.resolver(tables)

@@ -84,7 +84,7 @@ class Auditor:
             failures = ", ".join(f"{one.audit} found {one.rows} rows" for one in found)
             raised = AuditFailedError(
                 f"{snapshot.name}, {interval.text}: {failures}",
-                hint="the failing rows are stored with the plan",
+                hint="a sample of the failing rows is stored with the plan",
             )
             raised.audits = tuple(found)
             raise raised
@@ -92,12 +92,12 @@ class Auditor:
 
 @dataclass
 class RangeFiller:
-    """Fills ranges of one model's table. Call its methods in the order of their definition.
+    """Fills ranges of one model's table. Call `make_table` before `fill_on_scratch_branch`.
 
     Args:
         filler: The model definition whose query computes the rows.
-        table: The table, updated with new columns and ranges after each fill.
-        left: Number of ranges to fill.
+        table: The table, updated by its creation and by fills that readers see at once.
+        left: Number of ranges that remain to be filled.
     """
 
     auditor: Auditor
@@ -268,8 +268,8 @@ class RangeFiller:
         with self._branch_lock:  # Batches of other threads wait.
             if self._is_recording:
                 raise ExecutionError(
-                    f"{self.snapshot.name}: {interval.text} was not committed, because recording "
-                    "another batch failed",
+                    f"{self.snapshot.name}: {interval.text} was not committed, because the "
+                    "commit of another batch failed",
                     hint="apply the plan again: completed ranges are kept",
                 )
             self._is_recording = True

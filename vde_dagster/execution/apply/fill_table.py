@@ -263,7 +263,7 @@ class TableFiller(Auditor):
             others = [one for one in run.failed if one != first]
             error, cut.current = run.failed[first], first
             if others and isinstance(error, VdeError):
-                error.message += f" (so did {', '.join(map(str, others))})"
+                error.message += f" (also failed: {', '.join(map(str, others))})"
             raise error
         if left:
             raise _canceled_error(ranges.snapshot, left[0])
@@ -278,8 +278,8 @@ class TableFiller(Auditor):
         found = choose_filler(table, snapshot, definition, plan.target)
         if found is None:
             raise ExecutionError(
-                f"{snapshot.name}: {table.ref} can no longer be filled, because its definition "
-                "was deleted",
+                f"{snapshot.name}: {table.ref} can no longer be filled: no kept definition "
+                "computes all of its columns",
                 hint=f"plan again: vde plan {plan.environment}",
             )
         return found

@@ -1,6 +1,6 @@
 """Creation of physical tables at their first fill, and changes in place for a new definition.
 
-Each creation or change commits Iceberg metadata and the state in one transaction, without Spark.
+Each change in place commits Iceberg metadata and the state in one transaction, without Spark.
 Columns are only added, never removed, because readers and fills name them.
 """
 
@@ -51,7 +51,7 @@ def analysed_types(
     """Analyze a fill's query with Spark.
 
     Returns:
-        (physical column, Spark SQL type) of each output column, and the analyzed query.
+        (physical column, Spark SQL type) of each computed column; the analyzed query, if any.
     """
     declared = {column.name: column.type for column in filler.model.columns}
     prepared = None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlanTests:
-    """The unit tests in a project's files. They run before a plan of these files is applied."""
+    """The unit tests in a project's files. They run when a plan of these files is applied."""
 
     tests: Sequence[UnitTest]
     models: Mapping[ModelName, Model]
@@ -89,7 +89,7 @@ class PlanTests:
         for test in self.select(plan):
             if stop.is_set():
                 raise errors.ExecutionError(
-                    f"plan {plan.id} was canceled",
+                    f"the apply of plan {plan.id} was canceled",
                     hint="apply the plan again to continue from here",
                 )
             try:

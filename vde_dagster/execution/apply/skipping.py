@@ -93,7 +93,7 @@ class SkipDecisions:
     def find_skip(
         self, filler: Snapshot, table: PhysicalTable
     ) -> tuple[FillRecord, FillFacts] | None:
-        """Return the last fill and the facts to record, or None if an input table has changed."""
+        """Return the last fill and the facts to record, or None if the table must be filled."""
         last = self._handles.store.fills.latest([table.id]).get(table.id)
         if last is None or last.facts.inputs is None:
             return None
@@ -179,7 +179,7 @@ class SkipDecisions:
         return range_since(line, last_inputs[key].read_id if key in last_inputs else None)
 
     def last_inputs(self, table: PhysicalTable) -> States:
-        """Return the input states at a table's last fill; empty if another program wrote it."""
+        """Return the input states at a table's last fill; empty if unknown, or others wrote it."""
         return self._last_fill(table)[0]
 
     def _last_fill(self, table: PhysicalTable) -> tuple[States, int | None]:
@@ -190,7 +190,7 @@ class SkipDecisions:
         return last.facts.inputs, commit
 
     def inputs_of_definition(self, filler: Snapshot, table: PhysicalTable) -> States:
-        """Return `last_inputs` if the model's current definition made the last fill.
+        """Return `last_inputs`, for a fill that applies only changes.
 
         Raises:
             ComputesAllError: The table changes in place, and another definition filled it last.
@@ -233,7 +233,7 @@ class SkipDecisions:
 
 
 def unchanged_inputs(handles: Handles, reads: Sequence[TableRead], was: States) -> States | None:
-    """Return the current states of input tables, or None if one differs from its state in `was`."""
+    """Return the current states of input tables, or None if one is unknown or not as in `was`."""
     now = input_states(handles.lakehouse, reads, was)
     same = len(now) == len(reads) and not any(True for _ in changed_inputs(was, now))
     return now if same else None
@@ -275,7 +275,7 @@ def input_states(
 def moved(
     before: States, after: States, reads: Sequence[TableRead], pinned: Collection[str]
 ) -> bool:
-    """Check whether an input table changed while a fill read it."""
+    """Return whether an input table changed, or may have, while a fill read it."""
     if min(len(before), len(after)) < len(reads):
         return True
     both = ((r, before[r.key], after[r.key]) for r in reads if r.key not in pinned)

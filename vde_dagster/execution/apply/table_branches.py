@@ -43,7 +43,7 @@ Commits = dict[int, CommittedFill | None]
 
 @dataclass(frozen=True, slots=True)
 class LeftoverCommits:
-    """Commits that earlier attempts at a plan left on branches of a table.
+    """Commits that earlier attempts left on branches of a table.
 
     Args:
         recorded: Ranges that need not be filled again (UTC).
@@ -77,11 +77,11 @@ class Target:
         return str(self.own)
 
     def take_over(self, unit: IntervalUnit, *, restate: bool, outdated: bool) -> LeftoverCommits:
-        """Move valid commits of earlier attempts to this attempt's branch, and remove the rest.
+        """Move an earlier attempt's valid commits to this branch; drop the plan's other branches.
 
         Args:
             restate: Whether the plan fills ranges again that were filled before.
-            outdated: Whether earlier attempts computed rows from inputs that no longer exist.
+            outdated: Whether inputs have changed since earlier attempts read them.
         """
         store, table, plan_id = self.lakehouse.store, self.table, self.own.plan_id
         if not table.created:

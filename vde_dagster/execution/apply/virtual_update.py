@@ -1,4 +1,4 @@
-"""Statements that models run after their views are published."""
+"""Statements that run after an environment's views are published."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run_virtual_update(
     owner: str,
     emit: Callable[[VirtualUpdateRan], None] = lambda ran: None,
 ) -> tuple[VirtualUpdateRan, ...]:
-    """Run the waiting statements of an environment's models, each at least once.
+    """Run the waiting statements of an environment, each at least once.
 
     Returns statements that failed, or did not run because another process holds the environment's
     lease.

@@ -43,8 +43,8 @@ def changes_between(
         until: The version to reach; None for the current version.
 
     Raises:
-        UsageError: The environment, the target version or the model does not exist, or the target
-            version's data is gone.
+        UsageError: The environment, `until`, a later `since` or the model does not exist, or the
+            target version's data is gone.
     """
     wanted = environment if until is None else f"{environment}@{until}"
     later = named_environment(handles, wanted)
@@ -78,7 +78,7 @@ def changes_between(
 
 def _model_not_found(environment: str, model: ModelName, since: int, until: int) -> UsageError:
     return UsageError(
-        f"neither version {since} nor {until} of '{environment}' contains the model {model}",
+        f"no kept version {since} or {until} of '{environment}' contains the model {model}",
         hint="to list models, run `vde info`; to list versions, run `vde history`",
     )
 
@@ -114,7 +114,7 @@ def changes_by_version(
 
 
 class _NotReadableError(Exception):
-    """A version of the environment is no longer kept."""
+    """A version of the environment is no longer kept, or its data cannot be read."""
 
 
 def _kept_versions(

@@ -77,7 +77,7 @@ def find_changed_rows(
     """Build the query for the rows to recompute after input changes since the table's last fill.
 
     Args:
-        seen: Inputs of the last fill by table; empty if another program wrote the model's table.
+        seen: Inputs of the last fill by table; empty if they are unknown.
 
     Raises:
         ComputesAllError: Any row may have changed, or the changed rows cannot be determined.

@@ -321,7 +321,7 @@ def read_side(
         reader: The version's data, if already read.
 
     Raises:
-        UsageError: The version's data is unknown or deleted.
+        UsageError: The version's data is unknown or deleted, or the model is not published.
     """
     entry = version.entries.get(name)
     if entry is None:

@@ -50,7 +50,7 @@ _PARTS: dict[type[Changes], Literal["keys", "rows", "groups"]] = {
 
 
 def project_costs(handles: Handles, plan: Plan) -> Callable[[], RefreshCosts]:
-    """Return a function that estimates refresh costs. Its first call reads the plan's fills."""
+    """Return a function that returns refresh costs. It reads fills of the plan's tables once."""
 
     @cache
     def read() -> RefreshCosts:
@@ -105,7 +105,7 @@ class RefreshChoice:
     def compute_small_inputs(self) -> Refresh | None:
         """Choose to compute all rows if the inputs are so small that changes cannot save time.
 
-        Returns None, without analyzing the query, if inputs are larger or the model has no choice.
+        Returns None if inputs are larger or of unknown size, or if the model has no choice.
         """
         if not meaning_of(self.filler.model.kind).chooses(self.filler.model):
             return None

@@ -60,7 +60,7 @@ def show_refresh(
     snapshots: Mapping[ModelName, Snapshot],
     resolver: Resolver,
 ) -> list[TableRefresh]:
-    """Build one query per input table, for the rows to refresh after that table changes.
+    """Describe how rows are refreshed after each input table changes, or only gains rows.
 
     Args:
         snapshots: All snapshots of the plan, for the views that the model reads.

@@ -171,7 +171,6 @@ def find_kept_versions(handles: Handles) -> list[int]:
 class ChangeViewReader:
     """Reads models in production's kept versions (ascending), and loads each version once."""
 
-    # Each version is read once.
     handles: Handles
     kept: Sequence[int]
     versions: dict[int, PinnedVersion | None] = field(default_factory=dict)

@@ -105,7 +105,7 @@ def audit_environment(
         for name, error in ended.failed.items():
             raise ExecutionError(f"{name}: its audits could not run: {error}") from error
         if stop.is_set():
-            raise ExecutionError("the audits were canceled", hint="their results are kept")
+            raise ExecutionError("the audits were canceled", hint="results so far are kept")
     results = []
     for items in found.values():
         labelled = list(dict.fromkeys(item.audit.label for item in items))

@@ -135,7 +135,7 @@ class DataChange:
 
     Args:
         is_new: Whether the previous version did not contain the table.
-        is_back: Whether an earlier version contained the table, as after a rollback.
+        is_back: Whether it is new, but an older version contained it, as after a rollback.
         rows: Number of rows; None if unknown, like all numbers here.
         added: Number of rows written after the previous version, including rewritten rows.
         removed: Number of rows deleted or rewritten after the previous version.

@@ -36,8 +36,8 @@ class Comparison:
     Args:
         source: Name of the first table in Spark. `target` is the second table.
         rows: Numbers of rows by category: `source`, `target`, `joined`, `identical`, `differing`,
-            `only_source`, `only_target`, `repeated_source`, `repeated_target` (rows with a
-            duplicate key).
+            `only_source`, `only_target`, `repeated_source`, `repeated_target` (rows
+            after the first with the same key).
         columns: Number of differing values by common column.
         not_compared: Columns whose types do not support equality.
         samples: Sample rows of each category in `SAMPLES`.

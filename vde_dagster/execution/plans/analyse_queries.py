@@ -49,7 +49,7 @@ class Analysis:
 
     Args:
         analysed: Models whose queries and audits were analyzed.
-        left_out: Reasons why other models were not analyzed.
+        left_out: Reasons why models were not, or only partly, analyzed.
         mistakes: Errors, with model, file and line.
     """
 

@@ -81,7 +81,7 @@ class Missing:
 
 
 def pending_work(handles: Handles, plan: Plan, *, ignore_cron: bool = False) -> Missing:
-    """Return an environment's due intervals and unprocessed changes that a plan does not fill.
+    """Return the due intervals of a plan's environment, and its unprocessed changes of inputs.
 
     Args:
         ignore_cron: Whether complete intervals are due before the cron has ticked.

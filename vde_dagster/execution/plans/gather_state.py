@@ -38,7 +38,7 @@ def gather_state(
     Args:
         snapshots: The target's snapshots; the environment's own by default.
         build: Rebuilds snapshots whose hashes an earlier version of vde computed.
-        among: Restricts reading to these models and their ancestors.
+        among: Models to read, including their ancestors; all by default.
         current: The environment's version to use; by default, the latest is read.
     """
     # Hashes of an earlier canonicalizer are recomputed, and the tables' new hashes are stored. Then

@@ -131,7 +131,7 @@ class Plans:
 
         Args:
             options: Time and selection. `save`, `at_once` and `fields` are as in `make`.
-            of: Patterns of models to restrict the plan to. A restricted plan is not stored.
+            of: Models to plan, with related models, if all are names or globs. Nothing is stored.
 
         Raises:
             UsageError: The environment does not exist.

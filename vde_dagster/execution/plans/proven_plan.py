@@ -63,7 +63,7 @@ class ProvenPlan(Plan):
 
 
 def require_proven(handles: Handles, plan: Plan) -> None:
-    """Check that a plan's kind, tables and ranges follow from its definitions and from the state.
+    """Check that a plan's kind and tables follow from its definitions and from the state.
 
     Raises:
         UsageError: A field differs, as listed; nothing was changed.
@@ -381,7 +381,7 @@ def _find_hidden_changes(
             if (one.column, one.was, one.becomes) in sure - known:
                 yield f"it does not list a breaking change: {describe_break(one)}"
     for name in given.keys() - derived.keys():
-        yield f"it lists {name}, which no environment contains"
+        yield f"it lists {name}, which is neither planned nor published"
 
 
 def _severity(category: Category | None) -> int:

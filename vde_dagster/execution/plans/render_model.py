@@ -89,7 +89,7 @@ class Models:
         return render_query(definition, resolver, catalog, interval, now)
 
     def refresh(self, model: str, environment: str = PRODUCTION) -> list[TableRefresh]:
-        """Build one query per input table, for the rows to refresh after that table changes.
+        """Describe how rows are refreshed after each input table changes, or only gains rows.
 
         Raises:
             UsageError: The model does not exist or does not refresh from changes, or a parent has

@@ -106,7 +106,7 @@ class TestRecord:
 
     @property
     def id(self) -> str:
-        """Hash that identifies the result in every process."""
+        """Identifier of the result, the same in every process."""
         rows = repr([asdict(found) for found in self.differences])
         found = (str(self.model), self.test, self.file, self.summary or "", self.error or "", rows)
         return f"{self.plan or 'by itself'} {digest(self.snapshot, *found)[:12]}"

@@ -79,7 +79,7 @@ def rename_symbol(
 ) -> dict[str, list[Edit]]:
     """Return the edits that rename a model, column, CTE or alias in all files, by file.
 
-    If a query still outputs a renamed column under its old name, that name is added as an alias.
+    A column without an alias gets one if only what it reads, or only its own name, is renamed.
 
     Raises:
         UsageError: The name is taken, invalid or written by a macro, or the rename has other

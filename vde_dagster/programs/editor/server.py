@@ -1,7 +1,7 @@
 """The language server `vde lsp`, over stdin and stdout, for any LSP client.
 
 All analysis runs on one thread, in the order of requests, so messages from the client never wait
-for analysis. Answers about outdated texts are not sent.
+for analysis. Diagnostics of outdated texts are not sent.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ REFUSED = -32803
 """LSP's RequestFailed: the request is valid but cannot be carried out."""
 
 POLL_SECONDS = 2.0
-"""Seconds between two checks of files' sizes and times, for clients that report no changes."""
+"""Minimum seconds between checks of files' times, for clients that report no changes."""
 QUIET_SECONDS = 0.08
 """Seconds without typing before the texts are analyzed."""
 STOP_SECONDS = 0.2
@@ -191,7 +191,7 @@ class VdeServer(LanguageServer):
         return lsp.Location(self.document_uri(path), range_)
 
     async def lenses(self, uri: str) -> list[lsp.CodeLens]:
-        """Return the lines to show above each model: effects, and commands to run its query."""
+        """Return the lines to show above models and CTEs: effects, and commands to run them."""
         path = self.project_path(uri)
         if path is None:
             return []

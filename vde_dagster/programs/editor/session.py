@@ -96,7 +96,7 @@ class PlanPreview:
 class EditorSession:
     """Keeps the open texts of a project in an editor, and previews the plan for one environment.
 
-    Only one thread at a time may use a session.
+    Only one thread at a time may read; any thread may set texts.
     """
 
     def __init__(self, root: Path, environment: str = "prod") -> None:

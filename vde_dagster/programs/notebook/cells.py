@@ -115,7 +115,7 @@ def read_notebook(path: Path, text: str) -> Notebook:
     """Read a notebook's file.
 
     Raises:
-        ProjectError: The file is not a notebook, has an old format, or is not in Python.
+        ProjectError: The file is not a notebook of format 4, or is a model but not in Python.
     """
     try:
         document = json.loads(text)

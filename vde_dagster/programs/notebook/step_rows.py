@@ -28,7 +28,7 @@ def read_parent(
     """Read rows of one of the notebook's input models, with the arguments of `Queries.read`.
 
     Raises:
-        UsageError: The model or column does not exist, or the condition is invalid.
+        UsageError: The model is not an input, a column is missing, or the condition is invalid.
     """
     from pyspark.sql import functions
 

@@ -30,7 +30,7 @@ _TYPES = {
     429: "SlowDownException",
     503: "ServiceUnavailableException",
 }
-_MESSAGES = {404: "this path does not exist; see /docs", 405: "this path supports only GET"}
+_MESSAGES = {404: "this path does not exist; see /docs", 405: "this path lacks this method"}
 _READ_ONLY = "this catalog is read-only: change its content with `vde apply` and `vde run`"
 _AWAY = "the state cannot be read now; see the server's output"
 

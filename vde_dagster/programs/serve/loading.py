@@ -233,7 +233,7 @@ def ensure_written(files: MetadataFiles, location: str, content: bytes) -> None:
     """Write a metadata file, unless it exists. Clients rely on its content never changing.
 
     Raises:
-        ServeError: The file cannot be written, or the location has other content.
+        ServeError: The file cannot be written, or the existing file is damaged.
     """
     size = files.size(location)
     if size is None:

@@ -154,7 +154,7 @@ class ServedVersion:
 
 
 class ServedVersions:
-    """Finds the version for a warehouse's name, and caches the latest versions."""
+    """Finds the version for a warehouse's name, and caches the versions used last."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
@@ -166,7 +166,7 @@ class ServedVersions:
         """Return the version in a warehouse's name, or the newest version of the environment.
 
         Raises:
-            ServeError: No environment has that name.
+            ServeError: The environment or the version does not exist.
         """
         try:
             number = self._version_number(name)
