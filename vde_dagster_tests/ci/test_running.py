@@ -130,11 +130,11 @@ def test_a_fork_of_gitlab_is_refused_without_the_label() -> None:
     ("name", "payload", "said"),
     [
         ("pull_request", "{", "cannot be read"),
-        ("pull_request", "{}", "it lacks 'pull_request'"),
+        ("pull_request", "{}", "missing or invalid: 'pull_request'"),
         ("pull_request", "[]", "is not an event"),
         ("pull_request", json.dumps({**pull("opened"), "pull_request": None}), "is not an event"),
-        ("push", "{}", "it lacks 'repository'"),
-        ("schedule", "{}", "the event 'schedule' has no action"),
+        ("push", "{}", "missing or invalid: 'repository'"),
+        ("schedule", "{}", "vde has no action for the event 'schedule'"),
     ],
 )
 def test_an_event_that_cannot_be_read_is_refused(

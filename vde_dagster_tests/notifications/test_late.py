@@ -51,7 +51,7 @@ def test_what_is_late_is_told_once_until_it_was_filled(
         send_notifications(workspace)
         assert server.titles("team") == ["[shop] marts.customers, marts.top of prod are late"]
         (anna,) = [one for one in server.got if one["path"] == "/anna"]
-        assert "marts.customers: filled last on" in anna["message"]
+        assert "marts.customers: not filled since" in anna["message"]
         assert "promised within 2 hours" in anna["message"]
         assert "marts.top:" not in anna["message"]
         assert "`vde run prod`" in anna["message"]

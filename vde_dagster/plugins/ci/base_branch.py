@@ -63,7 +63,7 @@ def base_branch(workspace: Workspace, commit: str) -> Iterator[BaseBranch]:
         commit: Empty for the first commit of a repository.
 
     Raises:
-        UsageError: The commit, its settings or its rules cannot be read.
+        UsageError: The commit or its settings cannot be read.
     """
     if not commit:
         yield BaseBranch(None)
@@ -112,7 +112,7 @@ def find_check_base(workspace: Workspace, variables: Mapping[str, str], given: s
         raise UsageError(
             "the base branch of the pull request was not found: "
             f"{branch or 'the remote has no default branch'}",
-            hint="fetch it, or name it: vde ci check --base origin/main",
+            hint="fetch it, or name it: vde ci check --pr N --base origin/main",
         )
     return found
 
@@ -120,8 +120,8 @@ def find_check_base(workspace: Workspace, variables: Mapping[str, str], given: s
 def find_deployment_base(workspace: Workspace, commit: str) -> str:
     """Return the earlier commit whose rules apply when this commit is deployed.
 
-    This is the last deployed commit, or else the first parent. It is empty for a repository's first
-    commit.
+    This is the last commit whose deployment was started, or else the first parent. It is empty for
+    a repository's first commit.
 
     Raises:
         UsageError: The clone is shallow and lacks the commit.

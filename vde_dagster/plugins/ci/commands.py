@@ -44,7 +44,7 @@ Base = Annotated[
 ]
 
 WAITS = 3
-"""Exit code of a deployment that changed nothing because its plan waits for an approval."""
+"""Exit code of a deployment that changed nothing because its plan lacks an approval."""
 
 
 @on_project
@@ -94,7 +94,7 @@ def ci_deploy(
     """Publish a merged commit to production, as it was reviewed on its pull request.
 
     Tables that the check built are reused. The exit code is 3 if the plan does something that was
-    not reviewed, or a rule requires an approval: nothing is changed then, and the plan waits.
+    not reviewed, or a rule objects: nothing is changed then, and the plan waits.
 
     Example: vde ci deploy
     """
@@ -136,8 +136,8 @@ def ci_close(workspace: Workspace, output: Output, pr: Number) -> None:
 def ci_run(workspace: Workspace, output: Output, fork_label: ForkLabel = "") -> None:
     """Run the action for a job of GitHub or GitLab: a check, a deployment, or a close.
 
-    The job's variables determine the action. Code of a fork is refused (exit code 2) before it is
-    read; otherwise the command that runs determines the exit code.
+    The job's variables determine the action. A fork's code without the label in --fork-label is
+    refused (exit code 2); otherwise the action determines the exit code.
 
     Example: vde ci run
     """

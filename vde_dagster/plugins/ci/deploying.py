@@ -39,7 +39,7 @@ class DeployResult:
         pull_requests: The numbers of the pull requests that the commit brings to production.
         plan_id: The stored plan for production; empty if there is nothing to change.
         version: Production's version, if the plan was published and the version is still known.
-        reasons: The reasons why the plan waits, in sentences.
+        reasons: The reasons why the plan waits or was rejected, in sentences.
         failed: Statements on published views that failed.
     """
 
@@ -89,7 +89,7 @@ class CloseResult:
 
     @property
     def sentence(self) -> str:
-        gone = "was dropped" if self.dropped else "does not exist"
+        gone = "was dropped" if self.dropped else "does not exist or was dropped before"
         return f"pull request {self.number} is closed, environment {self.environment} {gone}"
 
     def to_json(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class CloseResult:
 def close(workspace: Workspace, forge: Forge, number: int) -> CloseResult:
     """Drop the environment of a pull request that was closed, merged or not.
 
-    If the pull request was not merged, its reviewed plan is deleted and its comment is updated.
+    If the forge reports no merge, the reviewed plan is deleted and the comment is updated.
 
     Raises:
         UsageError: The forge refuses a request.
@@ -185,7 +185,7 @@ def _is_applied(workspace: Workspace, plan_id: str | None) -> bool:
 def _earlier_result(
     workspace: Workspace, commit: str, numbers: tuple[int, ...]
 ) -> DeployResult | None:
-    """Return the result of an earlier deployment of this commit, or None to deploy it now."""
+    """Continue or report an earlier deployment of this commit; None if a new one must begin."""
     plan_id = deploying_plan_id(workspace, commit)
     if plan_id is None:
         return None

@@ -72,7 +72,7 @@ def _read_github_event(variables: Mapping[str, str]) -> Event:
     name = variables["GITHUB_EVENT_NAME"]
     if name not in ("pull_request", "pull_request_target", "push"):
         raise UsageError(
-            f"the event '{name}' has no action",
+            f"vde has no action for the event '{name}'",
             hint="use the events pull_request and push, or run: vde ci check, deploy or close",
         )
     payload = _read_payload(variables.get("GITHUB_EVENT_PATH", ""))
@@ -80,7 +80,7 @@ def _read_github_event(variables: Mapping[str, str]) -> Event:
         return _read_push(payload) if name == "push" else _read_pull_request(payload)
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(
-            f"the file of GITHUB_EVENT_PATH is not an event '{name}': it lacks {error}",
+            f"the file of GITHUB_EVENT_PATH is not an event '{name}': missing or invalid: {error}",
             hint="leave both variables as the job sets them",
         ) from None
 

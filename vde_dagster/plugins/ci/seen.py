@@ -71,7 +71,7 @@ def load_reviewed_plan(workspace: Workspace, number: int) -> ReviewedPlan | None
 
 
 def find_checked_pull_request(workspace: Workspace, commits: Sequence[str]) -> int | None:
-    """Return the pull request whose newest check examined one of the given commits, or None."""
+    """Return the pull request whose newest check passed for one of the commits, or None."""
     found = (_newest_row(workspace, checks, commit_id=commit) for commit in commits)
     return next((int(row.number) for row in found if row is not None), None)
 

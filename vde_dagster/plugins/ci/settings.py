@@ -22,7 +22,7 @@ class CiSettings(PluginSettings):
         forge: `github`, `gitlab` or `git`; by default according to the job's variables, otherwise
             `git`.
         login: The user name of the token; needed if the token may not request it.
-        remote: The Git remote for comments and checks, with `git`.
+        remote: The Git remote of the base branch; with `git` also of comments and checks.
         prefix: Prefix of a pull request's number in its environment's name.
         samples: Rows of each kind that a comment shows per model; 0 shows none.
         dagster_url: The URL of Dagster, for links.

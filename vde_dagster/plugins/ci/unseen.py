@@ -14,8 +14,8 @@ def unreviewed_effects(
 ) -> list[str]:
     """Describe each effect of a plan for production that the reviewed plans do not have.
 
-    Effects are changed, computed, broken or removed models. Intervals that became due after the
-    review do not count if the table was reviewed, or is in production already.
+    Effects are changed, computed, broken or removed models, and statements. Intervals that became
+    due after the review do not count if the table was reviewed, or is in production already.
 
     Args:
         replaced: Snapshots that any of the plans replaces, by id.
@@ -50,7 +50,7 @@ def _plan_effects(
     if plan.other_statements:
         for text in _statements(plan):
             if text not in statements:
-                yield f"before_all and after_all run another statement: {text}"
+                yield f"before_all or after_all runs another statement: {text}"
     for name in plan.other_kept:
         if all(other.kept.get(name) != plan.kept.get(name) for other in seen):
             yield f"the definitions of {name} differ from the reviewed ones"

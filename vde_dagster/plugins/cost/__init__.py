@@ -1,4 +1,4 @@
-"""The cost of work: `vde cost` reports spending and savings, budgets stop expensive plans."""
+"""The cost of work: `vde cost` reports spending and savings, budgets limit plans."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ Span = Literal["plan", "day", "month", "environment"]
 
 
 def budgets_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator[Objection]:
-    """Yield an objection for each budget that a plan's expected cost would exceed."""
+    """Yield an objection for each budget that spent plus expected cost exceeds."""
     settings = _read_settings(workspace)
     wanted = [
         (span, [one for one in limits if _applies_to(one, plan.environment)])

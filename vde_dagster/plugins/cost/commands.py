@@ -21,7 +21,7 @@ ByOption = Annotated[str, typer.Option(metavar="WHAT", help=f"Group by {', '.joi
 Days = Annotated[int, typer.Option(min=1, help="Number of past days.")]
 Only = Annotated[str | None, typer.Option("--env", metavar="ENV", help="Only this environment.")]
 AccuracyOption = Annotated[
-    bool, typer.Option("--accuracy", help="Show the accuracy of estimates instead.")
+    bool, typer.Option("--accuracy", help="Show the accuracy of all estimates instead.")
 ]
 
 

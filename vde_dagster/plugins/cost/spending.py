@@ -1,4 +1,4 @@
-"""Work of fills, and work that skipped fills and reused tables saved."""
+"""Work of fills, and work that was saved by skipped fills and reused tables."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Total:
 
 
 def total_by_group(items: Iterable[WorkItem], by: By) -> dict[str, Total]:
-    """Add up work by group. Days and months are in order, other groups by descending cost."""
+    """Add up work by group. Days and months are in order, other groups by descending seconds."""
     found: dict[str, Total] = {}
     for item in items:
         found.setdefault(item.key(by), Total()).add(item)

@@ -21,7 +21,7 @@ Target = Annotated[
 def notify_send(workspace: Workspace, output: Output) -> None:
     """Send each receiver the events since its last message.
 
-    The exit code is 1 if a service accepted nothing; the next call continues there. Example:
+    The exit code is 1 if a service refused a message; the next call continues there. Example:
     vde notify send
     """
     from vde_dagster.plugins.notifications.deliver import describe_result, send_notifications
@@ -36,7 +36,7 @@ def notify_send(workspace: Workspace, output: Output) -> None:
 
 @on_project
 def notify_test(workspace: Workspace, output: Output, target: Target) -> None:
-    """Send one receiver a test message.
+    """Send a target or an owner a test message.
 
     Example: vde notify test team
     """

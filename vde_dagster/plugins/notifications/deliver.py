@@ -39,9 +39,9 @@ class DeliveryResult:
     Args:
         sent: Number of messages; a combined message counts as one.
         told: Number of events in these messages.
-        held: Events that wait because the receiver has reached its limit for this hour.
-        forgotten: Events that were deleted before they could be sent.
-        problem: The reason why the receiver did not get all messages; empty if it did.
+        held: Number of events that wait, because of the receiver's limit per hour.
+        forgotten: Number of records that were deleted before they were read.
+        problem: The error that ended the delivery, or empty.
     """
 
     receiver: str
@@ -234,7 +234,7 @@ def describe_result(done: DeliveryResult) -> str:
     told = f" of {count(done.told, 'record')}" if done.told != done.sent else ""
     parts = [f"{done.receiver}: {count(done.sent, 'message')}{told}"]
     if done.held:
-        parts.append(f"{done.held} wait for the next hour")
+        parts.append(f"{done.held} wait because of the limit per hour")
     if done.forgotten:
         parts.append(f"{count(done.forgotten, 'record')} were deleted before they were sent")
     if done.problem:

@@ -1,7 +1,7 @@
 """Late tables: their last fill is older than their model's `freshness` allows.
 
-A missing fill writes no record in the outbox. So the process that sends notifications writes one
-for each model that became late, before it sends the messages.
+A missing fill writes no record in the outbox. So the process that sends notifications records the
+models that became late, before it sends the messages.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LateModel:
     """A model whose table in an environment is older than the model's `freshness`.
 
     Args:
-        since: Time of the last fill, or of a later run that found nothing to do (UTC).
+        since: Last fill or later run without work; else when it was first shown (UTC).
         promised: Maximum age of the table.
     """
 
@@ -38,8 +38,8 @@ class LateModel:
     owners: frozenset[str]
 
     def sentence(self) -> str:
-        """Return a sentence such as `shop.orders: filled last on …, promised within 1 day`."""
-        last = f"filled last on {instant_text(self.since)}"
+        """Return a sentence such as `shop.orders: not filled since …, promised within 1 day`."""
+        last = f"not filled since {instant_text(self.since)}"
         return f"{self.name}: {last}, promised within {_format_duration(self.promised)}"
 
 

@@ -38,8 +38,8 @@ class PlainGit:
 
     Args:
         folder: A folder in the clone.
-        remote: The remote's name or URL. If the clone lacks the remote, nothing is pushed.
-        find_checked: Returns the pull request whose newest check examined one of the given commits.
+        remote: The remote's name. If the clone lacks the remote, nothing is pushed.
+        find_checked: Returns the pull request whose newest check passed for one of the commits.
     """
 
     folder: Path
@@ -55,7 +55,7 @@ class PlainGit:
         return self.run_git("rev-parse", "--verify", "HEAD").strip()
 
     def find_merged(self, commit: str) -> int | None:
-        """Return the pull request whose newest check examined a commit or a head that it merged."""
+        """Return the pull request whose newest check passed for a commit or a head it merged."""
         _, *parents = self.run_git("rev-list", "--parents", "-n", "1", commit).split()
         return self.find_checked([commit, *parents[1:]])
 
@@ -140,8 +140,8 @@ class PlainGit:
             if done:
                 return
         raise ExecutionError(
-            f"{ref} cannot be pushed to {self.remote}",
-            hint="check that the job may push there, and run the job again",
+            f"{ref} cannot be updated",
+            hint=f"check that the job may push to {self.remote}, and run the job again",
         )
 
     def _fetch_newest(self, ref: str) -> str | None:
@@ -206,7 +206,7 @@ def place_in_repository(root: Path) -> str:
 
 
 def git_output(folder: Path, *arguments: str) -> str:
-    """Run Git in a folder and return its output; empty without a repository or Git."""
+    """Run Git in a folder and return its output; empty if it fails."""
     try:
         return PlainGit(folder).run_git(*arguments).strip()
     except (ExecutionError, UsageError):

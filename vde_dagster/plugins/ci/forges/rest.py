@@ -41,7 +41,7 @@ class Token:
         if not value:
             raise UsageError(f"the job's token is missing: {name} is not set", hint=hint)
         if not (value.isascii() and value.isprintable()) or " " in value:
-            raise UsageError(f"{name} is not a valid token: it contains whitespace", hint=hint)
+            raise UsageError(f"{name} is not a valid token: it has invalid characters", hint=hint)
         return cls(header, f"{prefix}{value}")
 
     def __call__(self, request: PreparedRequest) -> PreparedRequest:
@@ -58,7 +58,7 @@ class Rest:
     Args:
         base: The API's URL, without a trailing slash.
         headers: Headers of every request.
-        backoff: Seconds before the second attempt, doubled before each further attempt.
+        backoff: `backoff_factor` of urllib3's `Retry`, in seconds.
     """
 
     base: str

@@ -1,7 +1,7 @@
 """CI configuration that checks pull requests and deploys merges, for `vde init --ci`.
 
-Actions are pinned by their commits, packages by their versions; a job has only the rights that it
-needs and the secrets that the project's settings name.
+Actions are pinned by their commits, vde by its version; a job has only the rights that it needs,
+and the secrets that the project's settings name.
 """
 
 from __future__ import annotations
