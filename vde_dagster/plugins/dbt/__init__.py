@@ -1,4 +1,4 @@
-"""dbt projects as a source of models, read from dbt's manifest; dbt is never imported.
+"""dbt projects as a source of models, read from dbt's manifest; dbt runs in its own process.
 
 `compiling` runs dbt, which writes the manifest. `manifest` divides it into units: a node with its
 tests. `models` converts each changed unit to a model.

@@ -74,12 +74,12 @@ def _text(folder: Folder, path: str) -> str:
 
 
 def watched_files(memory: dict[str, Any]) -> list[str]:
-    """Return the files that `changed_files` compares, relative to the root."""
+    """Return the files and folders that `changed_files` compares, relative to the root."""
     return [*memory.get("checksums", ()), *memory.get("as_seen", ()), *memory.get("places", ())]
 
 
 def changed_files(memory: dict[str, Any], folder: Folder) -> Iterator[str]:
-    """Yield files that were added or changed since the manifest was written.
+    """Yield files that were added, changed or removed since dbt wrote the manifest.
 
     Args:
         memory: Result of `record_files`; this function adds hashes to it.

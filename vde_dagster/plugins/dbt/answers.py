@@ -1,4 +1,4 @@
-"""Answers to introspective queries of dbt, from production's views; nothing can be changed.
+"""Answers to introspective queries of dbt, from production's views and sources, read-only.
 
 dbt's process starts `python -m vde_dagster.plugins.dbt.answers ROOT` for its first question. Each
 line of JSON on standard input has a line of JSON as its reply. The first line has the names of the
@@ -107,13 +107,12 @@ class Answers:
 
 
 def _describe_columns(columns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return columns with lower-case types, as DESCRIBE prints; names of fields keep their case."""
-    # Types are in lower case, except the names of fields.
+    """Return columns with types in lower case, except types with elements or fields."""
     return [(name, type_ if "<" in type_ else type_.lower()) for name, type_ in columns]
 
 
 def encode_value(value: Any) -> Any:
-    """Convert a value to JSON; a type that JSON lacks becomes an object, `{"date": "…"}`."""
+    """Convert a value to JSON; dates, lists and some others become objects: `{"date": "…"}`."""
     if isinstance(value, Decimal):
         return {"decimal": str(value)}
     if isinstance(value, datetime):

@@ -93,7 +93,7 @@ class CompiledFiles(NamedTuple):
 
 @dataclass(frozen=True)
 class Compiler:
-    """Compiles a dbt project with the project's own dbt if files changed."""
+    """Compiles a dbt project with the dbt `executable` if inputs changed."""
 
     folder: Folder
     inside: str
@@ -285,7 +285,7 @@ class Compiler:
         """Run dbt and return the report of `inside_dbt`.
 
         Raises:
-            ProjectError: dbt fails. The error has dbt's message.
+            ProjectError: dbt fails, or its introspective queries cannot be answered.
         """
         import subprocess
 
@@ -396,7 +396,7 @@ class Compiler:
 
 
 def find_compiler(folder: Folder, inside: str) -> Compiler | None:
-    """Return the compiler of a project, or None if dbt is not installed or `compile` is false.
+    """Return the project's compiler, or None if `compile` is false or this environment has no dbt.
 
     Raises:
         ProjectError: The settings name a dbt that does not exist.

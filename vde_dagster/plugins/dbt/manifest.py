@@ -1,4 +1,4 @@
-"""dbt's manifest of version 12: its supported nodes, divided into units.
+"""dbt's manifest (version 12): its supported nodes, each with its tests.
 
 Source: https://schemas.getdbt.com/dbt/manifest/v12.json
 """
@@ -26,7 +26,7 @@ _NEWER = (
 )
 _MODELS = ("model", "seed", "snapshot")
 _IGNORED_PARTS = ("metrics", "semantic_models", "saved_queries")
-"""Parts of the manifest that are not read; `plugins.metrics` reads `semantic_manifest.json`."""
+"""Parts of the manifest without models; `plugins.metrics` reads `semantic_manifest.json`."""
 _WORDS = {"analysis": "analyses", "sql_operation": "inline queries"}
 """Words for unsupported types of nodes, for warnings."""
 

@@ -62,7 +62,7 @@ class Session:
 
     Args:
         command: Command of the process that answers introspective queries; empty for no process.
-        path: PYTHONPATH of this process.
+        path: PYTHONPATH of the answering process.
     """
 
     def __init__(self, file: Path, command: list[str], path: str) -> None:
@@ -172,7 +172,6 @@ def change_compile(session: Session) -> None:
 
     A call without an answer ends only the compilation of its node.
     """
-    # A call without an answer ends the compilation of its node.
     from dbt.adapters.exceptions.connection import InvalidConnectionError
     from dbt.adapters.factory import get_adapter_package_names
     from dbt.context.providers import RuntimeDatabaseWrapper

@@ -51,7 +51,7 @@ def read_audits(
 
 
 def constraint_audits(node: Node, dialect: str, trusted: frozenset[str]) -> Iterator[Audit]:
-    """Yield an audit for each constraint of a contract.
+    """Yield an audit for each not_null or check constraint of a contract.
 
     Raises:
         ValueError: An expression is invalid.
@@ -134,7 +134,7 @@ def _generic_test_column(test: Node, name: str) -> str | None:
 
 def _is_proof(test: Node) -> bool:
     """Return whether the test passes only if no row fails."""
-    # A filter or a limit may hide failing rows.
+    # A filter or a threshold may hide failing rows.
     config = test.config
     thresholds = (str(config.get(key) or _ANY[0]).strip() for key in ("warn_if", "error_if"))
     return (

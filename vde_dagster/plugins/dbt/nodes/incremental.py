@@ -274,7 +274,7 @@ def read_key(parts: list[str], dialect: str) -> tuple[tuple[str, ...], tuple[str
         else:
             text = in_spark(part, dialect)
             if not read_expression(text).columns:
-                raise ValueError(f"'{part}' does not name a column")
+                raise ValueError(f"'{part}' contains no column")
             expressions.append(text)
     return tuple(columns), tuple(expressions)
 
@@ -356,7 +356,7 @@ def _read_condition(
 def ignore_while_empty(
     later: Expanded, conditions: Sequence[AddedCondition], this: str
 ) -> Expanded:
-    """Change the second branch to ignore the conditions while the table `this` is empty."""
+    """Make the incremental query ignore the conditions while the table `this` is empty."""
     none_yet = f"NOT EXISTS (SELECT 1 FROM {this})"
     return later.edited(
         Edit(one.start, one.end, f"({one.text}\n OR {none_yet})") for one in conditions

@@ -1,4 +1,4 @@
-"""Partition columns of dbt nodes, and options of nodes that have no effect."""
+"""Partition columns of dbt nodes, and their options that are not supported."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def partitions(node: Node, dialect: str) -> tuple[str, ...]:
     if isinstance(given, Mapping):  # BigQuery's.
         column, unit = str(given.get("field") or ""), str(given.get("granularity") or "day")
         if given.get("data_type", "date") == "int64" or not column:
-            raise ValueError("partition_by is a range of numbers, which Iceberg does not support")
+            raise ValueError("partition_by needs a field that is not a range of numbers")
         is_day = given.get("data_type", "date") == "date" and unit == "day"
         return (column if is_day else f"{unit}s({column})",)
     return tuple(
@@ -54,7 +54,7 @@ def partitions(node: Node, dialect: str) -> tuple[str, ...]:
 
 
 def ignored_options(node: Node, *, grants: bool = False) -> Iterator[str]:
-    """Yield the names of a node's options without effect; with `grants`, grants have an effect."""
+    """Yield the names of a node's unsupported options; with `grants`, grants are supported."""
     if node.deprecation_date:
         yield "deprecation_date"
     for key, value in node.config.items():
