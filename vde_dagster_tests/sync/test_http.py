@@ -214,8 +214,20 @@ def test_append_adds_what_came_and_never_twice_by_itself(shop: Shop, receiver: R
     to["prod"]["url"] = receiver.url + "/other"
     shop.define(source="marts.daily", key=None, mode="append", sink="http", to=to)
     shop.run_day()
-    with pytest.raises(UsageError, match="would add rows twice"):
+    with pytest.raises(UsageError, match="would add rows twice") as raised:
         shop.sync()
+    assert "`vde sync run prod latest --full`" in (raised.value.hint or "")
+
+
+def test_a_plan_counts_no_removed_rows_if_nothing_is_deleted(
+    shop: Shop, receiver: Receiver
+) -> None:
+    shop.define(sink="http", mode="upsert", to={"prod": {"url": receiver.url}})
+    shop.run_day()
+    shop.sync()
+    shop.rollback(1)
+    planned, done = shop.sync(how="plan"), shop.sync()
+    assert (planned.sent, planned.unchanged) == (done.sent, done.unchanged)
 
 
 STEPS = (

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from vde_dagster.plugins.metrics.layer import Question, SemanticLayer
 
 RELATIVE_TOLERANCE = 1e-9
-"""Relative difference below which fractions count as equal: Spark's sums have no fixed order."""
+"""Relative difference below which floats count as equal: Spark's sums have no fixed order."""
 
 
 @dataclass(frozen=True, slots=True)

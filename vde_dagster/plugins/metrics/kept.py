@@ -97,13 +97,13 @@ def require_published_metrics(
         if name in files.metrics or name in files.saved_queries:
             plan = environment.partition("@")[0]
             raise UsageError(
-                f"'{environment}' lacks the metric '{name}', which is defined in the files",
-                hint=f"publish it there: vde plan {plan}",
+                f"'{environment}' lacks '{name}', which is defined in the files",
+                hint=f"publish it there: vde apply {plan}",
             )
 
 
 def _stored_exposures(workspace: Handles, environment: Environment) -> tuple[Exposure, ...] | None:
-    """Return the metrics stored with an environment, or None if the stored texts cannot be read."""
+    """Return the metrics stored with an environment; None if no texts are stored or readable."""
     text = environment.kept.get(NAME)
     if text is None or find_spec("metricflow") is None:
         return None

@@ -61,7 +61,7 @@ class MetricListing:
 
     Args:
         type: `simple`, `ratio`, `cumulative`, `derived`, `conversion`, or `saved query`.
-        by: Dimensions under MetricFlow's names.
+        by: Dimensions and entities under MetricFlow's names.
     """
 
     name: str

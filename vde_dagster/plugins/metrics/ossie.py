@@ -32,7 +32,7 @@ class OssieDocument:
     """A project's metrics as an Apache Ossie document, with an environment's views as datasets.
 
     Args:
-        left_out: Parts that Ossie cannot represent, a sentence each.
+        left_out: Elements that Ossie cannot represent completely, each with the kind of problem.
     """
 
     value: dict[str, Any]

@@ -80,7 +80,7 @@ def read_private_key(path: Path | None) -> Ed25519PrivateKey:
 
 
 def encode_public_key(key: Ed25519PrivateKey) -> str:
-    """Return a key's public part as text for the settings, such as `ed25519:MCow…`."""
+    """Return a key's public part as text for the settings: `ed25519:` and base64."""
     return _PREFIX + b64encode(key.public_key().public_bytes_raw()).decode()
 
 

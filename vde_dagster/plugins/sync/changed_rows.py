@@ -98,7 +98,7 @@ class ChangedRows:
                 values = ", ".join(f"{name} = {one!r}" for name, one in row.items())
                 what = "is NULL in a row" if is_null else "is not unique"
                 raise UsageError(
-                    f"the key {what}: {values}; nothing was sent",
+                    f"the key {what}: {values}; this version is not sent",
                     hint="choose another key, or give the model audits: "
                     f"unique_combination_of_columns(columns := ({', '.join(key)})), not_null(…)",
                 )

@@ -33,8 +33,8 @@ class HttpSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         headers: Sent with each batch; `${NAME}` is read from the environment when used.
         rate: Maximum number of batches per second; 0 for no limit.
         attempts: Number of attempts to send a batch before the run stops.
-        backoff: Seconds before the second attempt, doubled (with jitter) before each later one;
-            `Retry-After` takes precedence.
+        backoff: Half of the seconds before the third attempt, doubled (with jitter) before each
+            later one; the second is at once. `Retry-After` takes precedence.
         timeout: Maximum number of seconds until a response.
     """
 
@@ -101,7 +101,6 @@ class BatchPoster:
 
     def end(self) -> int:
         """Post `"batch": "end"` after a mirror of all rows: the receiver deletes all other rows."""
-        # The receiver then deletes the rows that were not sent.
         if self._step_fields["full"] and self._step_fields["mode"] == "mirror":
             self._post({**self._step_fields, "batch": "end", "changes": []})
         return 0

@@ -31,7 +31,7 @@ _TABLES_LOCK = 0x7664655F  # "vde_", the lock under which tables are made
 
 
 class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table of a PostgreSQL database, which is created if it does not exist.
+    """A table of a PostgreSQL database. A missing table is created.
 
     Args:
         url: `postgresql://user:${PASSWORD}@host/database`.
@@ -54,8 +54,7 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Yield a writer in a transaction, which is committed afterwards except in a dry run.
 
         Raises:
-            ExecutionError: The server failed; nothing was changed unless the message reports a
-                change.
+            ExecutionError: The server failed; no row was changed, unless the commit itself failed.
         """
         effects = workspace.store.database.effects
         try:

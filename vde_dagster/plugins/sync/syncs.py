@@ -92,7 +92,7 @@ class Syncs:
         """Return the given syncs, or all syncs that send from an environment.
 
         Raises:
-            UsageError: A name is unknown, or the project has no syncs.
+            UsageError: A name is unknown, or no sync sends from the environment.
         """
         known, environment = read_syncs(self.workspace), environment_name(environment)
         unknown = [name for name in names or () if name not in known]
@@ -133,13 +133,13 @@ class Syncs:
                         if len(done.sample) < limit:
                             done.sample.append((kind, row))
                     else:
-                        done = _add_counts(done, unchanged=1)
+                        done = _add_counts(done, unchanged=int(kind == "same"))
                 return replace(done, since=found.since, why=found.why)
 
     def run(
         self, definition: SyncDefinition, environment: str, *, full: bool = False
     ) -> SyncResult:
-        """Send changed rows, or all rows if `full`, so that the outside system equals the view.
+        """Send the changes since the last run, or all rows if `full`.
 
         Raises:
             UsageError: The sync sends nothing from the environment, the environment lacks the
@@ -260,7 +260,7 @@ class Syncs:
                 raise UsageError(
                     f"'{definition.name}' cannot continue from version {cursor.version}, and would "
                     f"add rows twice: {found.why}",
-                    hint="`vde sync run --full` adds all current rows",
+                    hint=f"`vde sync run {version.name} {definition.name} --full` adds all rows",
                 )
             outside.ledger.record_begin(version.version)
             outside.delivery.begin(self._step(definition, version, found.since, found))
