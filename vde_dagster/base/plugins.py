@@ -88,7 +88,7 @@ class Plugin:
         except Exception as error:
             raise UsageError(
                 f"{what} cannot be imported: {type(error).__name__}: {error}",
-                hint=f"reinstall {self.distribution}, or a version that works with this one",
+                hint=f"reinstall {self.distribution}, or a version made for this vde-dagster",
             ) from error
 
     def problem(self) -> str | None:
@@ -151,7 +151,7 @@ class Seam(Generic[Part]):
                 f"no {noun} '{name}' is installed",
                 hint=suggest(name, names, "installed")
                 if names
-                else "install its distribution; list installed ones with `vde info`",
+                else "install its distribution; list installed ones with `vde info --plugins`",
             )
         return part
 

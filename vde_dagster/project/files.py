@@ -98,7 +98,7 @@ def find_files(settings: Settings) -> FoundFiles:
         ignored = _ignore_test(root, settings.ignore_patterns)
         groups = {name: [p for p in paths if not ignored(p)] for name, paths in groups.items()}
     found = {name: tuple(sorted(paths)) for name, paths in groups.items()}
-    return FoundFiles(**found, bad_links=tuple(bad_links))
+    return FoundFiles(**found, bad_links=tuple(sorted(bad_links)))
 
 
 def linter_files(settings: Settings) -> list[str]:

@@ -63,7 +63,7 @@ class _Budget:
         self._left -= units
         if self._left < 0:
             raise LimitExceededError(
-                f"the template takes more than {MOST_UNITS:,} steps and characters"
+                f"the template's steps and created characters exceed {MOST_UNITS:,}"
             )
         self._calls += 1
         if self._calls % _CALLS_PER_TIME_CHECK == 0 and time.thread_time() > self._ends:

@@ -165,6 +165,7 @@ def test_a_macro_gives_what_is_documented(
     [
         ("SELECT @EACH([a])", "@EACH takes a list and a function"),
         ("SELECT @EACH([(a, b)], (x, y, z) -> x)", "the function takes 3 arguments"),
+        ("@DEF(half, x -> x / 2); SELECT @half(1, 2)", "@half takes 1 argument, not 2"),
         ("SELECT @REDUCE([], (x, y) -> x)", "@REDUCE has no items"),
         ("SELECT @IF(a.b > 1, 1, 2)", "is not a constant"),
         ("SELECT a FROM t @WHERE(a + 1 > @start_date) b", "is not a constant"),

@@ -176,6 +176,14 @@ def test_a_new_column_of_a_parent_reads_the_file_again(tmp_path: Path) -> None:
             },
             "@UNION does not support kind 'BOTH'",
         ),
+        (
+            {
+                "models/a.sql": "MODEL (name a.m); SELECT * FROM (@UNION(a.n, a.o))",
+                "models/b.sql": "MODEL (name a.n, columns (x INT)); SELECT 1 AS x",
+                "models/c.sql": "MODEL (name a.o, columns (x STRING)); SELECT 'a' AS x",
+            },
+            "the tables of @UNION have no column of the same name and type",
+        ),
     ],
 )
 def test_columns_that_nobody_can_tell_are_a_mistake(

@@ -294,7 +294,7 @@ def _union(expander: MacroContext, arguments: list[str]) -> str:
         if all(name in other and (not typed or other[name] == type_) for other in tables)
     ]
     if not shared:
-        raise expander.error("the tables of @UNION have no column in common")
+        raise expander.error("the tables of @UNION have no column of the same name and type")
     columns = ", ".join(
         f"CAST({name} AS {_dialect_type(expander, tables[0][name])}) AS {name}" if typed else name
         for name in (_identifier(expander, one, quoted=False) for one in shared)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.texts import closest, did_you_mean
+from vde_dagster.base.texts import closest, count, did_you_mean
 from vde_dagster.errors import ProjectError, Unknown, UsageError
 from vde_dagster.project.macros import conditions
 from vde_dagster.project.macros.scope import MacroScope, UserMacro
@@ -314,9 +314,8 @@ class Expander:
         if function is not None:
             values = [self.expand_text(value) for value in self.split_arguments(arguments)]
             if len(values) != len(function.names):
-                raise self.error(
-                    f"@{name} takes {len(function.names)} arguments, not {len(values)}"
-                )
+                wanted = count(len(function.names), "argument")
+                raise self.error(f"@{name} takes {wanted}, not {len(values)}")
             return add_brackets(call_function(function, self, values), self.scope.dialect)
         if self.macro(key) is not None:
             return self.expand_text(call_user_macro(self, name, arguments, statement=whole))

@@ -192,7 +192,7 @@ def _read_properties(
         able = [name for name, kind in KINDS.by_name.items() if kind.allows_python]
         raise UsageError(
             f"a Python model cannot be of kind {chosen.name}",
-            hint="use FULL or an incremental kind: " + ", ".join(n for n in able if n != "FULL"),
+            hint=f"use one of {', '.join(able)}",
         )
     return read.fields, chosen, read.dialect, written
 
@@ -215,7 +215,7 @@ def _audit_call(
     if isinstance(item, str):
         return AuditCall(item, {}, location)
     if not (isinstance(item, Sequence) and len(item) == 2 and isinstance(item[1], Mapping)):
-        hint = 'write ("not_null", {"columns": ["a"]})'
+        hint = 'write ("name", {"argument": "value"})'
         raise ProjectError(f"{item!r} is not {what}", hint=hint, location=location)
     name, arguments = str(getattr(item[0], "__name__", item[0])), {}
     for key, value in item[1].items():
