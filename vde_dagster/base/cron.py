@@ -24,10 +24,10 @@ _ONCE_A_DAY = re.compile(r"[0-5]?[0-9] ([01]?[0-9]|2[0-3]) \* \* \*")
 
 
 def normalise_cron(text: str) -> str:
-    """Return the five-field form (UTC) of a cron expression.
+    """Return the five-field form of a cron expression.
 
     Raises:
-        ValueError: The text is not a cron expression, or its days do not exist in its months.
+        ValueError: The text is not a cron expression, is random (R), or never ticks.
     """
     fields = text.split()
     if len(fields) == 1 and fields[0].startswith("@"):
@@ -58,7 +58,7 @@ def last_tick(cron: str, now: datetime, zone: str | None = None) -> datetime:
 
     When clocks go forward, a skipped time counts as the first time after the gap, as in Dagster's
     schedules. When clocks go back, a repeated time counts once, at its first occurrence; a cron
-    that ticks in every hour ticks at both. `zone` is an IANA name; None means UTC.
+    with `*` as its hours ticks at both. `zone` is an IANA name; None means UTC.
     """
     minute = now.replace(second=0, microsecond=0)  # Ticks are whole minutes.
     return _last_tick(cron, minute) if zone is None else _last_local_tick(cron, minute, zone)
@@ -118,8 +118,7 @@ def _utc_offset(clock: datetime, zone: ZoneInfo, fold: int) -> timedelta:
 
 @functools.cache
 def shortest_gap_seconds(cron: str) -> float:
-    """Return the shortest time between two ticks, in seconds: 86400.0 for `@daily`."""
-    # The first ticks of 2024 stand for all ticks.
+    """Return the shortest time between six successive ticks, in seconds: 86400.0 for `@daily`."""
     from croniter import croniter  # Not every command needs ticks.
 
     ticks = croniter(cron, _A_LEAP_YEAR - timedelta(days=1))

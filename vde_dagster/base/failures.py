@@ -167,7 +167,7 @@ class ModelFailure:
 
 
 def describe_exception(error: BaseException) -> str:
-    """Return an exception's class and message, even if the exception's `__str__` fails."""
+    """Return an exception's class and masked message; only the class if `__str__` fails."""
     name = type(error).__name__
     try:
         message = str(error)

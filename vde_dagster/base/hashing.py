@@ -1,11 +1,11 @@
-"""All stored hashes: 128 bits of BLAKE2b over an encoding without collisions.
+"""Hashes of versions, ids and caches: 128 bits of BLAKE2b over an encoding without collisions.
 
 Three functions encode their input differently; this cannot change, because existing versions, ids
 and caches depend on it:
 
 - `digest` hashes texts to hexadecimal digits, for snapshots, tables, plans and keys of the memo.
-- `digest_values` hashes bytes, texts, numbers and None to bytes, for the many nodes of queries; its
-  input is mostly other digests.
+- `digest_values` hashes bytes, texts, integers and None to bytes, for the many nodes of queries;
+  its input is mostly other digests.
 - `content_digest` hashes the bytes of one file to hexadecimal digits.
 
 >>> digest("a", "bc") == digest("ab", "c")
@@ -41,7 +41,7 @@ def content_digest(content: bytes) -> str:
 
 
 def digest_values(*parts: Part) -> bytes:
-    """Hash a sequence of values: 128 bits of BLAKE2b over their length-prefixed encodings."""
+    """Hash a sequence of values to 16 bytes."""
     # Nearly every part is another digest, or one of few texts.
     out = [
         _DIGEST_PREFIX + part
@@ -77,7 +77,7 @@ def digest_tagged(tag: str, parts: Iterable[Part]) -> bytes:
 
 
 def hex_or_text_bytes(version: str) -> bytes:
-    """Return the bytes of a hexadecimal text, or the digest of any other text."""
+    """Return the bytes of a lower-case hexadecimal text, or the digest of any other text."""
     try:
         raw = bytes.fromhex(version)
     except ValueError:

@@ -15,7 +15,7 @@ _PIECE = re.compile(r'`(?:[^`]|``)*(?:`|$)|"(?:[^"]|"")*(?:"|$)|\.|[^.`"]+')
 
 
 class ModelName(NamedTuple):
-    """A model's two-part name, `namespace.name`, compared without regard to case.
+    """A model's two-part name, `namespace.name`, in lower case.
 
     Args:
         namespace: The schema of the model's view in production.
@@ -42,10 +42,10 @@ class ModelName(NamedTuple):
 
     @classmethod
     def parse(cls, text: str, default_namespace: str = "default") -> ModelName:
-        """Read a model's name: `namespace.name`, `name` or their back-quoted spellings.
+        """Read a model's name: `namespace.name`, `name` or their quoted spellings.
 
         Raises:
-            UsageError: The text is empty, has more than two parts, or a part is too long.
+            UsageError: The text has more than two parts, or a part is empty or too long.
         """
         parts = cls.split(text)
         if len(parts) == 1:
@@ -91,7 +91,7 @@ def find_name_flaw(part: str) -> str | None:
 
 _CONTROLS = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _REORDERING = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
-"""Unicode characters that reorder text, so that different names look alike."""
+"""Invisible Unicode characters that make different names look alike."""
 
 
 def quote(*parts: str) -> str:

@@ -1,7 +1,8 @@
 """Files and environment variables read by a project's Python code, found in its strings.
 
-A string that could be the path of a file is looked up below the project's folder. If the code reads
-environment variables, each word that could be a variable's name is looked up in the environment.
+A string that could be a path, absolute or from the project's folder, is looked up. If the code
+reads environment variables, each word that could be a variable's name is looked up in the
+environment.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def _folders_above(path: str, content: str) -> list[str]:
 
 
 def find_mentioned_inputs(names: Iterable[str], texts: Iterable[str]) -> list[str]:
-    """Return the sorted `names` (`file PATH`, `variable NAME`) whose PATH or NAME is in a text."""
+    """Return the sorted `names`: `variable NAME` in a text, `file PATH` that ends with a text."""
     texts = set(texts)
     words = {word for text in texts for word in _WORD.findall(text)}
     ends = {os.path.normpath(text) for text in texts if text and len(text) <= _LONGEST}

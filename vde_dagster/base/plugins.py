@@ -2,7 +2,7 @@
 
 An entry point of the group `vde_dagster.<seam>` names a part and its object. Installed
 distributions are searched only for names that the core lacks, or to list all parts; an object is
-imported only when its name is used. So installed plug-ins do not slow down a start, and a broken
+imported only when it is used. So installed plug-ins do not slow down a start, and a broken
 plug-in affects only its users.
 """
 
@@ -160,7 +160,7 @@ class Seam(Generic[Part]):
         return [part for _, part in self._loaded.values()]
 
     def working(self) -> dict[str, Part]:
-        """Return all installed parts by name, without parts that cannot be imported."""
+        """Return the installed parts that `find` returns without an error, by name."""
         parts = {}
         for plugin in self._plugins():
             try:
@@ -174,7 +174,7 @@ class Seam(Generic[Part]):
 
 
 def loaded_plugin_files() -> frozenset[str]:
-    """Return the source files of plug-ins that this process has loaded, for keys of caches."""
+    """Return the module and metadata files of other distributions' loaded plug-ins, for caches."""
     others = [plugin for plugin in _imported if plugin.distribution not in (PACKAGE, SLIM)]
     if not others:
         return frozenset()

@@ -1,7 +1,7 @@
 """Masking of secrets of settings in all text that leaves the process.
 
 Every value of `${NAME}`, and every setting whose name suggests a secret, is recorded when settings
-are read. `mask` replaces recorded values wherever they occur, and credentials in URLs.
+are read. `mask` replaces recorded values, and credentials in URLs.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def names_secret(name: str) -> bool:
 
 
 def remember_secret(value: str | None) -> None:
-    """Record a secret value, to be masked in all texts from now on."""
+    """Record a secret of at least 4 characters, to be masked in all later texts."""
     if value is None or len(value.strip()) < _SHORTEST or value in _known:
         return
     with _lock:
@@ -166,7 +166,7 @@ class _MaskedStream:
 
 @contextmanager
 def masking_output() -> Iterator[None]:
-    """Replace secrets by `***` in standard output, standard error and logs while the block runs."""
+    """Replace secrets by `***` in standard output and error in the block, and in all later logs."""
     import sys
 
     mask_logs()

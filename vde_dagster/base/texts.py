@@ -86,7 +86,7 @@ def suggest(name: str, known: Iterable[str], what: str = "known names", otherwis
 
 
 def find_column(model: object, column: str, columns: Iterable[str]) -> str:
-    """Return the spelling of a column in the table: `Amount` for `amount`.
+    """Return the spelling of a column in `columns`: `Amount` for `amount`.
 
     Raises:
         UsageError: The model has no column of that name.
@@ -99,13 +99,13 @@ def find_column(model: object, column: str, columns: Iterable[str]) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text with its control characters escaped, for one line of a message."""
+    """Return a text with its unprintable characters escaped, for one line of a message."""
     return "".join(s if s.isprintable() else s.encode("unicode_escape").decode() for s in text)
 
 
 @lru_cache(maxsize=8)
 def lines_by_key(table: Path) -> dict[str, list[str]]:
-    """Return a text file's lines, grouped by the text before the first tab of each line."""
+    """Return a text file's lines by the text before their first tab, without comments (`#`)."""
     found: dict[str, list[str]] = {}
     for line in table.read_text("utf-8").splitlines():
         if not line.startswith("#"):

@@ -102,10 +102,10 @@ def parse_iso(text: str) -> datetime:
 
 
 def parse_instant(text: str) -> datetime:
-    """Read a date or instant by the rules of `parse_iso`, in UTC if it has no zone.
+    """Read a date or instant by the rules of `parse_iso`, and return it in UTC, the default zone.
 
     Raises:
-        ValueError: The text is neither a date nor an instant.
+        ValueError: The text is neither a date nor an instant, or its year in UTC is out of range.
     """
     try:
         return utc(parse_iso(text))
@@ -133,6 +133,7 @@ def parse_end(text: str) -> datetime:
 
     Raises:
         ValueError: The text is neither a date nor an instant.
+        OverflowError: The day is 9999-12-31.
     """
     found = parse_instant(text)
     return found + timedelta(days=1) if is_date(text) else found
@@ -282,7 +283,7 @@ def zone_name(text: str) -> str:
     """Return the IANA name of a time zone, such as `Europe/Berlin`.
 
     Raises:
-        LookupError: The name is unknown; the message suggests a similar one.
+        LookupError: The name is unknown; the message suggests names.
     """
     try:
         return ZoneInfo(text).key

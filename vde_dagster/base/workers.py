@@ -65,7 +65,7 @@ class Workers:
         self.close()
 
     def start(self) -> None:
-        """Start the processes that do not run yet."""
+        """Start the processes that were not started yet."""
         try:
             while len(self._workers) < self.count:
                 self._workers.append(_Worker(len(self._workers), self._results))
@@ -226,7 +226,7 @@ def call_quietly(function: Callable[[T], bytes | None], item: T) -> bytes | None
 
 
 def run_worker(recursion_limit: int) -> None:
-    """Handle the requests on standard input, in a worker process, until the input ends."""
+    """Handle the requests on a worker's standard input; end with it, or after 30 idle seconds."""
     import signal
     import warnings
 

@@ -74,12 +74,12 @@ def topological_order(models: Models) -> tuple[ModelName, ...]:
 
 
 def ancestors(models: Models, names: Iterable[ModelName]) -> set[ModelName]:
-    """Return all models that the given models read, directly or through other models."""
+    """Return all other models that the given models read, directly or indirectly."""
     return _reach(names, {name: parents(models, name) for name in models})
 
 
 def descendants(models: Models, names: Iterable[ModelName]) -> set[ModelName]:
-    """Return all models that read the given models, directly or through other models."""
+    """Return all other models that read the given models, directly or indirectly."""
     return _reach(names, children(models))
 
 

@@ -48,8 +48,8 @@ class FoundFiles:
     """Sorted paths of a project's files by purpose, relative to the root, with forward slashes.
 
     Args:
-        sql: Files of models, which may contain audits.
-        flawed: Symbolic links that are broken, circular, or lead out of the project.
+        sql: Files of models or audits.
+        bad_links: Symbolic links that are broken, circular, or lead out of the project.
     """
 
     sql: tuple[str, ...] = ()
@@ -283,7 +283,7 @@ class Hasher:
 
     @property
     def changed(self) -> bool:
-        """Whether hashes were computed that the cache does not have."""
+        """Whether the hashes to cache differ from the cached hashes."""
         return self.stats != self.known
 
     def _hash(self, path: str) -> str:

@@ -41,7 +41,7 @@ class Audit:
 
     @property
     def label(self) -> str:
-        """The audit's name with its arguments, unique within a model."""
+        """The audit's name with its arguments."""
         arguments = ", ".join(f"{key}={value}" for key, value in self.arguments)
         return f"{self.name}({arguments})"
 
@@ -174,8 +174,8 @@ class Model:
         on_virtual_update: SQL run after an environment publishes the model's view.
         grains: Columns declared (not checked) to identify a row.
         stamp: Arbitrary text that forces a new version when it changes.
-        physical_version: Name for the version of the table that the model reuses when it changes
-            in place. None for production's table.
+        physical_version: Name for the table that the model reuses when it changes in place; None
+            for production's table.
         session: Settings of Spark's sessions that affect the meaning of queries, sorted.
         cron_tz: IANA time zone of the cron; None for UTC.
         interval_unit: `five_minute` … `year`; None for the largest that fits the cron.

@@ -80,7 +80,7 @@ class _Budget:
         self.charge(1 + size)
 
     def measure(self, value: Any) -> int:
-        """Return the number of characters and items of a value, and charge it to the budget."""
+        """Return a value's number of characters and items; charge a collection to the budget."""
         if isinstance(value, str):
             return len(value)
         if not isinstance(value, _NESTED):
@@ -167,7 +167,7 @@ _ALLOWED: tuple[tuple[type[Any], frozenset[str]], ...] = (
     (Cycler, frozenset({"current", "items", "next", "pos", "reset"})),
     (BlockReference, frozenset({"super"})),
 )
-"""Attributes that templates may access, by type of the value; other types have none."""
+"""Attributes that templates may access, by type of the value, see `is_safe_attribute`."""
 
 
 class Sandbox(SandboxedEnvironment):
@@ -196,7 +196,7 @@ class Sandbox(SandboxedEnvironment):
         self.filters[_MEASURED] = self._measured
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        """Return whether the allow-list for a value's type has an attribute."""
+        """Return whether templates may access an attribute of a value."""
         if attr.startswith("_"):
             return False
         if isinstance(obj, Namespace | TemplateReference):

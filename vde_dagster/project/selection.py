@@ -51,8 +51,8 @@ def select(
 def select_by_name(names: Iterable[ModelName], patterns: Sequence[str]) -> set[ModelName] | None:
     """Select models by patterns that are only names and globs.
 
-    Return None if a pattern needs `select`: it has `+`, `tag:` or `git:`, combines sets, or
-    matches nothing.
+    Return None without patterns, or if a pattern needs `select`: it has `+`, `tag:` or `git:`,
+    combines or excludes sets, or matches nothing.
 
     >>> select_by_name([ModelName("a", "b"), ModelName("a", "c")], ["a.c"])
     {ModelName(namespace='a', name='c')}
@@ -73,7 +73,7 @@ def select_by_name(names: Iterable[ModelName], patterns: Sequence[str]) -> set[M
 class _SelectionParser:
     """Parser of one selection pattern, such as `marts.* & tag:daily`.
 
-    `&` binds stronger than `|`; `^` and `+` bind to the next term.
+    `&` binds stronger than `|`; `^` and `+` bind to one term.
     """
 
     models: Models
@@ -207,7 +207,7 @@ def model_and_column(
 
 
 def no_model(name: ModelName, models: Iterable[ModelName]) -> UsageError:
-    """Create the error for a model that does not exist, with the most similar name as hint."""
+    """Create the error for a model that does not exist."""
     close = closest(str(name), map(str, models))
     hint = f"did you mean '{close}'?" if close else "to list models, run: vde info"
     return UsageError(f"model '{name}' does not exist", hint=hint)

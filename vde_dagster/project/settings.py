@@ -46,10 +46,10 @@ class SparkSettings:
         config: Spark configuration; `${NAME}` in a value is read from the environment when used.
         packages: Maven coordinates for `spark.jars.packages`.
         batch_bytes: Maximum size of the files that one batch of a backfill reads from parents, for
-            models without `batch_size`. Default: a quarter of the JVM's memory if tasks run in the
-            JVM, else 64 GiB.
-        warm: Whether commands and runs share a background Spark, if the master is `local[…]` and
-            PySpark's client is installed.
+            models without `batch_size`. Default: a quarter of the JVM's memory if the master is
+            `local[…]`, else 64 GiB.
+        warm: Whether commands and runs start and share a background Spark, if the master is
+            `local[…]` and PySpark's client is installed.
         warm_minutes: Minutes without work after which the background Spark stops.
         warm_up: Whether the background Spark warms up while it is idle, and commands leave files
             and processes behind so that later commands start faster.
@@ -81,7 +81,7 @@ class DagsterSettings:
     Args:
         auto_apply: For each environment, which plans the sensor applies without approval.
         schedules: Five-field cron of runs, by environment.
-        schedule_tz: IANA time zone of these crons.
+        schedule_tz: IANA time zone of `schedules` and `janitor_cron`.
         default_environment: Environment of a plan if none is given.
         prefix: Prefix of every name of the project in Dagster, including asset keys, if several
             projects share a code location or an instance; empty for the short names.
@@ -289,7 +289,7 @@ class Settings:
         pinned_environments: Environments that never expire.
         protected: Environments, or patterns, where removing columns or changing types requires
             confirmation, as always in production.
-        history_versions: Number of definitions of an environment that are kept for rollback;
+        history_versions: Maximum number of definitions of an environment kept for rollback;
             versions of runs that only fill do not count.
         history_days: Retention of an environment's versions in days.
         change_views: Patterns of models, such as `sales.*`, that also get a view of their changes
@@ -298,8 +298,8 @@ class Settings:
         janitor_grace_hours: Retention of unused tables in hours.
         orphan_grace_hours: Retention of uncommitted data files in hours.
         snapshot_retention_days: Retention of Iceberg snapshots of live tables in days.
-        reader_hold_days: Retention in days of Iceberg snapshots of tables whose changes other
-            models consume.
+        reader_hold_days: Retention in days, after a model's last fill, of Iceberg snapshots that
+            its next fill needs.
         plugins: Settings of each plug-in, by the name of its entry point.
         config_file: Path of SQLMesh's configuration file, relative to the root; empty for none.
         named: Whether the name is a setting, and not the folder's name.
@@ -447,7 +447,7 @@ class Settings:
 
         Raises:
             ValueError: The text is not a cron expression; the message has the reason.
-            LookupError: The time zone is unknown; the message suggests a similar one.
+            LookupError: The time zone is unknown; the message suggests names.
         """
         from vde_dagster.base.cron import normalise_cron, shortest_gap_seconds
         from vde_dagster.base.times import zone_name
@@ -464,7 +464,7 @@ NOT_SET = ("root", "plugins", "config_file", "config_warnings", "named")
 
 
 def set_in_environment() -> bool:
-    """Return whether an environment variable `VDE_…` sets any setting."""
+    """Return whether there are environment variables `VDE_…`, which may be settings."""
     return any(name.upper().startswith(ENV_PREFIX) for name in os.environ)
 
 

@@ -75,7 +75,7 @@ class TableNames:
             return None
 
     def in_own_catalog(self, parts: Sequence[str]) -> str | None:
-        """Quote a three-part name in the project's catalog for Spark; None for any other name."""
+        """Quote a name for Spark if `catalogs` maps its catalog to the project's; else None."""
         if len(parts) != 3:
             return None
         meant = self.catalogs.get(parts[0].lower())

@@ -136,7 +136,7 @@ def load_rendered_yaml(
 ) -> YamlDocument:
     """Render a file's Jinja, and parse the result as YAML.
 
-    Errors have lines only if Jinja did not change the number of lines.
+    Errors in values have line 1 if Jinja changed the number of lines.
 
     Args:
         variable: Returns the value of `var(…)`; its errors are reported at the template's line.

@@ -37,7 +37,7 @@ BETWEEN_STATEMENTS = ";\n"
 def call_user_macro(
     expander: MacroContext, name: str, arguments: str, *, statement: bool = False
 ) -> str:
-    """Call a Python macro of the project, and return its result as SQL text.
+    """Call a Python macro, and return its result as SQL text.
 
     `arguments` is the text between the call's brackets. If the call is a whole `statement`, a list
     becomes several statements.
@@ -173,7 +173,7 @@ def _parse_arguments(
 
 
 def _coerce_arguments(function: Any, bound: inspect.BoundArguments, dialect: str) -> None:
-    """Convert a call's arguments, including defaults, to the types of the annotations."""
+    """Add a call's defaults, and convert expressions to the types of the annotations."""
     bound.apply_defaults()
     try:
         known = {"exp": exp, "SQL": SQL, "MacroEvaluator": MacroEvaluator}

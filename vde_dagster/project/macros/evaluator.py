@@ -183,7 +183,7 @@ class MacroEvaluator:
         return self._expander.scope.settings.get(name.lower(), default)
 
     def columns_to_types(self, model_name: Any) -> dict[str, exp.DataType]:
-        """Return the declared types of a model's columns."""
+        """Return the types of a model's columns; types that are not declared are UNKNOWN."""
         text = model_name.sql() if isinstance(model_name, exp.Expr) else str(model_name)
         return {
             name: exp.DataType.build(type_ or "unknown", dialect="spark")

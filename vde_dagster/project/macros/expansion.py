@@ -48,7 +48,7 @@ _MAX_DEPTH = 50
 _MOST_TEXT = 500_000
 """Maximum length of a macro's result, enough for several thousand columns."""
 _MOST_MADE = 4_000_000
-"""Maximum total length of the texts that the macros of one statement create."""
+"""Maximum total length of the texts that the macros of one `Expander` create."""
 _UNITS_PER_CALL = 100
 """Number of characters that each macro call counts in addition to its text."""
 _NO_MACRO = "define it in a Python file of macros/, under @macro()"

@@ -13,7 +13,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 
 Columns = Mapping[str, str | None]
-"""A model's columns in order: Spark SQL type by name, None if only Spark can infer the type."""
+"""A model's columns in order: Spark SQL type by name, None if no type is declared."""
 
 
 class ColumnsWantedError(BaseException):  # So that code of a project does not catch it.
@@ -48,7 +48,7 @@ class KnownColumns:
         """Return a model's columns, or None if its files do not determine them.
 
         Raises:
-            ColumnsWantedError: The columns are not known yet.
+            ColumnsWantedError: The columns are not known yet, or unknown and `mistake` is given.
         """
         if self.columns.get(name) is None and (mistake is not None or name not in self.columns):
             raise ColumnsWantedError(name, mistake)

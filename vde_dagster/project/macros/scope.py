@@ -88,7 +88,7 @@ class MacroContext(Protocol):
         """Expand macros in a macro's argument or result.
 
         Raises:
-            ProjectError: The text, or the total of the statement's texts, is too long.
+            ProjectError: The text, or the total of all expanded texts, is too long.
         """
 
     def error(

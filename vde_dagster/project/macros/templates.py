@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def filled(expander: MacroContext, text: str) -> str:
-    """Replace `@name` and `@{name}` in a text by the variables' values; unknown names stay."""
+    """Replace `@name` and `@{name}` in a text by variables' values; an unknown `@name` stays."""
 
     def value(found: re.Match[str]) -> str:
         name = found[1] or found[2]

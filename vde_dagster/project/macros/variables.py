@@ -89,7 +89,7 @@ def _literals(instant: datetime) -> dict[str, str]:
 def substitute_time_variables(sql: str, values: Mapping[str, str]) -> str:
     """Replace time variables in Spark SQL by their values, except in strings and comments.
 
-    Finds both spellings: `@start_ds` and `${start_ds}`. See `time_variable_values` for `values`.
+    Finds `@start_ds`, `@{start_ds}` and `${start_ds}`. See `time_variable_values` for `values`.
     """
     if "@" not in sql and "$" not in sql:
         return sql

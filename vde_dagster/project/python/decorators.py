@@ -30,7 +30,7 @@ class Parts:
 
     Args:
         query: The rendered query; None for a function that returns rows.
-        reads: Tables that are read, with the decorator's place.
+        reads: Tables that the SQL reads, with the decorator's place.
         hidden: Names of temporary views that the code reads.
         before, after: Rendered statements that run before and after the query or the code.
         later: Statements that run after an environment publishes the model.

@@ -1,4 +1,4 @@
-"""Python model files: `@model` functions, and `@materialization` functions for CUSTOM tables.
+"""Python model files: functions with the decorator `@model`.
 
 The tables that a model reads are found in its code, in calls such as `context.table("…")`.
 """
