@@ -71,6 +71,14 @@ def test_a_wrong_key_is_refused_by_the_store(store: StateStore, tmp_path: Path) 
     assert lakehouse.catalog.all_pointers() == {}
 
 
+def test_a_deleted_file_can_be_deleted_again(store: StateStore, tmp_path: Path) -> None:
+    lakehouse = Lakehouse(store, "lakehouse", "vault://w", vault(tmp_path, "hunter2"))
+    lakehouse.files.write_all([("vault://w/a.json", b"{}")], "test.write")
+    for _ in range(2):  # The janitor repeats a deletion after a crash.
+        lakehouse.files.delete_all(["vault://w/a.json"], "test.delete")
+        assert not lakehouse.files.exists("vault://w/a.json")
+
+
 def test_a_local_warehouse_takes_settings_too(store: StateStore, tmp_path: Path) -> None:
     lakehouse = Lakehouse(store, "lakehouse", str(tmp_path / "w"), {"s3.region": "eu-west-1"})
     lakehouse.create_table(NewTable(A, (("a", "INT", None),), f"{lakehouse.warehouse}/db/a-1", {}))

@@ -10,7 +10,7 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from operator import itemgetter
@@ -186,7 +186,8 @@ class MetadataFiles:
             with self._effects.at(point, location):
                 path = local_path(location)
                 if path is None:
-                    self.file_io(location).delete(location)
+                    with suppress(FileNotFoundError):
+                        self.file_io(location).delete(location)
                 else:
                     file = Path(path)
                     file.unlink(missing_ok=True)
