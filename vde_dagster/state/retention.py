@@ -90,7 +90,7 @@ class Mark:
     Args:
         held_back: Unreachable tables that exceed the limit of one cleanup.
         forgotten: Each (environment, version) no longer kept for a rollback, with the reason.
-        dead_plans: Open plans that can no longer be applied, by id, with the reason.
+        dead_plans: Open plans to mark as superseded, by id, with the reason.
     """
 
     reasons: dict[str, str]
@@ -104,7 +104,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class RetentionStore:
-    """Finds unneeded tables, versions, plans and records, and deletes their rows in the state."""
+    """Finds unneeded tables, versions, plans and records, and marks or deletes their rows."""
 
     database: Database
     plans: PlanStore
@@ -112,7 +112,7 @@ class RetentionStore:
     ledger: LedgerStore
 
     def mark(self, policy: Retention, *, write: bool) -> Mark:
-        """Find unneeded tables, versions and plans; `write` marks them for deletion."""
+        """Find unneeded tables, versions and plans; `write` tombstones, deletes or closes them."""
         if not write:
             with self.database.reading() as conn:
                 return self._find(conn, policy)
@@ -206,7 +206,7 @@ class RetentionStore:
             return _counts(_old_records(conn, policy, self.database.clock.now()))
 
     def forget_records(self, policy: Retention) -> dict[str, int]:
-        """Delete old records in one transaction, and return their numbers by kind."""
+        """Delete old records in one transaction; count plans, publications and snapshots."""
 
         def work(conn: sa.Connection) -> dict[str, int]:
             # Rows of dropped tables stay, because they prevent the reuse of an id.

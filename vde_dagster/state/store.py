@@ -169,7 +169,7 @@ class ProjectStore:
         return _identity(self.database.row(_OWNER, connection))
 
     def is_new(self) -> bool:
-        """Check whether the state has no table and no environment yet."""
+        """Check whether the state has no project, no environment and no table yet."""
         with self.database.reading() as conn:
             return not any(
                 conn.execute(select(table).limit(1)).first()

@@ -29,8 +29,8 @@ def production_shows(subject: str, environment: str) -> ConflictError:
     """Build the error for an environment that would write rows that production reads."""
     return ConflictError(
         f"production published {subject} after the plan for '{environment}' was made",
-        hint=f"plan again: vde plan {environment}; only runs of production fill the tables that "
-        "production shows",
+        hint=f"plan again: vde plan {environment}; only plans and runs of production fill the "
+        "tables that production shows",
     )
 
 
@@ -63,7 +63,7 @@ def check_commit(store: StateStore, conn: Connection, commit: TableCommit) -> No
     """Check in a commit's transaction that the lease is valid and the table is unpublished.
 
     Raises:
-        LeaseLostError: Another process works on the table now.
+        LeaseLostError: The lease ended or was taken over.
         TableShownError: An environment shows the table by now.
     """
     if commit.lease is not None:

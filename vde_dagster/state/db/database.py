@@ -122,7 +122,7 @@ def lock_rows(connection: sa.Connection, query: sa.Select[Any], by: str = "", ke
     """Run a query, and lock the returned rows until the transaction ends.
 
     Args:
-        by: Name of the database's function that locks the rows for logins that write through views.
+        by: Name of a database function, without which logins that write through views lock nothing.
         key: The function's argument.
     """
     if not writes_by_views(connection):
@@ -334,7 +334,7 @@ class Database:
                 raise
             raise UnknownOutcomeError(
                 f"the response to the commit of '{name}' was lost",
-                hint="run the same command again: it first checks whether the commit succeeded",
+                hint="check whether the change is there; if not, run the same command again",
             ) from error
 
     @staticmethod
@@ -368,7 +368,7 @@ class Database:
 
         Raises:
             StoreError: The database stayed busy, could not be reached, or is full or read-only.
-            UnknownOutcomeError: A commit's response was lost, and `idempotent` is False.
+            UnknownOutcomeError: A commit's response was lost, and no repetition is allowed or left.
         """
         attempt = 1
         while True:
@@ -432,7 +432,7 @@ class Database:
 
     @contextmanager
     def reading(self, connection: sa.Connection | None = None) -> Iterator[sa.Connection]:
-        """Open a connection for a block of queries that all see the same committed state."""
+        """Yield `connection`, or a new one for queries that all see the same committed state."""
         if connection is not None:
             yield connection
             return

@@ -3,8 +3,8 @@
 A lease is a row with an owner, an end, and a token that grows with every change of owner. A
 heartbeat renews it; after its end any process can take it over under a higher token. Commits verify
 their token (`LeaseStore.check`), so an owner who stalled past its end cannot write late (Kleppmann,
-"How to do distributed locking", 2016: fencing tokens). A lease ends early if its owner's process
-was killed, or could not release it because the disk was full.
+"How to do distributed locking", 2016: fencing tokens). A lease can be taken over before its end if
+its owner's process has ended on the same machine.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Lease:
 def _busy(resource: str, holder: str, until: datetime) -> ConflictError:
     return ConflictError(
         f"'{resource}' is in use by {holder}, whose lease runs until {instant_text(until)}",
-        hint=f"wait until {holder} is done; a lease ends with its owner's process, or a minute "
-        "later if the process runs on another machine",
+        hint=f"wait until {holder} is done; a lease ends with its owner's process, or at that "
+        "time if the process has ended on another machine",
     )
 
 

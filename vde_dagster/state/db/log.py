@@ -122,7 +122,7 @@ class Verified:
     """Result of checking the log's hashes.
 
     Args:
-        number: The number of the first row that was changed or is missing.
+        number: The number of the first wrong or missing row; None if the chain is intact.
         wrong: The problem at that row; None if the chain is intact.
     """
 
@@ -153,7 +153,7 @@ class LogStore:
         record(self.database, connection, act, environment, detail=detail)
 
     def verify(self, head: str | None = None) -> Verified:
-        """Check the hashes of the log, and that every version of an environment has a row.
+        """Check the hashes, and that every kept version since an environment's first row has a row.
 
         Args:
             head: A hash that the log had earlier and must still have, or at least its first eight

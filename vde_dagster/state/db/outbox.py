@@ -63,8 +63,8 @@ class OutboxRecord:
     """Record of a committed change, which exporters and Dagster read.
 
     Args:
-        kind: `plan`: a plan was stored; `failed`: applying a plan failed; `rejected`: a plan will
-            never be applied; `begun`: an attempt to fill a range of a table began; `computed`: the
+        kind: `plan`: a plan was stored; `failed`: applying a plan failed; `rejected`: a plan was
+            rejected; `begun`: an attempt to fill a range of a table began; `computed`: the
             attempt's rows are on a branch, ready for audits; `broken`: the attempt failed or was
             stopped; `waiting`: the attempt's rows wait for a publication; `fill`: a range counts as
             filled; `published`: an environment has a new version; `audit`: audits of an environment
@@ -229,7 +229,7 @@ def tell(database: Database, connection: Connection, kind: RecordKind, **subject
 
 
 def forget_records(connection: Connection, before: datetime) -> None:
-    """Delete the records older than an instant (UTC), except the newest record."""
+    """Delete the numbered records older than an instant (UTC), except the newest record."""
     # From the newest record's number, readers can detect that they missed records.
     newest = connection.execute(select(func.max(_ROW.number))).scalar() or 0
     connection.execute(

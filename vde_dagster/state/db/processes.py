@@ -1,9 +1,9 @@
 """Identity of a process, which lets other processes on the machine detect its end.
 
 On Linux the identity consists of the boot of the machine, the namespace of process ids (a container
-has its own), the id, and the start time of the process, because ids are reused. On other systems,
-and for a process of another machine or container, the identity is unknown (None), and a lease lasts
-until it expires.
+has its own), the id, and the start time of the process, because ids are reused. On other systems
+the identity is unknown (None). Then, and for a process of another machine or container, a lease
+lasts until it expires.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Login:
     """Database user of the current connection, with its rights.
 
     Args:
-        owns: Whether the login owns the state's tables and so may do everything.
+        owns: Whether the login owns the state's tables; False if the state has no roles.
         roles: The names of roles by right; empty if the state has none.
     """
 
@@ -267,7 +267,7 @@ def _names(prefix: str) -> dict[Right, str]:
     if not prefix.replace("_", "").isalnum() or len(prefix) > 40:
         raise UsageError(
             f"'{prefix}' is not a valid prefix for names of roles",
-            hint="use letters, digits and underscores, such as --prefix shop",
+            hint="use at most 40 letters, digits and underscores, such as --prefix shop",
         )
     return {right: f"{prefix}_{right}" for right in RIGHTS}
 

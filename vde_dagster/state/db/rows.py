@@ -46,7 +46,7 @@ def _with_values(query: Any, column: sa.ColumnElement[Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class OnRanges:
-    """Statements that read or delete the rows that overlap a range; see `span`."""
+    """Statements for the rows that overlap a range, or that lie within it; see `span`."""
 
     read: sa.Select[Any]
     delete: sa.Delete
@@ -105,7 +105,7 @@ def ranges_by_key(rows: Iterable[Any]) -> dict[Any, IntervalSet]:
 def upsert(
     connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]], *changed: str
 ) -> int:
-    """Insert rows, and update the columns `changed` of existing rows. Returns the row count."""
+    """Insert rows, or update columns `changed` of existing ones. Returns how many were written."""
     if not rows:
         return 0
     if write_views.writes_by_views(connection):

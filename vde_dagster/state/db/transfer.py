@@ -52,7 +52,7 @@ def tables_of_plugins() -> list[sa.MetaData]:
 
 
 def export_state(database: Database, path: Path) -> dict[str, int]:
-    """Write all rows of the state's database to a file, and count them by table."""
+    """Write all rows except leases and rights to a file, and count them by table."""
     counts: dict[str, int] = {}
     temporary = path.with_name(f".{path.name}.part")
     with database.reading() as conn, gzip.open(temporary, "wt", encoding="utf-8") as file:

@@ -60,7 +60,7 @@ class MirroredView:
 
 @dataclass(frozen=True, slots=True)
 class MirrorStanding:
-    """Counts of an environment's views in a mirror catalog: all, and outdated ones."""
+    """Counts of an environment's views in mirror catalogs: all, and outdated ones."""
 
     views: int
     behind: int
@@ -139,7 +139,7 @@ class MirrorStore:
         """Record that a process begins to write views, and return the definitions to write.
 
         Raises:
-            LeaseLostError: Another process writes the views now.
+            LeaseLostError: The lease ended or was taken over.
         """
 
         def work(conn: Connection) -> list[WantedView]:

@@ -5,7 +5,7 @@ differences: a row is valid from the version that pinned it up to the version th
 so a publication writes one row for each changed table.
 
 A *head* is the content of a table's current metadata file: the snapshot that readers see, and the
-schema. It is recorded when a publication moves a table, or shows the table for the first time. So
+schema. It is recorded when a fill or publication moves a table, or a publication first shows it. So
 one query finds the pins that differ, and no metadata file is read for an unchanged table.
 """
 
@@ -151,7 +151,7 @@ class PinStore:
             connection.execute(sa.delete(schema.heads).where(_HEAD.table_id.in_(part)))
 
     def moved(self, connection: sa.Connection, environment: str) -> dict[str, Head]:
-        """Return the tables whose current snapshot differs from an environment's pin."""
+        """Return the tables whose current snapshot or schema differs from an environment's pin."""
         rows = connection.execute(_MOVED, {"of": environment})
         return {row.table_id: _head(row) for row in rows}
 
@@ -196,7 +196,7 @@ class PinStore:
         return {row.table_id: _pin(row) for row in self.database.rows(query)}
 
     def changes(self, environment: str, first: int, last: int) -> list[PinChange]:
-        """Return the tables whose pinned snapshot changed between two versions of an environment.
+        """Return the tables whose pinned snapshot changed with versions `first` to `last`.
 
         The same snapshot under another schema is not a change.
         """

@@ -54,7 +54,7 @@ class PublishedFile:
             records of older code.
         branch: For a table that moves forward, the branch with the new rows. For a rollback, the
             branch that moves instead of `main`.
-        table_id: Id of the table that moves. Its pending fills then count as filled.
+        table_id: Id of a table that moves forward or back; None for other changes.
         returned: The target of a rollback; None if the table moves forward.
         into: For a table that moves forward, the branch that moves instead of `main`.
         snapshot_id: The target Iceberg snapshot.
@@ -120,7 +120,7 @@ class PublicationStore:
     def commit(
         self, connection: Connection, publication_id: str, version: int, *, settled: bool = True
     ) -> None:
-        """Mark a publication as committed, in the transaction that writes the version.
+        """Mark a publication as committed (if not `settled`, decided) in its version's transaction.
 
         Raises:
             ConflictError: The publication was aborted or committed before.

@@ -1,4 +1,4 @@
-"""All versions that an environment ever had, and their entries, stored as differences."""
+"""The kept versions of environments, and their entries, stored as differences."""
 
 from __future__ import annotations
 
@@ -324,10 +324,9 @@ class VersionStore:
         return found
 
     def differing(self, name: str, version: int, *, data: bool = False) -> list[int]:
-        """Return earlier versions whose entries differ from a version's, newest first.
+        """Return the last kept version before each change of entries up to `version`, newest first.
 
-        Of consecutive equal versions, only the newest is returned. With `data`, versions with
-        different pins differ, too.
+        With `data`, changes of pins count, too.
         """
         known = schema.environment_versions.c
         versions = (
@@ -378,7 +377,7 @@ class VersionStore:
         return self.database.row(query.limit(1), connection) is not None
 
     def changed(self, name: str, version: int) -> set[ModelName]:
-        """Return the models whose definition or table changed with a version of an environment."""
+        """Return the models whose entry was added or changed with a version of an environment."""
         entry = schema.entries.c
         query = sa.select(entry.model_namespace, entry.model_name).where(
             entry.environment == name, entry.valid_from == version

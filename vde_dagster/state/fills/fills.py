@@ -74,10 +74,10 @@ _OUTPUTS = sa.union_all(
 ).order_by("order")
 _FEW = 100
 COUNTS = _FILL.undone.is_not(True)
+"""Condition that a fill was not undone by a rollback."""
 _COUNTED = sa.select(_FILL.table_id, _FILL.start_at, _FILL.end_at).where(COUNTS)
 _RECORDED_LATE = _COUNTED.where(_FILL.recorded_at > sa.bindparam("late"))
 _ENDED_LATE = _COUNTED.where(_FILL.end_at > sa.bindparam("late"))
-"""Condition that a fill was not undone by a rollback."""
 _THIS_FILL = (
     (_FILL.table_id == sa.bindparam("of"))
     & (_FILL.start_at == sa.bindparam("of_start"))
@@ -96,7 +96,7 @@ _NO_FACTS = FillFacts()
 class FillRecord:
     """Fill of one range of a table: its plan, commit, rows and cost.
 
-    A fill is pending until it is published. Then its range counts as filled.
+    A fill is pending until its rows reach `main` or the preview. Then its range counts as filled.
 
     Args:
         branch: The branch of a pending fill that computed rows; otherwise empty.
@@ -136,7 +136,7 @@ class FillRecord:
         return Work.from_fill(self.seconds, self.task_seconds, self.bytes, self.bytes_read)
 
     def as_skipped(self) -> Skipped:
-        """Return this fill's time, cost and commit, for the record of a skipped later fill."""
+        """Return time, cost and commit of the computed rows, to record a skipped later fill."""
         if self.facts.skipped is not None:
             return self.facts.skipped
         return Skipped(
@@ -328,7 +328,7 @@ class FillStore:
         """Return the fills of a table, newest first.
 
         Without `plan_id`, fills that a rollback undid are left out. Without `interval`, only
-        `skipped` of each fill's `facts` is read.
+        `skipped` and `refresh` of each fill's `facts` are read.
         """
         query = (
             sa.select(*(_WITHOUT_FACTS if interval is None else schema.fills.c))
@@ -345,7 +345,7 @@ class FillStore:
     ) -> dict[str, list[FillRecord]]:
         """Return the newest fills of each table, without fills that a rollback undid.
 
-        Only `skipped` of each fill's `facts` is read.
+        Only `skipped` and `refresh` of each fill's `facts` are read.
 
         Args:
             most: Maximum number for each table.
@@ -371,7 +371,7 @@ class FillStore:
     def between(self, since: datetime, until: datetime) -> list[FillRecord]:
         """Return the fills recorded in a half-open range (UTC), including undone ones.
 
-        Only `skipped` of each fill's `facts` is read.
+        Only `skipped` and `refresh` of each fill's `facts` are read.
         """
         query = (
             sa.select(*_WITHOUT_FACTS)

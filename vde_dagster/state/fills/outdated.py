@@ -110,7 +110,7 @@ class OutdatedStore:
         self.database.run_transaction(work, name="state.remember_outdated")
 
     def forget(self, connection: Connection, table_id: str, after: datetime) -> None:
-        """Delete the ranges of a table that were stored after an instant (UTC)."""
+        """Delete the ranges of a table that became outdated after an instant (UTC)."""
         connection.execute(
             delete(schema.outdated).where(_ROW.table_id == table_id, _ROW.since > after)
         )

@@ -29,10 +29,10 @@ class PendingStore:
 
         Args:
             announced: Whether the fill's commit to `main` follows immediately. If False, the fill
-                waits for a publication, and an outbox record says so.
+                waits for a publication, with an outbox record unless it was skipped.
 
         Raises:
-            LeaseLostError: The lease on the table belongs to another process.
+            LeaseLostError: The lease on the table ended or was taken over.
         """
         start, end = fill.interval.start, fill.interval.end
         own = (_ROW.plan_id == fill.plan_id, _ROW.table_id == fill.table_id)
@@ -53,7 +53,7 @@ class PendingStore:
         """Delete a plan's pending fills of a table.
 
         Raises:
-            LeaseLostError: Another process works on the table now.
+            LeaseLostError: The lease on the table ended or was taken over.
         """
 
         def work(conn: Connection) -> None:

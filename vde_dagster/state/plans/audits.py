@@ -154,7 +154,7 @@ class AuditStore:
     def audited_until(
         self, environment: str, names: Collection[ModelName]
     ) -> dict[ModelName, datetime]:
-        """Return the end (UTC) of the last range that plans have audited, by model."""
+        """Return the end (UTC) of the last range that applied plans audited, by model."""
         table, plans = schema.audit_results.c, schema.plans.c
         query = (
             select(table.model_namespace, table.model_name, func.max(table.end_at).label("until"))
@@ -191,7 +191,7 @@ class AuditStore:
         failed: bool = False,
         after: int | None = None,
     ) -> list[AuditRecord]:
-        """Return the audit results of a plan, of a table, or of both, oldest first."""
+        """Return the audit results of a plan, a table, or a table in a plan, oldest first."""
         if plan_id is None and table_id is None:
             raise UsageError("audit results need a plan, a table, or both")
         table = schema.audit_results

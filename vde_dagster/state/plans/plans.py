@@ -53,8 +53,8 @@ class PlanRecord:
     """Status of a stored plan, without its content.
 
     Args:
-        message: For a failed plan, the reason. For a rejected plan, the author and the reason.
-            Otherwise None.
+        message: For a failed or superseded plan, the reason. For a rejected plan, the author and
+            the reason. Otherwise None.
     """
 
     id: str
@@ -178,7 +178,7 @@ class PlanStore:
         return [_record(row) for row in self.database.rows(query)]
 
     def between(self, since: datetime, until: datetime) -> list[PlanRecord]:
-        """Return the status of the plans that began or finished in a half-open range (UTC)."""
+        """Return the status of the plans whose creation to end overlaps a half-open range (UTC)."""
         table = schema.plans
         began, ended = table.c.created_at, func.coalesce(table.c.finished_at, table.c.created_at)
         query = select(table).where(began < until, ended >= since).order_by(began, table.c.plan_id)
@@ -254,7 +254,7 @@ class PlanStore:
         return {row[0]: row[1] for row in self.database.among(query, table.plan_id, plan_ids)}
 
     def closed_to_approval(self, plan_ids: Iterable[str], files: str) -> set[str]:
-        """Return the given plans that were approved before, or can no longer be approved.
+        """Return the given plans that can no longer be approved.
 
         A plan is closed if it can never be published (see `past`), was made only for review, or was
         made from files with another hash than `files`.
@@ -291,7 +291,7 @@ class PlanStore:
         who: str | None = None,
         approved: bool = False,
     ) -> None:
-        """Change a plan's status: planned → applying → applied, failed, superseded or rejected.
+        """Change a plan's status to applying, applied, failed, superseded or rejected.
 
         A failed plan may be applied again; an applied, superseded or rejected plan may not.
 

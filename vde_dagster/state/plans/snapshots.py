@@ -1,4 +1,4 @@
-"""Snapshots: every model definition that was ever planned, stored once."""
+"""Snapshots: the definitions of planned models, each stored once."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Physical tables: the ledger of everything that was ever created in the lakehouse."""
+"""Physical tables: the ledger of all tables that were created in the lakehouse."""

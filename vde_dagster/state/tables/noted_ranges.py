@@ -1,9 +1,9 @@
 """Recorded ranges of tables that must be computed again.
 
-There are two kinds: ranges that a restatement made outdated (`fills.outdated`), and parts of an
-interval unit (`Part`). A part is recorded before it is filled, so that an apply that dies leaves
-the record. A fill removes the recorded ranges that it covers, if its apply began after they were
-recorded. It removes a part only if it fills the whole unit.
+There are two kinds: ranges that became outdated (`fills.outdated`), and parts of an interval unit
+(`Part`). A part is recorded before it is filled, so that an apply that dies leaves the record. A
+fill removes the recorded ranges that it covers, if its apply began after they were recorded. It
+removes a part only if it fills the whole unit.
 """
 
 from __future__ import annotations

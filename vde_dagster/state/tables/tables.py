@@ -1,4 +1,4 @@
-"""Physical tables: the ledger of everything that was ever created in the lakehouse."""
+"""Physical tables: the ledger of all tables that were created in the lakehouse."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class TableStore:
         """Store a new table, or return the stored table with the same rows and columns.
 
         Raises:
-            ConflictError: The table's id was used before, by a table that was dropped.
+            ConflictError: The id belongs to a table that was cleaned up or changed since the plan.
         """
         version = content_version(table)
 
@@ -423,7 +423,7 @@ class LedgerTable:
 
 @dataclass(frozen=True, slots=True)
 class LedgerStore:
-    """Reads the records of physical tables of any status, and drops unneeded tables."""
+    """Reads the records of physical tables of any status, and records their deletion."""
 
     database: Database
     leases: LeaseStore
@@ -457,7 +457,7 @@ class LedgerStore:
     def start_dropping(
         self, connection: sa.Connection, table_id: str, location: str | None
     ) -> bool:
-        """Reserve a table for deletion. Returns False if it is shown, planned or being written."""
+        """Reserve a tombstoned table for deletion. Returns False if it is reached or leased."""
         if is_reached(connection, table_id) or table_id in self.leases.tables(connection):
             return False
         changed = connection.execute(

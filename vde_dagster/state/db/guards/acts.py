@@ -21,7 +21,7 @@ _SQLITE = tuple(
 )
 
 _OWN = "SET search_path = {schema}, pg_temp"
-"""Prefix for the state's own tables, whatever search path or temporary tables a session has."""
+"""Clause of functions that use the state's own tables, whatever search path a session has."""
 
 
 def put_guards(connection: Connection) -> None:

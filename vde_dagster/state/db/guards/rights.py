@@ -2,9 +2,8 @@
 
 They run for every row, for every program that writes it, and look up the roles of the connection's
 login (`session_user`, which a client cannot set). Rows about production need the right to publish.
-A lease, an outbox record or a row of the log is accepted only as part of the act that needs it. The
-owner of the tables is exempt. `rights.sql` has the functions, `triggers.sql`
-the triggers that call them.
+Most rows of the log are accepted only in the transaction that performs their act. The owner of the
+tables is exempt. `rights.sql` has the functions, `triggers.sql` the triggers that call them.
 """
 
 from __future__ import annotations
