@@ -124,7 +124,7 @@ class PointerMovedError(ConflictError):
 
     def __init__(self, ref: TableRef, kind: str) -> None:
         super().__init__(
-            f"the {kind.lower()} {ref} was changed by another writer during the publication",
+            f"the {kind.lower()} {ref} was changed by another writer meanwhile",
             hint="plan again; if a program other than vde replaces views here, stop it first",
         )
         self.ref = ref
@@ -133,7 +133,7 @@ class PointerMovedError(ConflictError):
 
 @dataclass(frozen=True, slots=True)
 class SparkCatalog:
-    """Spark's configuration for a catalog: properties, Maven packages and the JDBC driver."""
+    """Spark's configuration for a catalog: properties, Maven packages and a class that it needs."""
 
     properties: Mapping[str, str] = field(repr=False)
     packages: tuple[str, ...] = ()

@@ -31,7 +31,7 @@ _DELEGATION = "X-Iceberg-Access-Delegation"
 
 
 class RestConflict(Exception):
-    """The server refused a request, because another writer has changed the table or view."""
+    """The server refused a request, because the server's content does not allow the change."""
 
 
 def for_spark(rest: RestSettings) -> dict[str, str]:

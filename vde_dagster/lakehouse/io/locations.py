@@ -18,7 +18,7 @@ _PLAIN_FILE_NUMBER = re.compile(r"(\d+)-[^/]*$")
 
 
 def warehouse_uri(warehouse: str) -> str:
-    """Return the URI of a warehouse. All spellings of a local folder have the same URI."""
+    """Return the URI of a warehouse. All paths of one local folder have the same URI."""
     if "://" in warehouse or warehouse.startswith("file:"):
         return warehouse.rstrip("/")
     return f"file://{Path(warehouse).resolve()}"

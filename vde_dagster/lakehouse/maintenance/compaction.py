@@ -21,7 +21,7 @@ _MOST_FILES = 100
 
 
 def compact_tables(run: Cleaning, kept: Collection[str], compact: Compact) -> None:
-    """Compact those of the kept tables that have many deleted rows."""
+    """Compact the kept tables that have many deleted rows or delete files."""
     ledger = [one for one in run.store.ledger.tables() if one.branch is None and one.id in kept]
     for table, metadata in with_metadata(run, ledger):
         head = next(history(metadata, head_of(metadata, None)), None)

@@ -1,8 +1,8 @@
 """The command `vde fsck`, which finds damage and suggests what to do. It repairs nothing.
 
-It checks the state's database, every pointer of the catalog, every file that pointers and kept
-versions reach, and every row of the ledger. It also finds data files in tables' folders that were
-never committed.
+It checks the state's database, the pointers of vde's tables and views, every file that these and
+kept versions reach, and the ledger. It also finds data files in tables' folders that were never
+committed.
 
 Publications may happen during the check. So pointers, views and pins are read in one transaction,
 and only a problem that is found again in the newest state is reported.
@@ -136,7 +136,7 @@ class _State:
 def fsck(
     lakehouse: LakeHandles, orphan_grace: timedelta | None = None, *, deep: bool = False
 ) -> tuple[Finding, ...]:
-    """Check the state and the files of all tables and views that environments show.
+    """Check the state and the files of all tables and views that vde recorded.
 
     Args:
         orphan_grace: Age after which a data file can no longer be committed.

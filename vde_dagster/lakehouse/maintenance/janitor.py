@@ -94,7 +94,7 @@ def clean(
 ) -> JanitorReport:
     """Drop expired environments, unneeded tables and versions, and left-over files.
 
-    `compact`, if given, is called for each table with many deleted rows.
+    `compact`, if given, is called for each table with many deleted rows or delete files.
     """
     run = sweep.Cleaning(lakehouse, retention, keep_snapshots, dry_run)
     if not dry_run:

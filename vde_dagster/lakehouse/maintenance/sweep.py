@@ -349,7 +349,7 @@ def _delete_orphans(run: Cleaning, chosen: Sequence[tuple[Decision, list[str]]])
 
 
 def delete_left_over_files(run: Cleaning) -> None:
-    """Delete the files of failed publications, and the metadata files of replaced views."""
+    """Delete the files of failed publications, replaced views and expired snapshots."""
     due = []
     for record in run.store.publications.uncleaned():
         since = record.decided_at or record.started_at

@@ -70,7 +70,7 @@ def spark_to_iceberg(type_sql: str, next_id: Callable[[], int]) -> Any:
     """Convert a Spark SQL type to Iceberg's JSON form.
 
     Args:
-        next_id: Returns the next field id; called for nested fields, in depth-first order.
+        next_id: Returns the next field id; called once for each nested field.
 
     Raises:
         ExecutionError: Iceberg does not support the type.

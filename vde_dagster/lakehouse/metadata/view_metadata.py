@@ -17,7 +17,7 @@ from vde_dagster.planning.engine_tasks import AUTHORS_PROPERTIES, ViewDefinition
 FORMAT = "1"
 HISTORY_SIZE = 10
 _FIRST = ("spark", "trino")
-"""Dialects of the first release, which do not change a view's hash."""
+"""Dialects of the first release; views with only these dialects keep that release's hash."""
 
 
 def definition_hash(definition: ViewDefinition) -> str:
@@ -42,7 +42,7 @@ def definition_hash(definition: ViewDefinition) -> str:
 def new_view_metadata(
     definition: ViewDefinition, previous: dict[str, Any] | None, location: str, now_ms: int
 ) -> dict[str, Any]:
-    """Build the metadata of a view; a replaced view keeps uuid, location, versions and log."""
+    """Build the metadata of a view; a replaced view keeps uuid, location and the last versions."""
     base = previous or {
         "view-uuid": str(uuid.uuid4()),
         "location": location,

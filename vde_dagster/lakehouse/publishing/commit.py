@@ -45,7 +45,7 @@ def write_then(
     commit: Callable[[], T],
     may_be_current: Callable[[], bool],
 ) -> T:
-    """Write files and call `commit`. After a certain failure of the commit, delete the files.
+    """Write files and call `commit`. If the commit certainly failed, delete the files.
 
     Args:
         points: The names of the two side effects: writing files and removing files.

@@ -47,7 +47,7 @@ _BATCH = 20
 
 
 def recover(lakehouse: LakeHandles) -> bool:
-    """Finish the publications that other processes left undone; return whether there were any."""
+    """Finish publications and fills that other processes left; return whether any was finished."""
     if not lakehouse.catalog.form.follows:
         return False
     store, settled = lakehouse.store, False

@@ -97,7 +97,7 @@ def read_heads(
     pointers: Mapping[TableRef, Pointer],
     known: Mapping[str, Head],
 ) -> dict[str, Head]:
-    """Return the current heads of tables. Metadata is read only if a `known` head is outdated."""
+    """Return the current heads of tables. Metadata is read only without a current `known` head."""
 
     def read(item: tuple[str, Place]) -> Head | None:
         table_id, (ref, branch) = item

@@ -107,8 +107,8 @@ def differences(
 ) -> Differences:
     """Compare view definitions with the catalog, without reading any file.
 
-    A name is taken if it belongs to a table, another environment's view, or a view that vde did not
-    publish.
+    A name is taken if another environment has it, vde did not publish the object, or another
+    program wrote to the shown table.
 
     Args:
         dropped: Views to remove. Views that vde did not publish stay.

@@ -98,7 +98,7 @@ def scalar(type_: pa.DataType, units: int) -> pa.Scalar:
 
 
 def literal(type_: types.IcebergType, units: int) -> literals.Literal[Any] | None:
-    """Convert a number in the unit of `whole` to a PyIceberg literal, if the type has literals."""
+    """Convert a number in the unit of `whole` to a PyIceberg literal; None for DECIMAL, TIME, …"""
     if isinstance(type_, (types.IntegerType, types.LongType)):
         return literals.LongLiteral(units)
     if isinstance(type_, types.DateType):

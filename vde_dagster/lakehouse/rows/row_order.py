@@ -153,10 +153,10 @@ class Cursor:
 
 
 def require_sortable(keys: Sequence[SortKey], schema: pa.Schema) -> None:
-    """Raise UsageError if a sort key has a nested type, which has no order."""
+    """Raise UsageError if a sort key has an unsupported type, such as a nested or binary one."""
     for key in keys:
         if not _is_sortable(schema.field(key.column).type):
-            raise UsageError(f"rows cannot be sorted by {key.column}, which is of a nested type")
+            raise UsageError(f"rows cannot be sorted by {key.column}: its type is not supported")
 
 
 def _is_sortable(type_: pa.DataType) -> bool:

@@ -48,7 +48,7 @@ def scan_rows(
 
     Args:
         wanted: The columns to return, with their types.
-        files: A condition for skipping files, true for all rows that fulfill the tests.
+        files: A condition for skipping files that have no wanted row.
         without: Files to leave out, as `file_states` returns them.
     """
     names = list(dict.fromkeys([*wanted.names, *(name for test in tests for name in test.columns)]))
