@@ -43,7 +43,7 @@ class VdePySparkResource(LazyPySparkResource):
         if is_remote(session):
             raise UsageError(
                 "a Spark Connect session has no SparkContext and no RDDs",
-                hint="use spark_session and DataFrames; or set spark.master to an address other "
+                hint="use spark_session and DataFrames; or set `master` to an address other "
                 "than sc://… and warm = false under [tool.vde.spark]",
             )
         return session.sparkContext

@@ -137,7 +137,7 @@ class SparkEngine:
         return columns
 
     def prepare(self, sql: str, before: Sequence[str] = ()) -> AnalysedQuery:
-        """Analyze a query once, and return its columns with the analyzed query for the fill."""
+        """Return a query's columns and, without `before`, the analyzed query for the fill."""
         # Spark analyzes the query only once.
         if before:
             return AnalysedQuery(self.analyze(sql, before))
@@ -181,7 +181,7 @@ class SparkEngine:
             evolve_layout(self._table(self.session, table.ref), table, snapshot, previous)
 
     def compact(self, ref: TableRef) -> None:
-        """Rewrite the data files on `main` that have deleted rows, in one commit.
+        """Rewrite the data files on `main` that have deleted rows, and groups of small files.
 
         Source: https://iceberg.apache.org/docs/latest/spark-procedures/#rewrite_data_files
         """
@@ -249,8 +249,8 @@ class SparkEngine:
         """Copy the commit of a fill from the fill's own branch to the branch `task.base`.
 
         Returns:
-            The result with the new commit. None if a file that the fill replaced is gone, or if the
-            fill wrote or removed delete files.
+            The result with the new commit. None if the files cannot be copied: a replaced file is
+            gone, some are delete files, or Spark is remote.
 
         Raises:
             ExecutionError: The plan was canceled, or the commit failed.
@@ -415,7 +415,7 @@ class SparkEngine:
         return self._jobs.cancel(self._sessions.started, plan_id, wait_seconds)
 
     def interrupt(self) -> None:
-        """Cancel all jobs and statements in this engine's session."""
+        """Cancel the JVM's jobs, or with Spark Connect the shared session's statements."""
         session = self._sessions.started
         if session is not None:
             if is_remote(session):
@@ -424,7 +424,7 @@ class SparkEngine:
                 session.sparkContext.cancelAllJobs()
 
     def close(self, *, process_ends: bool = False) -> None:
-        """Release the engine's sessions. Spark stops when no engine uses the JVM.
+        """Release the engine's sessions. Spark that was started here ends with its last engine.
 
         With `process_ends`, Spark stops after the process, which closes the JVM's input.
         """

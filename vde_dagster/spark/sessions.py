@@ -85,7 +85,7 @@ class Sessions:
             return self._shared
 
     def prepare_writes(self) -> None:
-        """Make Spark write local files without child processes, if its JVM was started here."""
+        """Make Spark write local files without child processes, if tasks run in this JVM."""
         shared = self.shared
         with self._preparing:
             if self._prepared is shared:

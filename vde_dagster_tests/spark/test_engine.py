@@ -337,9 +337,9 @@ def test_cancelling_a_plan_stops_all_of_its_jobs_and_no_other(spark_engine: Spar
     threads[2].join(10)
     assert active_jobs(spark_engine) == 0
     assert [str(error).partition(". Hint")[0] for error in errors] == [
-        "plan plan-long was canceled",
-        "plan plan-long was canceled",
-        "plan plan-other was canceled",
+        "the apply of plan plan-long was canceled",
+        "the apply of plan plan-long was canceled",
+        "the apply of plan plan-other was canceled",
     ]
     assert all(table.rows() == [] for table in tables)
 

@@ -82,7 +82,7 @@ def test_an_apply_names_the_master_and_only_a_terminal_hears_of_starting(
     address = master.removeprefix("spark://")
     said = f"the Spark master {master} cannot be reached: {address} refuses connections"
     assert f"error: {said}" in ended.stderr
-    assert "hint: check spark.master" in ended.stderr
+    assert "hint: check `master` under" in ended.stderr
     assert "starting Spark" not in ended.stderr
 
     looking = [*command[:3], "plan", "prod", "--check", "--project", str(folder.root)]

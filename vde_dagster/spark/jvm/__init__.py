@@ -1,1 +1,1 @@
-"""A JVM for Spark: finding Java, starting it, archiving its classes, and warming it up."""
+"""A JVM for Spark: finding Java, starting it, archiving its classes, writing local files."""

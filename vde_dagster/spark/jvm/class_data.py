@@ -60,7 +60,7 @@ def has_large_heap(known: StartCommand) -> bool:
 
 
 def remove_old_archives(folder: Path) -> None:
-    """Remove all archives of a folder except the newest."""
+    """Remove a folder's archives except for the newest `_ARCHIVES_TO_KEEP`."""
     archives = sorted(folder.glob("*.jsa"), key=lambda file: file.stat().st_mtime)
     for old in archives[:-_ARCHIVES_TO_KEEP]:
         with suppress(OSError):

@@ -170,7 +170,7 @@ def start_path(visible: Mapping[str, str]) -> Path | None:
 
 
 def cache_folder() -> Path:
-    """Return the current user's folder for stored commands on this machine."""
+    """Return the folder for stored commands: below `VDE_JAR_CACHE`, or else the user's cache."""
     jars = os.environ.get(JAR_CACHE_VARIABLE)
     if jars:
         return Path(jars).expanduser().absolute() / "starts"

@@ -23,7 +23,7 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 def run_ready(arguments: Sequence[str]) -> int | None:
     """Run a command in a copy of the ready process, and return its exit code.
 
-    Return None if the ready process is missing, or differs from this process.
+    Return None if the command must run in this process instead.
     """
     if sys.platform != "linux" or not arguments or arguments[0] in _EXCLUDED_COMMANDS:
         return None

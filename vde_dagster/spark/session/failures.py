@@ -126,7 +126,7 @@ def query_place(text: str, query: str, words: str = "") -> QueryPlace | None:
 
 
 def column_of_cast(words: str) -> str | None:
-    """Return the column of a cast that vde added around a query; None for other words.
+    """Return the column that words such as ``CAST(`x` AS double)`` cast, or None.
 
     >>> column_of_cast("CAST(`x` AS double) AS `x`")
     'x'

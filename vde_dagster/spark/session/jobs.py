@@ -125,5 +125,6 @@ class PlanJobs:
 
 def _cancelled_error(plan_id: str) -> ExecutionError:
     return ExecutionError(
-        f"plan {plan_id} was canceled", hint="apply the same plan again: finished work is kept"
+        f"the apply of plan {plan_id} was canceled",
+        hint="apply the same plan again: finished work is kept",
     )

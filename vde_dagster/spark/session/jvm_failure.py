@@ -31,7 +31,7 @@ _UNCAUGHT = re.compile(r"Uncaught exception in thread [^\r\n]*\r?\n([^\r\n]+)")
 """The error after which Spark's own handler ends a JVM with exit code 50."""
 _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 _OUT_OF_MEMORY_CODE = 52
-"""Exit codes of Spark's own handler in a JVM (`org.apache.spark.util.SparkExitCode`)."""
+"""Exit code of Spark's own handler in a JVM (`org.apache.spark.util.SparkExitCode`)."""
 _END_SECONDS = 5.0
 """Time for a JVM to end after its last connection broke, in seconds."""
 _READ_BYTES = 1 << 20

@@ -144,7 +144,7 @@ def _launch_failure(log_file: Path, master: str) -> StoreError:
         return StoreError(
             "Spark's packages could not be downloaded: " + ", ".join(sorted(set(missing))),
             hint="check the network and the coordinates in spark.packages; or set "
-            "VDE_JAR_CACHE to a directory with jars downloaded before",
+            "VDE_JAR_CACHE to the directory of an earlier download",
         )
     found = re.search(r"^.*(?:Exception|Error).*(?:\n(?!\s*at ).+)?", text, re.M)
     reason = " ".join(found.group().split())[:300] if found else "it ended without a message"

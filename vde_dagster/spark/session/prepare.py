@@ -23,9 +23,7 @@ _MOST_SECONDS = 900.0
 
 
 def prepare_starts(settings: SessionSettings) -> tuple[Path, bool]:
-    """Create the archive of Spark's classes that makes later starts fast, unless it exists.
-
-    A temporary engine creates the archive, with this process as its client.
+    """Let a temporary engine create the archive that makes later starts fast, unless it exists.
 
     Returns:
         The path of the archive, and whether this call created it.

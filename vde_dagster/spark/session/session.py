@@ -1,4 +1,4 @@
-"""Starting Spark: one JVM per process, one session per engine."""
+"""Starting Spark: one JVM per process, with separate sessions for each engine."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _start(settings: SessionSettings, join: Callable[[], SparkSession] | None) -
         if is_remote(root):
             raise UsageError(
                 "the session to join is a Spark Connect session, which has no JVM to join",
-                hint="set spark.master under [tool.vde.spark] to its sc://… URL instead",
+                hint="set `master` under [tool.vde.spark] to its sc://… URL instead",
             )
         check_catalog(root.conf.getAll, settings)
     else:

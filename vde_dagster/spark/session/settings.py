@@ -186,7 +186,7 @@ def is_local(master: str) -> bool:
 
 
 def local_memory() -> int:
-    """Return the bytes of memory for a JVM that runs tasks: half the machine's, at least 2 GiB."""
+    """Return the bytes for a JVM that runs tasks: half of usable_memory(), at least 2 GiB."""
     return max(usable_memory() // 2, _LEAST_MEMORY)
 
 

@@ -131,7 +131,7 @@ class _StatusStores:
         return job > 0 and int(self._jobs.jobsList(None).last().jobId()) == job
 
     def _millis(self, stage: int) -> Iterator[int | None]:
-        """Yield the run time (ms) of each attempt at a stage, or None for an incomplete attempt."""
+        """Yield the run time (ms) of each attempt at a stage, or None for a running attempt."""
         attempts = self._jobs.stageData(stage, False, self._no_statuses, False, self._no_quantiles)
         for number in range(attempts.size()):
             attempt = attempts.apply(number)

@@ -79,7 +79,7 @@ class WarmEngine:
 
     @property
     def memory(self) -> int | None:
-        """Resident memory of the engine's processes in bytes, if the system reports it."""
+        """Resident memory of `pid` and `jvm_pid` in bytes, if the system reports it."""
         sizes = [_resident_memory(pid) for pid in (self.pid, self.jvm_pid)]
         return sum(filter(None, sizes)) if any(sizes) else None
 
@@ -292,7 +292,7 @@ def _start_engine(
 
 
 def environment_without_client() -> dict[str, str]:
-    """Return the environment without the variables that PySpark sets when it joins an engine."""
+    """Return the environment without the variables that make PySpark a client."""
     return {key: value for key, value in os.environ.items() if key not in _CLIENT_VARIABLES}
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _ATTEMPTS = 10
 """Number of attempts for a write that conflicts with other commits."""
 _LONGEST_WAIT = 5.0
-"""Seconds between two attempts."""
+"""Maximum seconds between two attempts."""
 _locks: dict[str, threading.Lock] = {}
 _ZONE = "spark.sql.session.timeZone"
 _MOST_BYTES = 16 * 2**20

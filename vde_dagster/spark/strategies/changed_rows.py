@@ -43,7 +43,7 @@ def write_changes(write: Write, changed: ChangedRows | ChangedGroups) -> None:
     """Run a query of changes, and apply its result to the table in one visible commit.
 
     Raises:
-        NotWrittenError: Changes contradict the table's rows, or Spark cannot compute the changes.
+        NotWrittenError: The changes do not fit the table, or Spark cannot compute them.
     """
     _check_head(write, changed.since)
     if isinstance(changed, ChangedGroups):

@@ -28,7 +28,7 @@ _COLUMN_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class ComputedRows:
-    """Rows that were computed once, the same for each read; `count` is None for many rows."""
+    """Rows that were computed once, the same for each read; `count` is None if unknown."""
 
     frame: DataFrame
     count: int | None

@@ -76,7 +76,7 @@ def replace_rows(
 def _rewrite(write: Write, condition: str, rows: DataFrame) -> bool:
     """Overwrite the table: keep rows that do not meet the condition, and add the new rows.
 
-    Return False after a conflict.
+    Return False after a conflict, or for a branch without a commit.
     """
     from pyspark.sql import functions
 

@@ -20,7 +20,7 @@ from vde_dagster.spark.strategies.changed_keys import KeysView, changed_keys, se
 class Scd(Strategy):
     """Compares a query's rows with the latest version of each key, and writes the differences.
 
-    If a key has several rows, `latest_first` chooses the row with the latest time of update.
+    If a key has several rows, `latest_first` chooses one, except for dbt's snapshots.
     """
 
     own_session = True
@@ -64,7 +64,7 @@ def _write(write: Write, versions: Versions, source: str, staging: str) -> None:
 
 
 UNKNOWN_START = datetime(1970, 1, 1)
-"""Start of the versions of rows in the first load."""
+"""Start of versions whose start is unknown, as in a first load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class Versions:
         return f"GREATEST({self._row_start()}, COALESCE({earlier}))"
 
     def _row_start(self) -> str:
-        """Write the start of a row's validity, from `updated_at` or else the current instant."""
+        """Write a row's start: `updated_at`, or else now; 1970 if NULL and compared by time."""
         if self.kind.updated_at_name is None:
             return self._now
         unknown = self._literal(UNKNOWN_START) if self.kind.compared is None else self._now
@@ -278,8 +278,8 @@ class DbtVersions(Versions):
     """Writes versions in the same way as dbt's snapshots.
 
     A row that is new or changed begins a version at its `updated_at`, or now, and ends the current
-    versions of its key at the same instant. Versions of a missing key end now. Rows with a NULL in
-    their key begin a version each time.
+    versions of its key at the same instant. With `invalidate_hard_deletes`, versions of a missing
+    key end now. Rows with a NULL in their key begin a version each time.
 
     Source: macros/materializations/snapshots of dbt-adapters, dbt-duckdb's `snapshot_merge_sql`.
     """

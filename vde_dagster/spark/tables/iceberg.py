@@ -171,7 +171,7 @@ class IcebergTable:
         return commit.snapshot_id
 
     def was_filled(self, branch: str | None) -> bool:
-        """Return whether a branch (or `main`) has rows, or a commit of a fill without rows."""
+        """Return whether a branch (or `main`) ever had rows, or the commit of a fill."""
         line = history(self._metadata, self.head(branch))
         summaries = (snapshot.get("summary", {}) for snapshot in line)
         return any(
