@@ -201,7 +201,7 @@ class RollbackConfig(dg.Config):
     environment: str = Field(default="prod", description="The environment to roll back.")
     version: int = Field(
         ge=1,
-        description="Version to publish again. The partition of vde/environment lists all "
+        description="Version to publish again. The partition of vde/environment lists the latest "
         "versions.",
     )
     definitions_only: bool = Field(
@@ -226,8 +226,8 @@ class DropConfig(dg.Config):
     """Options for dropping an environment."""
 
     environment: str = Field(
-        description="The environment to drop; its views are removed at once or by the next "
-        "cleanup, its unshared tables after the grace period. Production cannot be dropped."
+        description="The environment to drop; the next cleanup removes its views, and after the "
+        "grace period its unshared tables. Production cannot be dropped."
     )
 
 

@@ -155,7 +155,7 @@ def store_materializations(
     events: Sequence[dg.AssetMaterialization],
     step: dg.OpExecutionContext | dg.AssetExecutionContext | None = None,
 ) -> None:
-    """Store materializations of one asset in one transaction, in order.
+    """Store materializations of one asset in one batch, in order.
 
     Args:
         step: The step that the events belong to. By default, they belong to no run.

@@ -91,7 +91,7 @@ def workspace_text(root: Path) -> str | None:
 
 
 def only_location(root: Path) -> CodeLocationOrigin | None:
-    """Return the code location that Dagster loads a project from, or None if there are several."""
+    """Return the only code location in a project's workspace file, or None."""
     from vde_dagster.orchestration.dagster_private import location_origins
 
     file = workspace_file(root)

@@ -1,7 +1,4 @@
-"""Local Dagster on one project, which `vde ui` starts and stops with all its processes.
-
-`dagster dev` and its child processes, including a run's Spark, are one process group.
-"""
+"""Local Dagster on one project, which `vde ui` starts and stops."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ _LOCATIONS = """
 
 @dataclass(frozen=True)
 class LocalUi:
-    """A running Dagster, with all its processes in one process group."""
+    """A running `dagster dev`, which leads a process group."""
 
     url: str
     home: Path

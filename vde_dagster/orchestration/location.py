@@ -1,4 +1,4 @@
-"""Code location of the repository's `workspace.yaml`.
+"""Code location of a project without a `definitions.py`.
 
 The project is the folder in the environment variable `VDE_PROJECT`, or the working directory.
 """

@@ -1,7 +1,7 @@
 """Reload of a code location after its project has changed.
 
-The hash of a location's models and versions is stored in Dagster's database at each load. Runs and
-ticks of the sensor request a reload if the hash differs.
+The hash of a location's models and versions is stored in Dagster's database at each reload. Runs
+and ticks of the sensors request a reload if the hash differs.
 """
 
 from __future__ import annotations

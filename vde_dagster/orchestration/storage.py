@@ -1,8 +1,8 @@
-"""Dagster's SQLite storage with batches: many events in one transaction.
+"""Dagster's SQLite storage with batches: many events in two transactions.
 
 Before a backfill, Dagster writes one event for each partition that it plans to fill: two
 transactions each, about 100 ms on a busy machine. If `DAGSTER_EVENT_BATCH_SIZE` is set, Dagster
-passes batches to the storage. This storage stores each batch in one transaction, and sets the
+passes batches to the storage. This storage stores each batch in two transactions, and sets the
 variable for the webserver, the daemon and the runs.
 
 Configuration in `dagster.yaml`:
@@ -35,11 +35,11 @@ from vde_dagster.orchestration.instance import HOME_VARIABLE
 
 BATCH_VARIABLE = "DAGSTER_EVENT_BATCH_SIZE"
 BATCH = 1000
-"""Default number of events in one transaction."""
+"""Default number of events in a batch."""
 
 
 class BatchedEventLogStorage(SqliteEventLogStorage):
-    """Event log in SQLite that stores a batch of one run's events in one transaction."""
+    """Event log in SQLite that stores a batch of one run's events in two transactions."""
 
     def store_event_batch(self, events: Sequence[dg.EventLogEntry]) -> None:
         if events:

@@ -40,7 +40,7 @@ _APPLY_TEXT = """Approved plans: materialize a plan's partition to compute, audi
 A missing partition awaits approval. A failed partition resumes where it stopped when you
 materialize it again. A plan disappears when it can no longer be approved: it was rejected, or its
 environment or the files changed. Select one plan and no other assets: a run that materializes
-other assets too approves nothing."""
+other assets too approves only a plan that its config names."""
 
 _REJECT_TEXT = """Rejected plans: materialize one plan's partition to prevent its application.
 
@@ -64,7 +64,7 @@ _LISTED = 50
 
 
 def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.AssetsDefinition:
-    """Return the asset `vde/plan`, with one partition per stored plan."""
+    """Return the asset `vde/plan`, with one partition per plan."""
     # The description lists the errors of files without a model.
     text = "\n\n".join(
         [
@@ -263,8 +263,8 @@ def decides_about_plan(context: dg.AssetExecutionContext, plan_id: str | None) -
     how = f"select one plan in the partitions of {shown}, or set `plan` in the config to its id"
     if not beside:
         raise dg.Failure(
-            f"nothing was done: the run selects several plans ({', '.join(chosen)}). "
-            f"To decide about one plan, {how}",
+            f"nothing was done: the run or its backfill selects several plans "
+            f"({', '.join(chosen)}). To decide about one plan, {how}",
             allow_retries=False,
         )
     context.log.warning(

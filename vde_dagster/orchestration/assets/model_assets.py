@@ -150,7 +150,7 @@ _CONFIG = FillConfig.to_config_schema()
 def fill_model(
     context: dg.AssetExecutionContext, config: FillConfig, work: Work, name: ModelName
 ) -> Iterator[Any]:
-    """Fill the selected partitions of a model, and yield an event for each partition."""
+    """Fill the selected partitions of a model, and write an event for each partition."""
     projection, catalog = work.projection, work.projection.catalog
     model, partitions = catalog.live.models[name], catalog.partitions[name]
     assert partitions is not None

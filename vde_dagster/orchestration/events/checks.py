@@ -49,7 +49,7 @@ from vde_dagster.state.store import StateStore
 Events = Iterator[dg.AssetCheckEvaluation | dg.AssetObservation]
 _MAX_RANGES = 20
 MOST_REJECTED = 100
-"""Maximum number of partitions that a failed plan marks as failed per model, newest first."""
+"""Maximum number of partitions, the newest, that a failed plan marks as failed per model."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,8 +66,8 @@ class OutboxCursor:
 
     Args:
         number: Last record that was forwarded or left to a run.
-        runs: Ids of working runs, each with the number after which its records are unforwarded.
-        compared: Last finished step of an unfinished comparison of all events, or empty.
+        runs: Ids of runs, each with the number after which its records are unforwarded.
+        compared: Last finished step of an unfinished comparison (or ''), or None.
         part: Last forwarded part of the next record, if that record is only partly forwarded.
     """
 
@@ -193,7 +193,7 @@ def forward_outbox(
     """Forward new records of a project's state to a Dagster instance, and return the new cursor.
 
     Return a skip reason if there is nothing new, or if another process forwards records. Without a
-    usable cursor, everything is compared, as `vde sync` does, but nothing is deleted from Dagster.
+    usable cursor, everything is compared, as `vde sync` does, but no asset is wiped.
     """
     try:
         with Workspace.open(root) as workspace:

@@ -145,7 +145,7 @@ def rejected_events(
 def delete_closed_partitions(workspace: Workspace, instance: dg.DagsterInstance) -> list[str]:
     """Delete the partitions of dropped environments and of plans that can no longer be approved.
 
-    Keeps partitions of plans that a run works on. Returns the ids of plans without a partition now.
+    Keeps partitions of plans that a run works on. Returns the ids of plans that left `vde/plan`.
     """
     store, reporter = workspace.store, Reporter(workspace, instance)
     names = reporter.names

@@ -45,12 +45,12 @@ class NewPartition:
 
 
 BATCH = 500
-"""Maximum number of materializations in one transaction."""
+"""Maximum number of materializations that are written together."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilledPartitions:
-    """Materializations of one model's partitions, oldest first, written in one transaction."""
+    """Materializations of one model, in the order of their partitions, to write together."""
 
     events: tuple[dg.AssetMaterialization, ...]
 
@@ -98,7 +98,7 @@ AssetEvent = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvalua
 Projected = AssetEvent | FilledPartitions | NewPartition | WipedAsset | FailedWork | FinishedPart
 """Dagster's form of an outbox record."""
 _LATEST = 50
-"""Number of an asset's latest events to search for an event before writing it."""
+"""Number of latest observations, or check results, to search for one before writing it."""
 
 
 @dataclass

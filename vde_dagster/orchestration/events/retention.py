@@ -22,7 +22,7 @@ PAGE = 100
 
 
 def delete_old_runs(context: ProjectionContext, days: int | None, *, dry_run: bool) -> int:
-    """Delete runs older than `days` (by default, the project's setting). Returns their number."""
+    """Delete the project's runs that ended over `days` ago (default: its setting); count them."""
     workspace, instance, store = context.workspace, context.instance, context.store
     if days is None:
         days = workspace.settings.dagster.keep_runs_days

@@ -67,7 +67,7 @@ class Comparison:
         self.busy = self.context.busy_plans()
 
     def tables(self, table_ids: Collection[str]) -> Iterator[records.Projected]:
-        """Yield missing events for the models of some tables, and wipe partitions without data."""
+        """Yield missing events for the models of some tables, see `model` with `wipe`."""
         for name, model in self.context.catalog.live.models.items():
             if any(v.table is not None and v.table.id in table_ids for v in model.versions):
                 yield from self.model(name, wipe=True)
@@ -135,7 +135,7 @@ class Comparison:
     def audits(
         self, environment: Environment, only: Collection[ModelName] | None = None
     ) -> Iterator[records.Projected]:
-        """Yield the audit results of an environment's models that Dagster does not show yet."""
+        """Yield audit results that Dagster lacks, unless a run works on the environment's plan."""
         if environment.plan_id not in self.busy:
             yield from AuditEvents(self.context).outdated_checks(environment, only)
 

@@ -167,9 +167,9 @@ def applies_itself(plan: Plan, policy: AutoApply) -> bool:
     """Return whether the setting `auto_apply` applies a plan without an approval.
 
     Args:
-        policy: `reuse` applies plans that compute nothing. `non_breaking` also applies plans that
-            only add columns or models. Only `always` applies plans that remove a published column
-            or change its type.
+        policy: `reuse` applies plans that compute nothing and change no rows. `non_breaking` also
+            applies plans that only add columns or models. Only `always` applies plans that remove
+            models or published columns, or change types.
     """
     if policy in ("never", "always"):
         return policy == "always"
@@ -220,7 +220,7 @@ def _author(root: Path) -> str:
 
 
 FORGOTTEN = timedelta(minutes=15)
-"""Time after which a location without a record counts as renamed or removed."""
+"""Time after which a location without a new record counts as renamed or removed."""
 _AGAIN = timedelta(minutes=1)
 
 

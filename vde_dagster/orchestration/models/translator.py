@@ -140,7 +140,7 @@ class VdeTranslator:
         return self.given.get(name) or (("model", *plain) if plain in self.reserved else plain)
 
     def get_asset_spec(self, model: LiveModel) -> dg.AssetSpec:
-        """Return the complete spec of a model.
+        """Return a model's spec, from the results of the other methods.
 
         Example:
             ```python

@@ -17,7 +17,7 @@ _COLUMNS = ("outcome", "subject", "reason", "size")
 
 
 def janitor_metadata(report: JanitorReport) -> dict[str, Any]:
-    """Return the figures and tables of a cleanup, the largest objects first."""
+    """Return the figures and tables of a cleanup, failures and the largest objects first."""
     acted = sorted(report.acted, key=lambda one: (one.outcome != "failed", -(one.bytes or 0)))
     kept = sorted(
         (one for one in report.decisions if one.outcome == "kept"),
