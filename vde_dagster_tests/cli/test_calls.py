@@ -70,7 +70,7 @@ def test_a_missing_folder_is_a_mistake_in_the_call(tmp_path: Path, vde: Vde) -> 
         (["run", "prod", "--execution-time", "late"], "--execution-time 'late' is not a time"),
         (["plan", "prod", "--skip-backfill", "--empty-backfill"], "neither fills intervals nor"),
         (["plan", "prod", "--backfill-model", "marts.nothing"], "marts.nothing"),
-        (["plan", "prod", "--start", "2024-01-05", "--end", "2024-01-02"], "ends before"),
+        (["plan", "prod", "--start", "2024-01-05", "--end", "2024-01-02"], "does not end after"),
         (["plan", "prod", "--select", "marts.nothing"], "marts.nothing"),
         (["plan", "no good"], "is not a valid environment name"),
         (["run", "prod"], "environment 'prod' does not exist"),

@@ -61,7 +61,7 @@ def test_adding_out_of_order_adjacent_and_overlapping_ranges_makes_one() -> None
 
 @pytest.mark.parametrize("end", [0, -1])
 def test_an_inverted_or_empty_range_is_refused(end: int) -> None:
-    with pytest.raises(UsageError, match="ends before it starts"):
+    with pytest.raises(UsageError, match="does not end after its start"):
         Interval(at(0), at(end))
 
 

@@ -30,8 +30,8 @@ class Interval:
             object.__setattr__(self, "end", utc(self.end))
         if self.end <= self.start:
             raise UsageError(
-                f"the interval {instant_text(self.start)} … {instant_text(self.end)} ends before "
-                "it starts",
+                f"the interval {instant_text(self.start)} … {instant_text(self.end)} does not end "
+                "after its start",
                 hint="give a start that lies before the end (the end is exclusive)",
             )
 
@@ -40,7 +40,7 @@ class Interval:
 
     @property
     def text(self) -> str:
-        """The interval for messages, with an inclusive end."""
+        """The interval for messages; a range of whole days ends with its last day."""
         return range_text(self.start, self.end)
 
     @classmethod

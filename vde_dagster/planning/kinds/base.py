@@ -32,7 +32,7 @@ class Meaning:
     replaces_all: bool = False
 
     def standalone_version(self, model: Model) -> SemanticVersion | None:
-        """Return the version of a model without a query, or None for a model with a query."""
+        """Return the version, or None if the model's query or code determines it."""
         return None
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
@@ -66,7 +66,7 @@ class Meaning:
         return ()
 
     def refreshes(self, model: Model) -> bool:
-        """Return whether a fill replaces only rows of changed keys, if it can find these keys."""
+        """Return whether a fill computes only changed keys, rows or groups, if it can find them."""
         return bool(self.changed_by(model))
 
     def chooses(self, model: Model) -> bool:
@@ -142,8 +142,9 @@ class Meaning:
                 return value
         if not version.columns:
             return column
+        names = f"its kind {model.kind.name}" if named_in == "kind" else named_in
         raise ProjectError(
-            f"{model.name} has no output column '{column}', which its kind {model.kind.name} names",
+            f"{model.name} has no output column '{column}', which {names} names",
             hint=f"its columns are {', '.join(version.columns)}",
             location=place_in_header(model, named_in, column),
         )

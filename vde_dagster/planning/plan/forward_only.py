@@ -64,7 +64,7 @@ def require_matching_patterns(
         for pattern in patterns:
             if not any(fnmatchcase(name, pattern.lower()) for name in names):
                 raise UsageError(
-                    f"--allow-{what}-model {pattern}: no model has this name",
+                    f"--allow-{what}-model {pattern}: no model matches",
                     hint=suggest(pattern, names, "models"),
                 )
 
@@ -141,7 +141,7 @@ class ForwardOnly:
     findings: list[InPlaceFinding] = field(default_factory=list)
 
     def revise(self, plain: Snapshot) -> Snapshot:
-        """Return a snapshot that keeps production's table, or `plain` if this is not possible."""
+        """Return a snapshot that keeps production's table if asked and possible, else `plain`."""
         base, table = self._base(plain)
         if base is None or table is None or base.means(plain):
             return plain
