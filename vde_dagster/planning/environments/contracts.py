@@ -50,7 +50,7 @@ class ContractBreak:
     Args:
         column: None if the environment no longer shows the model.
         was: The column's Spark SQL type; None if unknown.
-        becomes: The column's new type; None if the column is removed.
+        becomes: The column's new type; None if the column is removed or renamed.
         widens: Whether the new type holds every value of the old one.
         readers: The models that read the column or model in the current version.
         renamed: The new name of a column that is only renamed.

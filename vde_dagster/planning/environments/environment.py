@@ -108,7 +108,7 @@ class Environment:
 
     Args:
         version: Number of the version, from 1.
-        plan_id: The plan that was applied, or None for a rollback.
+        plan_id: The plan that was applied; None for another change, such as a rollback.
         published_at: Time of the publication (UTC).
         expires_at: Earliest time (UTC) at which the janitor may drop it, or None for never.
         note: Text for people (`rollback to 3`).
@@ -210,7 +210,7 @@ def environment_name(text: str) -> str:
 
     Raises:
         UsageError: The name contains characters other than letters, digits, `_` and the separators
-            of `branch_name`, or is too long and not a branch name.
+            of `branch_name`, is too long and not a branch name, or has `__`, or `_` at an end.
     """
     branch = branch_name(text)
     name = _SEPARATORS.sub("_", text.strip().lower()) if branch else text.strip().lower()
@@ -226,7 +226,7 @@ def environment_name(text: str) -> str:
         )
     if "__" in name or name[0] == "_" or name[-1] == "_":
         raise UsageError(
-            f"the environment name '{text}' starts or ends with '_', or contains '__'",
+            f"the environment name '{name}' starts or ends with '_', or contains '__'",
             hint="choose another name: '__' separates schema and environment in the catalog's "
             "namespaces",
         )

@@ -34,7 +34,7 @@ class Binding:
         stand_in: A subquery to read instead of the table, because the table does not exist yet.
         commits: The commits to read, if not all rows are read.
         pinned: The earlier state of the table to read; None for its current state.
-        fields: How to read nested columns, by output column (see `nested_columns`).
+        fields: How to read nested and widened columns, by output column.
     """
 
     snapshot: Snapshot
@@ -205,7 +205,7 @@ def wider_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownFi
 
 
 def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str], ...]:
-    """Map each output column of a definition to the physical column with the same version.
+    """Choose the output column of a definition that fills each physical column, by version.
 
     Returns:
         (output column, physical column), in physical order.
@@ -244,7 +244,7 @@ def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str],
 
 
 def changes_in_place(table: PhysicalTable, snapshot: Snapshot) -> bool:
-    """Return whether a table has rows of several definitions, as after a change in place."""
+    """Return whether a table has or gets rows of several definitions, by a change in place."""
     forward = snapshot.forward
     return table.mixed or (forward is not None and forward.table_id == table.id)
 
@@ -285,9 +285,9 @@ class TableRead:
     """A table that a fill reads.
 
     Args:
-        key: The physical table's id, or `namespace.name` of an external table.
+        key: The physical table's id, or the name of an external table.
         branch: The Iceberg branch, or None for `main`.
-        foreign: The other catalog that contains the table, or None.
+        foreign: The table's catalog; None for the project's, empty for an undeclared table.
     """
 
     key: str

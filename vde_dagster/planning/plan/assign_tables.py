@@ -40,8 +40,8 @@ def assign_tables(
     """Assign a physical table to every snapshot whose model has a table.
 
     Raises:
-        UsageError: A table that is changed in place no longer exists, or two models would have
-            previews of one table.
+        UsageError: A table that is changed in place no longer exists, or two models would show
+            different branches of one table.
     """
     # Equal models share a table. A table that no definition can fill any more is used only if it
     # has no missing intervals. Tables computed from a preview are used only in environments that
@@ -196,7 +196,7 @@ def _offers(table: PhysicalTable, snapshot: Snapshot) -> bool:
 
 
 def can_be_filled_by(table: PhysicalTable, snapshot: Snapshot) -> bool:
-    """Return whether a snapshot computes all columns of a table."""
+    """Return whether a snapshot computes all columns of a table that were not added in place."""
     # The snapshot must compute the table's columns. It may lack columns of a table that is changed
     # in place, which are NULL in new rows.
     if not _offers(table, snapshot):

@@ -91,7 +91,7 @@ def choose_audits_again(
     These are views over computed models, and external tables that computed models read.
 
     Args:
-        beside: Whether the audits that the plan already has are kept.
+        beside: Whether models that the plan already audits stay audited.
     """
     # The audits of computed models run with their fills. This function adds the audits of views
     # over computed models, and of external tables that computed models read.

@@ -81,7 +81,7 @@ def missing_intervals(
     *,
     catches_up: bool = False,
 ) -> IntervalSet:
-    """Return the wanted intervals that can be computed and are not filled.
+    """Return the wanted intervals that can be computed and are not filled, with their lookback.
 
     Args:
         available: Ranges where the parents' data is complete, see `ParentCoverage`.

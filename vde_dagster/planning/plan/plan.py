@@ -107,7 +107,7 @@ class PlannedModel:
         snapshot_id: The target snapshot; None if removed.
         previous_snapshot_id: The environment's snapshot; None if added.
         table: The physical table that will serve it; None for views and external tables.
-        intervals: The missing ranges to compute (UTC); for a standalone audit, its range.
+        intervals: The ranges to compute (UTC); for a standalone audit, its range.
         audits: Whether audits check existing rows.
         layout: Whether partitioning, sort order or properties of the table change in place.
         restate: Whether filled intervals are computed again.
@@ -152,7 +152,7 @@ class PlannedModel:
 
     @property
     def is_breaking(self) -> bool:
-        """Whether existing rows or values change."""
+        """Whether the model's own change affects existing rows or values."""
         return self.category is Category.BREAKING
 
     @property
@@ -344,17 +344,17 @@ class Plan:
 
     @property
     def builds(self) -> tuple[PlannedModel, ...]:
-        """The models whose data must be computed, in topological order."""
+        """The models with ranges to fill, in topological order."""
         return tuple(model for model in self.models if model.builds)
 
     @property
     def computed(self) -> tuple[PlannedModel, ...]:
-        """The models to compute, without known skips, in topological order."""
+        """The models of `builds` without known skips, in topological order."""
         return tuple(model for model in self.models if model.builds and model.skips is None)
 
     @property
     def audited(self) -> tuple[PlannedModel, ...]:
-        """The models with unchanged rows that are audited again."""
+        """The models that are audited without being filled."""
         return tuple(model for model in self.models if model.audits and not model.builds)
 
     @property

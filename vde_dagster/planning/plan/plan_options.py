@@ -98,7 +98,7 @@ class PlanOptions:
 
         Args:
             typed: Values by the names of `PlanOptionField`; empty values are ignored.
-            clock: The execution time. Typed times such as `3 days ago` are relative to it.
+            clock: The present. Without `execution_time`, times such as `3 days ago` refer to it.
             spelled: Returns how users write an option, for messages.
 
         Raises:

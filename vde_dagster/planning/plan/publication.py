@@ -92,7 +92,7 @@ _FEW = 2
 
 
 def require_confirmed_removals(plan: Plan, state: WarehouseState, share: float) -> None:
-    """Raise UsageError if a plan removes all models, or a larger share (0 to 1) than `share`."""
+    """Raise UsageError if a plan removes all models, or over two and more than `share` (0 to 1)."""
     # A plan of a wrong folder would remove most models.
     known = state.target.entries if state.target is not None else {}
     read = {n for n, e in known.items() if state.snapshots[e.snapshot_id].model.kind.is_shown}

@@ -265,7 +265,7 @@ class RestatementTick:
 
     Args:
         at: Time of the tick (UTC).
-        intervals: The ranges that have not been filled since the tick.
+        intervals: The ranges that have not been filled since their tick.
     """
 
     at: datetime

@@ -100,7 +100,7 @@ Stage = (
 
 
 def apply_stages(plan: Plan, audits: AuditOrder | None = None) -> tuple[Stage, ...]:
-    """Return the stages of an apply of a plan, without stages that have no work.
+    """Return the stages of an apply of a plan, without optional stages that have no work.
 
     Args:
         audits: Result of `plan_audit_order` for the plan, if already computed.
@@ -161,7 +161,7 @@ def tested_models(plan: Plan) -> Names:
 
 
 def planned_work(plan: Plan) -> dict[ModelName, PlannedModel]:
-    """Return the models whose tables a plan fills, audits, creates or changes."""
+    """Return the models that a plan fills, audits or deploys in place, or gives a new table."""
     return {
         model.name: model
         for model in plan.models

@@ -102,7 +102,7 @@ def relation_function(
 
 
 def replace_tables(sql: str, relation_of: Relation, names: TableNames | None = None) -> str:
-    """Replace every table in a query with a subquery that has the table's alias or name.
+    """Replace the tables that `relation_of` knows with its queries, under their alias or name.
 
     Everything else stays unchanged, except QUALIFY, which Spark lacks.
 
@@ -211,7 +211,7 @@ def replace_table_by_query(
     """Return the text edits that put a query in the place of a table in FROM.
 
     Raises:
-        UsageError: The table is read as of an earlier version.
+        UsageError: The table is read as of an earlier version, and `query` is not only a name.
     """
     # The query gets `alias` if the table has none.
     start, end = table.parts[0].meta["start"], table.parts[-1].meta["end"] + 1

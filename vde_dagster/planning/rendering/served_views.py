@@ -128,7 +128,7 @@ class Selection:
         Returns None if a column is not in the relation, or if a column or a name occurs twice.
 
         Args:
-            source: The column to select, by each column name of the relation.
+            source: The columns to select, by the relation's column names.
 
         >>> one = Selection(ModelName("a", "b"), (("id", "X"), None))
         >>> one.columns({"y": "p", "z": "q"}) is one.columns({"id": "p", "x": "q"}) is None

@@ -229,7 +229,7 @@ class ViewWriter:
             dialect. It returns None if the dialect cannot express the query.
         named: Like `select`, with a further argument: by output column, the fields of nested
             columns and of columns whose type may widen (`read` in the table, `shown` in the view).
-            Without `named`, the dialect has no views of such columns.
+            Without `named`, the dialect has no views with such nested columns.
     """
 
     select: Callable[[TableRef, Iterable[tuple[str, str]], str, PinnedTable | None], str]
