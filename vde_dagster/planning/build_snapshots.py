@@ -68,20 +68,20 @@ def build_snapshots(
     Args:
         models: The project's models, external ones included.
         catalog_columns: Returns the columns of an external table that does not declare all of them;
-            empty if the table was not looked up. Raises ProjectError for an invalid table name.
+            empty if the table was not looked up. Raises ProjectError if it may not be read.
         memo: Caches results between processes.
         parsed: Syntax trees of queries that were parsed before. The call modifies the trees.
         scalar_functions: User functions that are deterministic and scalar.
         warnings: Receives likely mistakes. None for definitions that cannot be corrected, such as
             stored ones.
-        canonicaliser: Version of the hashing code, part of every hash.
+        canonicaliser: Version of the hashing code, stored in every snapshot.
         more: Finds further mistakes, such as in unit tests. All mistakes are reported at once.
         revise: Changes each snapshot before its children are built.
         workers: Processes that share the work if there are many snapshots to build.
 
     Raises:
-        ProjectError: A query names a column that its parent does not have, or a check found a
-            mistake. Descendants of a model with a mistake are not checked; all other models are.
+        ProjectError: A snapshot cannot be built, for example because of an unknown column, or a
+            check found a mistake. Only descendants of models without a snapshot are not checked.
     """
     parsed = parsed or ParsedQueries()
     rules = BuildRules(tuple(scalar_functions), tuple(functions), canonicaliser)

@@ -54,7 +54,7 @@ class ChangedRows:
         query: Spark SQL of the rows, in the columns of the model's query, with 1 or -1 in
             `vde_sign`. Equal rows of both signs cancel out.
         only_added: Whether all signs are 1.
-        since: The table's Iceberg snapshot whose rows change.
+        since: The Iceberg snapshot of the model's table that the changes apply to.
     """
 
     query: str
@@ -64,12 +64,12 @@ class ChangedRows:
 
 @dataclass(frozen=True, slots=True)
 class ChangedGroups:
-    """The amounts that a fill adds to a table's aggregates, group by group.
+    """The values that a fill merges into a table's aggregates, group by group.
 
     Args:
         key, totals, count: See `semantics.refresh.merged.GroupSteps`.
-        query: Spark SQL of the amounts to add to each group's aggregates.
-        since: The table's Iceberg snapshot whose rows change.
+        query: Spark SQL of the values to merge into each group's aggregates.
+        since: The Iceberg snapshot of the model's table that the changes apply to.
     """
 
     key: tuple[str, ...]
@@ -85,12 +85,12 @@ Changes = ChangedKeys | ChangedRows | ChangedGroups
 
 @dataclass(frozen=True, slots=True)
 class FillTask:
-    """A task to fill one interval of a table, or the whole table for kinds without intervals.
+    """A task to fill one range of a table, or the whole table for kinds without intervals.
 
     Args:
         columns: (output column of the snapshot, physical column), in physical order.
-        interval: The range to fill, aligned to the model's cron. For a table that is written as a
-            whole, the range recorded as filled.
+        interval: The range to fill (UTC). For a table that is written as a whole, the range
+            recorded as filled.
         query: Spark SQL with parents resolved and time variables replaced; None for Python models
             and seeds.
         sources: Spark SQL queries that return the rows of each parent, for Python models.
@@ -98,14 +98,13 @@ class FillTask:
         execution_time: The run's current time (UTC).
         before: Statements that run before the query, in a session used only by this task.
         after: Statements that run in that session after the rows are written.
-        anew: Whether the fill replaces all rows of a table that can only be recomputed from its
-            beginning.
+        anew: Whether the fill replaces all rows of a table whose other fills keep earlier rows.
         digest_sets: Sets of physical columns to compute digests for.
         digest_ranges: The ranges of the interval that get separate digests.
         base: The branch that is copied to create `branch`; None to copy the table's branch.
         completes: Whether the plan fills no later interval of the table.
-        changed: The rows that the fill changes, see `Meaning.refreshes`; None if it may change any
-            row.
+        changed: The changes that the fill applies, see `Meaning.refreshes`; None if it computes all
+            rows.
         is_small: Whether the fill certainly reads few rows.
     """
 
@@ -141,7 +140,7 @@ class FillResult:
     """The result of one fill: its rows, commit and duration.
 
     Args:
-        rows: Rows in the interval after the fill, or None if they were not counted.
+        rows: Rows that the fill computed and wrote, or None if they were not counted.
         iceberg_snapshot_id: The commit with these rows; None if nothing was committed.
         seconds: Wall-clock duration; None if unknown.
         bytes: Bytes that the commit added, if its summary has this number.

@@ -41,7 +41,7 @@ class Backlog:
         since: Time (UTC) of the model's last recorded fill, or of its last check without new data.
         tables: The changed tables, including tables that the plan fills first.
         why_all: Why the fill computes all rows; empty if it does not.
-        refresh: How rows are computed; None if only the fill can choose.
+        refresh: How rows are computed, if the plan could choose.
     """
 
     since: datetime

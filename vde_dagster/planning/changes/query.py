@@ -197,7 +197,7 @@ def vary_changelog_names(query: str, used: set[int] | None = None) -> str:
 
 def is_comparable(type_: str) -> bool:
     """Return whether Spark can compare rows by a column of this type."""
-    # A variant cannot be compared, even nested in a type.
+    # A variant is compared as text; a type that contains a variant cannot be compared.
     lowered = type_.lower()
     return "variant" not in lowered or lowered == "variant"
 
@@ -274,8 +274,8 @@ def changes_query(
 
     Args:
         weighed: A query of weights `w` and the view's columns as `c0`, `c1`, ….
-        key: Columns that identify rows; empty if there are none. If a removed row and an added row
-            have the same key, they are returned as an update.
+        key: Columns that identify rows; empty if there are none. If exactly one removed row and one
+            added row have a key, they are returned as an update.
     """
     # The changed rows are those whose weights do not add up to zero.
     names = [f"c{i}" for i in range(len(columns))]

@@ -97,7 +97,7 @@ class Refresh:
         tables: Names of the inputs whose changes are read.
         key: Output columns of the keys or groups.
         changes: Which rows the fill replaces: all rows of some keys, single rows, or groups.
-        estimate: Estimated seconds of both methods; None if the model does not choose.
+        estimate: Estimated seconds of both methods; None if they were not estimated.
     """
 
     code: RefreshCode

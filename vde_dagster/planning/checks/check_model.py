@@ -533,7 +533,7 @@ def _refused(
 
 
 def _counted(text: str) -> set[str]:
-    """Return the columns that an expression increases, such as `n` in `target.n + source.n`."""
+    """Return the columns that an expression accumulates, such as `n` in `target.n + source.n`."""
     # A second merge of the same rows would change these columns again.
     return set(_computed_with(read_expression(text).tree, False))
 

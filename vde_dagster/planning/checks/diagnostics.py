@@ -118,7 +118,7 @@ def audit_place(model: Model, audit: Audit | None) -> SourceLocation:
 def place_in_header(model: Model, *words: str) -> SourceLocation:
     """Return the file and line of words in a model's header, such as `kind` and `time_column`.
 
-    Each word is searched after the previous one; the result is the place of the last word.
+    Each word is searched after the previous one; the result is the place of the last word found.
     """
     if model.python is not None:
         return model.location

@@ -134,7 +134,7 @@ _OF_BUILTINS = frozenset(
 def check_audit_columns(
     known: diagnostics.CheckedModel, parents: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
-    """Report columns that an audit's query reads but the model does not have."""
+    """Report mistakes in audits' queries, such as columns that the model does not have."""
     if not known.model.audits or (known.columns is None and known.model.kind.is_read):
         return
     repeated = any(one.rule == "repeated" for one in known.findings)

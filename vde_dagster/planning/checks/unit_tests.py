@@ -26,7 +26,7 @@ def check_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> Snaps
     """Check a unit test without running it, and return the tested model's snapshot.
 
     Raises:
-        ProjectError: The model does not exist, a parent has no rows, or a column is unknown.
+        ProjectError: The model does not exist, a parent's rows are missing, or a column is unknown.
     """
     snapshot = snapshots.get(test.model)
     if snapshot is None:

@@ -138,7 +138,7 @@ class Cadence:
         return now if has < tick else has
 
     def whole(self, filled: IntervalSet, wanted: IntervalSet) -> IntervalSet:
-        """Return the parts of the wanted ranges that consist of completely filled units (UTC)."""
+        """Return the parts of `wanted` whose units (UTC) are filled as far as they are wanted."""
         # A unit that is wanted only in part, such as the current one, must be filled in that part.
         unit, found = self.unit, []
         for asked in wanted:

@@ -1,6 +1,6 @@
 """Time columns: Spark conditions for the rows of an interval.
 
-Iceberg overwrites rows by the same condition, so it only compares a column with literals.
+Iceberg overwrites rows by `condition`, so that only compares a column with literals.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class TimeColumn:
     Args:
         type: The column's Spark SQL type.
         format: strftime format of text and numbers. None means `%Y-%m-%d`, or `%Y%m%d` for numbers.
-        partials: Whether intervals may end within a unit.
+        partials: Whether an interval that ends within a value, such as a day, includes all of it.
     """
 
     name: str
@@ -47,7 +47,7 @@ class TimeColumn:
     partials: bool = False
 
     def condition(self, interval: Interval) -> str:
-        """Return a Spark SQL condition that is true for exactly the interval's rows.
+        """Return a Spark SQL condition for the interval's rows.
 
         Raises:
             ExecutionError: The column's type or format cannot separate the interval's rows.

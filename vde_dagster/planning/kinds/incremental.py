@@ -1,4 +1,4 @@
-"""Rules of kinds whose tables grow: by time range, by partition, unmanaged and CUSTOM."""
+"""Rules of kinds whose tables are filled in parts: by time range, by partition, unmanaged."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def may_be_skipped(snapshot: Snapshot) -> bool:
 def explain_never_skipped(
     snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]
 ) -> Reason | None:
-    """Return why every run computes a FULL model, or None if unchanged inputs let a run skip it."""
+    """Return why every run computes a model, or None if unchanged inputs let a run skip it."""
     model = snapshot.model
     if model.skip_unchanged is False:
         return Reason(ReasonCode.NEVER_SKIPPED)

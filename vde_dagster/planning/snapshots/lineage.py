@@ -40,10 +40,10 @@ def direct_flows(snapshot: Snapshot, column: str | None) -> Iterator[Flow]:
 def trace(
     snapshots: Mapping[ModelName, Snapshot], name: ModelName, column: str | None = None
 ) -> list[Flow]:
-    """Return the parents' columns that a column depends on, directly or not, nearest first.
+    """Return the sources of a column and of the model's rows, direct or not, nearest first.
 
     Args:
-        column: The column; None for all columns and for the rows.
+        column: None for all columns.
     """
     by_name = {str(one): snapshot for one, snapshot in snapshots.items()}
     columns = [column] if column else [item.name for item in snapshots[name].columns]
@@ -57,7 +57,7 @@ def trace(
 def trace_down(
     snapshots: Mapping[ModelName, Snapshot], name: ModelName, column: str | None = None
 ) -> list[Flow]:
-    """Return the columns of other models that depend on a column, each once, nearest first."""
+    """Return what depends on a column (or on any column), directly or not, nearest first."""
     readers: dict[_Place, list[Flow]] = {}
     for snapshot in snapshots.values():
         for read in snapshot.reads:

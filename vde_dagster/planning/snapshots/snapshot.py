@@ -43,7 +43,7 @@ class Read(NamedTuple):
         output: The output column that depends on the column, or None if the rows depend on it.
         how: Kind of the use. `identity`, `transformation` and `aggregation` compute the output from
             the column. `join`, `filter`, `group`, `sort`, `window` and `conditional` only determine
-            the output or the rows. `python` and `unknown` could not be analyzed.
+            the output or the rows. `python` and `unknown`: the use is unknown.
     """
 
     parent: str
@@ -204,12 +204,12 @@ class Snapshot:
 
     @property
     def table_version(self) -> str:
-        """The short hash in a table's name, such as `3f2a` in `sales__3f2a`."""
+        """The short hash in a table's name, such as `3f2a…` in `sales__3f2a…_9c81d0`."""
         return table_version(self.fill_version, (column.version for column in self.columns))
 
 
 def sort_parents_first(snapshots: Mapping[ModelName, Snapshot]) -> dict[ModelName, Snapshot]:
-    """Return the snapshots with parents before children, otherwise sorted by name."""
+    """Return the snapshots with parents before children, whatever their order was."""
     graph = {
         name: [parent for parent in snapshots[name].parents if parent in snapshots]
         for name in sorted(snapshots)
@@ -220,7 +220,7 @@ def sort_parents_first(snapshots: Mapping[ModelName, Snapshot]) -> dict[ModelNam
 def column_types(snapshots: Mapping[ModelName, Snapshot]) -> dict[str, dict[str, str]]:
     """Return Spark SQL types by model and column, as input of `semantics.analysis.analyze`.
 
-    Unknown types are `UNKNOWN`, and models with unknown columns are left out. The column `*`
+    Unknown types are `UNKNOWN`, and models without known columns are left out. The column `*`
     represents the undeclared columns of an external table.
     """
     schema: dict[str, dict[str, str]] = {}

@@ -19,7 +19,7 @@ def column_spelling(
     """Map a model's column names in lower case to the names with their original case.
 
     Args:
-        snapshots: The model's snapshot and the available snapshots of its parents.
+        snapshots: The model's snapshot and the available snapshots of its ancestors.
     """
     known: dict[ModelName, dict[str, str]] = {}
     # Parents first; a model that reads itself has been entered already.

@@ -36,7 +36,7 @@ def same_type(one: str, other: str) -> bool:
 
 
 def widens(was: str, becomes: str) -> bool:
-    """Return whether one type has all values of another, as BIGINT has all values of INT."""
+    """Return whether a change is from INT to BIGINT, FLOAT to DOUBLE, or to a larger DECIMAL."""
     before, after = iceberg_type(was), iceberg_type(becomes)
     if (before, after) in _WIDER:
         return True

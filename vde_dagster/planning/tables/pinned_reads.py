@@ -17,7 +17,7 @@ class PinnedTable:
 
     Args:
         snapshot_id: None for a table without rows.
-        columns: Spark SQL types of the columns at the publication; empty if no columns are read.
+        columns: Spark SQL types to read the columns as; empty to read all without casts.
         there: Spark SQL types of the columns in the Iceberg snapshot, as engines read them.
     """
 
@@ -150,7 +150,7 @@ def range_since(line: Sequence[KeptCommit], since: int | None) -> CommitRange:
     """Return the commits of a table that a reader has not read yet.
 
     Args:
-        line: All commits of the table, newest first.
+        line: The table's commits that have not expired, newest first.
         since: The last Iceberg snapshot that the reader has read.
     """
     # The range starts after the last read if every later commit only added rows. Otherwise (rows

@@ -40,7 +40,7 @@ class PhysicalColumn(NamedTuple):
 
     Args:
         version: Hash of the expression that computes its value (hex).
-        type: Spark SQL type, once the table was created.
+        type: Spark SQL type; None if unknown until the table is created.
         earlier: Hashes of the same expression by earlier canonicalizers.
         in_place: Whether the column was added to a table that had rows.
         fields: Fields of its structs that were added in place.
@@ -61,7 +61,7 @@ class PhysicalColumn(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A filled range that ends within an interval unit. The whole unit will be filled again."""
+    """A filled part of an interval unit. The whole unit will be filled again."""
 
     # The part may be computed from parts of its parents' units. If a definition with a shorter unit
     # reads the ranges of the table, the part does not count as filled, although it may contain
@@ -126,11 +126,11 @@ class PhysicalTable:
         return self.intervals if self.preview is None else self.intervals | self.preview.inherited
 
     def parts_of_longer(self, unit: IntervalUnit) -> IntervalSet:
-        """Return the ranges that were last filled with a longer interval unit than `unit`."""
+        """Return the filled parts of interval units that are longer than `unit`."""
         return IntervalSet.of(part for part, of in self.parts if of.value > unit.value)
 
     def with_ranges_for_unit(self, unit: IntervalUnit) -> PhysicalTable:
-        """Return the table with only the ranges that were filled with `unit` or a shorter unit."""
+        """Return the table without the filled parts of interval units longer than `unit`."""
         parts = self.parts_of_longer(unit)
         return replace(self, intervals=self.intervals - parts) if parts else self
 
@@ -183,8 +183,8 @@ class ColumnChange(NamedTuple):
 
     Args:
         what: Kind of the difference. `added`, `restored` (from an earlier definition), `widened`,
-            `retyped`, `removed` and `reordered` (fields of its structs) change the table.
-            `not_added`, `not_retyped` and `kept` change nothing, because `on_additive_change` or
+            `retyped`, `removed` and `reordered` (fields of its structs) are applied. `not_added`,
+            `not_retyped` and `kept` are not applied, because `on_additive_change` or
             `on_destructive_change` of the model's kind is `ignore`.
         was, becomes: The column's Spark SQL type in the table, and its new type, if known.
         field: The path of a field inside of the column, if only this field changes.
