@@ -599,7 +599,11 @@ def test_a_persons_own_configuration_wins(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(ProjectError):
         read_settings(root)
     own.parent.mkdir(parents=True)
-    own.write_text("env_vars: {SHOP_DIALECT: duckdb}\nvariables: {b: 2}\nbefore_all: [SELECT 2]\n")
+    own.write_text(
+        "env_vars: {SHOP_DIALECT: duckdb}\nvariables: {b: 2}\nbefore_all: [SELECT 2]\n"
+        "pinned_environments: [demo]\n"
+        "notification_targets: [{type: console, notify_on: [run_end]}]\n"
+    )
 
     settings = read_settings(root)
 
@@ -612,9 +616,14 @@ def test_a_persons_own_configuration_wins(tmp_path: Path, monkeypatch: pytest.Mo
     (root / "config.py").write_text(
         "from sqlmesh.core.config import Config, ModelDefaultsConfig\n"
         "defaults = ModelDefaultsConfig(dialect='spark')\n"
-        "config = Config(model_defaults=defaults, before_all=['SELECT 1'])\n"
+        "targets = [{'type': 'console', 'notify_on': ['apply_end']}]\n"
+        "config = Config(model_defaults=defaults, before_all=['SELECT 1'],\n"
+        "    pinned_environments={'staging'}, notification_targets=targets)\n"
     )
-    assert read_settings(root).before_all == ("SELECT 1", "SELECT 2")
+    settings = read_settings(root)
+    assert settings.before_all == ("SELECT 1", "SELECT 2")
+    assert settings.pinned_environments == ("demo", "staging")
+    assert list(settings.plugins["notify"]["targets"]) == ["console", "console_2"]
 
     own.write_text("model_defaults:\n  dialect: duckdb\n  nothing: 1\n")
     with pytest.raises(ProjectError) as raised:

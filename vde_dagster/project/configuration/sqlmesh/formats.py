@@ -114,7 +114,8 @@ def _read_yaml_config(path: Path, text: str) -> RawConfig:
 
 
 _NAMES = ("config.yml", "config.yaml", "sqlmesh.yml", "sqlmesh.yaml")
-_EXTENDED = frozenset({"before_all", "after_all", "ignore_patterns", "pinned_environments"})
+_LISTS = "before_all after_all ignore_patterns notification_targets pinned_environments users"
+_EXTENDED = frozenset(_LISTS.split())
 _ENVIRONMENT = "env_vars"
 
 
@@ -150,13 +151,13 @@ def _personal_environment(personal: RawConfig | None) -> Iterator[None]:
 def merge_tables(
     below: Mapping[str, Any], above: Mapping[str, Any], longer: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
-    """Merge nested tables: values in `above` win, lists of keys in `longer` are concatenated."""
+    """Merge nested tables. Values in `above` win; top-level lists in `longer` are concatenated."""
     made = dict(below)
     for key, value in above.items():
         other = made.get(key)
         if isinstance(other, Mapping) and isinstance(value, Mapping):
             made[key] = merge_tables(other, value)
-        elif key in longer and isinstance(other, list | tuple) and isinstance(value, list):
+        elif key in longer and isinstance(other, list | tuple | set) and isinstance(value, list):
             made[key] = [*other, *value]
         else:
             made[key] = value
