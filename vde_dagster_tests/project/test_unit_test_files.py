@@ -156,6 +156,8 @@ def test_rows_may_be_csv_or_in_files(
     ("table", "message"),
     [
         ("{format: parquet, path: x}", "unknown format of rows 'parquet'"),
+        ("{rows: {a: [1, 2], b: 5}}", "columns must be lists of equal length"),
+        ("{rows: {a: 5}}", "columns must be lists of equal length"),
         ("{path: data/list.yaml, rows: []}", "'path' cannot be combined with rows: or query:"),
         (
             "{format: csv, path: data/wide.csv}",

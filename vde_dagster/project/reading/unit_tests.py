@@ -131,9 +131,9 @@ class _Reader:
         types = self._part(keys, body, "columns")
         rows = self._given_rows(keys, body)
         if isinstance(rows, dict):
-            lengths = {len(values) for values in rows.values() if isinstance(values, list)}
-            if len(lengths) != 1:
-                raise self.document.error((*keys, "rows"), "the columns differ in length")
+            lengths = {len(one) if isinstance(one, list) else -1 for one in rows.values()}
+            if len(lengths) != 1 or lengths == {-1}:
+                raise self.document.error((*keys, "rows"), "columns must be lists of equal length")
             rows = [
                 {name: values[index] for name, values in rows.items()}
                 for index in range(lengths.pop())
@@ -262,7 +262,7 @@ def _csv_rows(text: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     `settings` are the test's `csv_settings`, with pandas' names.
 
     Raises:
-        UsageError: A setting is unknown, or a line has too many values.
+        UsageError: A setting is unknown, or the CSV is invalid.
     """
     import pandas as pd
 
