@@ -89,7 +89,7 @@ def test_a_quoted_name_takes_variables(load_with: Load) -> None:
     [
         ("owner @nobody", "property 'owner': unknown variable '@nobody'"),
         ("owner @no_macro(1)", "property 'owner': unknown macro '@no_macro'"),
-        ("start @start_ds", "property 'start': '@start_ds' is not available in a header"),
+        ("start @start_ds", "property 'start': '@start_ds' is not available here"),
         ("tags (@{start_ds})", "property 'tags': @{start_ds} has no value before"),
         ("cron @dayly", "property 'cron': unknown variable '@dayly'"),
     ],

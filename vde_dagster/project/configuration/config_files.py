@@ -58,7 +58,7 @@ def sqlmesh_variables() -> list[str]:
 
 
 def config_warnings(settings: Settings) -> tuple[Problem, ...]:
-    """Return warnings about configuration keys without effect, and about metrics in SQL files."""
+    """Return warnings about configuration keys, and about metrics in SQL files."""
     location = SourceLocation(Path(settings.config_file))
     hint = "run `vde help sqlmesh` for the meaning of each key"
     found = [Problem(text, hint, location, False) for text in settings.config_warnings]

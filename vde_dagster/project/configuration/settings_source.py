@@ -58,7 +58,7 @@ _HINTS = {
 
 
 def read_settings_and_inputs(root: Path) -> tuple[Settings, Seen]:
-    """Read a project's settings, and list the files and variables that they depend on.
+    """Read a project's settings, and list files and variables that SQLMesh's configuration read.
 
     Settings come from `pyproject.toml` and from SQLMesh's configuration files; `[tool.vde]`
     overrides SQLMesh's file key by key. Environment variables override both: `VDE_CONCURRENCY=8`,
@@ -163,7 +163,7 @@ def _unknown_keys(
     for key, value in table.items():
         dotted = f"{prefix}.{key}" if prefix else key
         if key == "timezone":
-            yield places.problem(dotted, "time zones are not supported", "all times are UTC")
+            yield places.problem(dotted, "timezone is not supported", "times are UTC; see cron_tz")
         elif key not in known:
             others = [] if prefix else _PLUGINS.names()
             hint = suggest(key, [*known, *others])

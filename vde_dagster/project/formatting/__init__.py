@@ -1,1 +1,1 @@
-"""SQL formatting, which changes only spaces, line ends and the case of keywords."""
+"""SQL formatting, which changes only spaces, line ends and the case of words."""

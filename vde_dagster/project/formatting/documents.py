@@ -1,8 +1,8 @@
 """A small pretty printer: texts that are broken into lines where necessary.
 
 After Philip Wadler, "A prettier printer" (2003): a group is written in one line if it fits,
-otherwise each `LINE` and `SOFT` in it breaks. As an addition, a comment at a line's end stays
-there, and every other comment gets a separate line.
+otherwise each `LINE` and `SOFT` directly in it breaks. As an addition, a comment that follows text
+in its line stays there, and every other comment gets a separate line.
 
 >>> words = Group(("f(", Nest(2, (SOFT, "one,", LINE, "two")), SOFT, ")"))
 >>> render_document(words, 80)

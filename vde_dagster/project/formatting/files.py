@@ -1,6 +1,6 @@
-"""The SQL formatter: formats headers, statements and queries; leaves templates unchanged.
+"""The SQL formatter: formats headers and queries; leaves templates and other statements unchanged.
 
-Values of properties keep their spaces, because some values are SQL texts that are part of versions.
+Brackets deep in properties keep their spaces, because versions include some of these texts.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _tokens_to_keep(source: SourceText, dialect: str) -> tuple[list[str], list[s
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
-    """A statement with its tokens and comments, or a block of Jinja, which has no tokens."""
+    """A statement with its tokens and comments, or the comments before a block of Jinja."""
 
     tokens: tuple[Token, ...]
     end: Token | None = None
@@ -88,12 +88,12 @@ class _Statement:
 
 
 def format_source(source: SourceText, dialect: str, options: LayoutOptions) -> str:
-    """Format a SQL file: headers, statements and queries.
+    """Format the headers and queries of a SQL file.
 
     `dialect` is the SQLGlot dialect of a file that names no dialect.
 
     Raises:
-        ProjectError: A quote or bracket is not closed, or a header is malformed.
+        ProjectError: A quote or a macro's bracket is not closed, or a header is malformed.
     """
     layout = QueryLayout(options)
     parts: list[Document] = []

@@ -1,4 +1,4 @@
-"""SQL text as words, brackets and clauses, with the original space between them.
+"""SQL text as words, brackets and clauses.
 
 A macro call counts as one word, because the text in its brackets may not be SQL yet.
 """
@@ -22,7 +22,7 @@ class Leaf:
     """A word, sign, literal, comment or macro call of a SQL text.
 
     Args:
-        kind: A kind of `Token`, or `macro`.
+        kind: A kind of `Token`, `macro`, or `type` for the brackets `<>` of a type.
         adjacent: Whether no whitespace precedes it.
         begins_line: Whether it is the first of its line.
         is_sign: Whether it is a unary minus or plus.
@@ -63,7 +63,7 @@ def read_nodes(source: SourceText, tokens: Sequence[Token]) -> tuple[Node, ...]:
     """Group tokens, including comments, into leaves and brackets.
 
     Raises:
-        ProjectError: Brackets do not match.
+        ProjectError: A bracket of a macro is not closed.
     """
     leaves = _leaves(source, list(tokens))
     nodes: list[list[Node]] = [[]]

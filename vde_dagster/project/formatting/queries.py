@@ -1,7 +1,7 @@
 """Layout of queries, with or without macros, in the style of SQLGlot's pretty printer.
 
 SQLGlot's printer changes words (`nvl` becomes `COALESCE`), moves comments, and does not support
-macros. Here every word, literal and comment stays as it is, in the same order.
+macros. Here every word (except for its case), literal and comment stays, in the same order.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class QueryLayout:
         return Group(self.expression(own)), tuple(map(remark, behind))
 
     def items(self, nodes: Sequence[Node], between: Document) -> Document:
-        """Lay out items separated by commas, with `between` after each comma."""
+        """Lay out items, separated by commas and `between`."""
         parts: list[Document] = []
         split = split_list(nodes)
         leads = self._options.leading_comma and between is HARD
@@ -234,7 +234,7 @@ ALL AND AS ASC BETWEEN BY CASE DESC DISTINCT ELSE EXISTS FALSE IN IS LIKE NOT NU
 RECURSIVE RLIKE THEN TRUE USING WHEN
 """
 KEYWORDS = frozenset(_WORDS.split())
-"""Words that are always written in capitals, besides the first words of clauses."""
+"""Words that the option `keywords` writes in capitals, besides the first words of clauses."""
 
 _BEFORE_BY = ("GROUP", "ORDER", "PARTITION", "SORT", "CLUSTER", "DISTRIBUTE")
 
@@ -275,7 +275,7 @@ def _may_join_name(before: Leaf, leaf: Leaf) -> bool:
 def leaf_text(
     leaf: Leaf, before: Leaf | None, following: Leaf | None, options: LayoutOptions
 ) -> str:
-    """Return a leaf's text, with keywords in capitals if the options require them."""
+    """Return a leaf's text; the options determine the case of keywords and functions."""
     word = leaf.word
     if not word or _is_name(leaf, before, following):
         return leaf.text

@@ -89,7 +89,7 @@ def _read_columns(value: Value) -> tuple[str, ...]:
 
 
 def no_column(value: Value) -> ProjectError:
-    """Create the error for a value that is not the name of a column."""
+    """Create the error for a property without the name of a column."""
     return value.error(
         f"property '{value.name}' names no column", f"write {value.name} (column, …)"
     )
@@ -224,7 +224,7 @@ class Kind:
 
     @staticmethod
     def named(name: str, **properties: Any) -> Kind:
-        """Create a kind from its name in headers and the values of its fields.
+        """Create a kind from its name in headers and the values of its properties.
 
         Raises:
             UsageError: The kind's distribution is not installed, or is broken.
@@ -286,7 +286,7 @@ class Kind:
 
     @property
     def fixed(self) -> tuple[str, ...]:
-        """Columns and key expressions whose types must not change while the table is reused."""
+        """Columns, key expressions and options that a reused table keeps, with their types."""
         return self.named_columns
 
     @property
@@ -322,7 +322,7 @@ class Registry:
     Args:
         by_name: Built-in kinds.
         unwritten: Kinds that a header cannot name.
-        plugins: Kinds of other distributions.
+        plugins: Kinds from plug-ins.
     """
 
     by_name: dict[str, type[Kind]] = field(default_factory=dict)
@@ -358,12 +358,12 @@ def kind_name(kind: type[Kind]) -> str:
 
 
 def kind_names() -> tuple[str, ...]:
-    """Return the names of all kinds, built-in and from plug-ins."""
+    """Return the names of all kinds that headers can name."""
     return (*KINDS.by_name, *KINDS.plugins.names())
 
 
 def column_properties() -> frozenset[str]:
-    """Return the names of all kinds' properties whose values are columns."""
+    """Return the names of properties whose values are columns; plug-ins count once loaded."""
     return frozenset(
         item.name
         for kind in (*KINDS.by_name.values(), *KINDS.plugins.loaded())

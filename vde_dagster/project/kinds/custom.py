@@ -39,7 +39,7 @@ class Custom(Kind):
     Args:
         materialization: The function's name.
         materialization_properties: The model's arguments for the function.
-        entrypoint, code, outside: The function's place, source files and outside files, as in
+        entrypoint, code, outside: The function's place, source files and outside inputs, as in
             `PythonSource`; empty until files are read.
     """
 

@@ -258,11 +258,11 @@ class ScdType2ByTime(ScdType2):
 class ScdType2ByColumn(ScdType2):
     """A table with one row per version of a key.
 
-    A change of a compared column starts a version, at the time when the change was detected.
+    A change of a compared column starts a version, at `updated_at_name` or when it was detected.
 
     Args:
         columns: Output columns to compare, or `("*",)`.
-        execution_time_as_valid_from: Whether versions of the first load start at the load's time,
+        execution_time_as_valid_from: Whether versions of the first load start as later versions do,
             not in 1970.
     """
 

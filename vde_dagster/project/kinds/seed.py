@@ -181,7 +181,7 @@ class Seed(Kind):
 
     @property
     def later_settings(self) -> tuple[str, ...]:
-        """Settings that differ from their defaults, such as `quotechar="'"`, for hashing."""
+        """Later added settings that differ from their defaults (`quotechar="'"`), for hashing."""
         found = [
             f"{item.name}={getattr(self, item.name)!r}"
             for item in fields(self)

@@ -73,7 +73,7 @@ class ProjectCache:
 
     @classmethod
     def open(cls, root: Path, *, use: bool = True) -> ProjectCache:
-        """Read a project's cache; it is empty with `use=False`, or if it cannot be read."""
+        """Read a cache without `records`; it is empty with `use=False`, or if it is unreadable."""
         folder = root / ".vde" / "cache"
         cache = cls(folder)
         if not use:
@@ -149,7 +149,7 @@ def code_stamp() -> str:
 
 
 def clean_caches(root: Path) -> dict[str, int]:
-    """Delete `.vde/cache`; return the bytes of each deleted file, by path from the root."""
+    """Delete `.vde/cache`; return the size (bytes) of each deleted file, by path from the root."""
     folder = root / ".vde" / "cache"
     deleted: dict[str, int] = {}
     for path in sorted(folder.rglob("*")):

@@ -66,7 +66,7 @@ class ProjectLoad:
     Args:
         use_cache: Whether to use and to write `.vde/cache`.
         parsed: Receives the syntax trees of the queries that are read; by default none is kept.
-        variables: Values that override the settings' variables; disables the cache.
+        variables: Values that override the settings' variables.
         instead: Contents to use instead of the files' contents; then the cache is not written.
         workers: Processes that read some of the files if many files have changed.
     """
@@ -252,7 +252,7 @@ class ProjectLoad:
         return tuple(before), tuple(after)
 
     def around_dialect(self) -> str:
-        """Return the dialect of the statements that `around` returns."""
+        """Return the dialect that the statements of `around` were written in."""
         found = (one for one in self._sources if isinstance(one, Surrounds))
         return next((str(getattr(one, "around_dialect", "spark")) for one in found), "spark")
 
@@ -364,7 +364,7 @@ class ProjectLoad:
 
 
 def read_files(argument: tuple[str, bool, list[str]]) -> list[bytes | None]:
-    """Return each file as a serialized `SharedFile`, or None if it has an error or a warning."""
+    """Return each file as a serialized `SharedFile`, or None if the main process must read it."""
     from vde_dagster.base.workers import call_quietly
     from vde_dagster.project.loading.shared_reading import SharedFile
 
@@ -396,14 +396,14 @@ def trees_in_worker() -> ParsedQueries:
 # -- sources -----------------------------------------------------------------------------------
 
 SOURCES: tuple[SourceFactory, ...] = (own_files,)
-"""Sources of every project; a file belongs to the first source that accepts it."""
+"""Built-in sources; a file belongs to the first source that accepts it."""
 _PLUGINS: Seam[SourceFactory] = Seam("sources")
 OTHER_TOOLS = {"dbt_project.yml": "dbt"}
 """Marker files of other tools' projects, each with the source that reads the whole folder."""
 
 
 def project_sources(settings: Settings) -> tuple[SourceFactory, ...]:
-    """Return a project's sources: the built-in sources, and the sources in its settings."""
+    """Return a project's sources: built-in or another tool's, and the sources in its settings."""
     for file, name in OTHER_TOOLS.items():
         if (settings.root / file).is_file():
             # The source of another tool replaces the built-in sources.

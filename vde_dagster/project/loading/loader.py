@@ -36,10 +36,10 @@ def read_with_test_variables(
 ) -> UnitTest:
     """Read the tested model again with the variables of a unit test, and attach it to the test.
 
-    The test is returned unchanged if the variables cannot change the model.
+    A test without variables is returned unchanged, unless the model may use `@runtime_stage`.
 
     Raises:
-        ProjectError: With these variables the model has an error; the message also names the test.
+        ProjectError: With these variables the model is invalid; the message also names the test.
     """
     model = models.get(test.model)
     if model is None:
@@ -89,7 +89,7 @@ def join_models(
         any_table: Whether namespaces of models may contain undeclared tables, as in SQLMesh.
 
     Returns:
-        The models, the unit tests, and the errors; models with errors are left out.
+        The models, the unit tests, and the errors.
     """
     problems: list[ProjectError] = []
     loaded: dict[ModelName, LoadedModel] = {}
@@ -242,11 +242,11 @@ class Project:
 
     Args:
         models: Parents before children, including external models.
-        problems: Errors of files that were left out; empty for strict loads.
+        problems: Errors in the project's files; empty for strict loads.
         warnings: Warnings of sources on their files.
-        around: Spark SQL statements of sources to run (before, after) everything else in an
-            apply; the settings' `before_all` and `after_all` run, too.
-        around_dialect: SQLGlot dialect of these statements.
+        around: Spark SQL statements of sources to run (before, after) an apply, in addition to the
+            settings' `before_all` and `after_all`.
+        around_dialect: SQLGlot dialect that these statements were written in.
     """
 
     root: Path
@@ -344,7 +344,7 @@ def project_hash(root: Path) -> str:
 
 
 def read_settings(root: Path, *, use_cache: bool = True) -> Settings:
-    """Read a project's settings, from the cache if `pyproject.toml` is unchanged."""
+    """Read a project's settings, from the cache if it is valid."""
     return ProjectLoad(root, use_cache).settings
 
 

@@ -97,7 +97,7 @@ def _read_op_tags(value: Value) -> tuple[tuple[str, str], ...]:
 
 
 def _read_plain_value(value: Value) -> Any:
-    """Read a text, number or boolean, a list in brackets, or a table of `key = value`."""
+    """Read a text, integer, boolean or null, a list in brackets, or a table of `key = value`."""
     if value.tokens and value.tokens[0].text in ("(", "["):
         items = value.items()
         is_table = any(token.text == "=" for item in items for token in item.tokens[:4])
@@ -137,7 +137,7 @@ def _read_automation(value: Value) -> Automation:
         raise value.error(f"'{found[2]}' is not a list of texts", hint) from None
     least, most = (1, 2) if name == "on_cron" else (0, 0)
     if not all(isinstance(one, str) for one in given) or not least <= len(given) <= most:
-        takes = "a cron and a time zone" if name == "on_cron" else "no arguments"
+        takes = "a cron, and optionally a time zone" if name == "on_cron" else "no arguments"
         raise value.error(f"{name} takes {takes}", hint)
     if name != "on_cron":
         return Automation(name)

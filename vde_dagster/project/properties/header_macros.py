@@ -22,7 +22,7 @@ from vde_dagster.sql.scanner import CLOSING, OPENING, SourceText, Token, scan, u
 from vde_dagster.sql.trees import has_placeholder
 
 _LATER = ("audits",)
-"""Properties whose macros are expanded with the query that contains them."""
+"""Properties whose macros are expanded later, with the queries of the audits."""
 _CRONS = ("cron", "auto_restatement_cron")
 _CALL = re.compile(r"(?<!\w)@\w+\s*\(")
 
@@ -92,7 +92,7 @@ def expanded_text(
 
 def _unavailable_message(name: str) -> tuple[str, str]:
     return (
-        f"'@{name}' is not available in a header",
+        f"'@{name}' is not available here",
         "use it in the query: it has a value only while an interval is filled",
     )
 

@@ -47,7 +47,7 @@ _KINDS_BY_MATERIALIZATION = {
     "MATERIALIZED_VIEW": "FULL",
     "DYNAMIC_TABLE": "FULL",
 }
-"""Kinds for dbt's materializations, which other names resemble."""
+"""Kinds to suggest for the names of materializations."""
 
 _IGNORED = (
     *("on_destructive_change", "on_additive_change", "disable_restatement"),
@@ -122,7 +122,7 @@ def _check_kind_properties(name: str, kind: type[Kind], written: dict[str, Value
         elif key == "forward_only":
             if not value.boolean():
                 continue
-            hint = "every change of a model of this kind makes a new table"
+            hint = "models of this kind do not change in place"
         if hint:
             raise value.source.error(f"property '{key}': {hint}", value.start, "remove it")
         raise value.source.error(message, value.start, suggest(key, own, "properties of this kind"))

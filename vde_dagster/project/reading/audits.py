@@ -147,7 +147,7 @@ def read_audits(
 def _resolve_call(
     call: AuditCall, context: AuditContext
 ) -> tuple[Audit | None, dict[ModelName, SourceLocation]]:
-    """Return the called audit (None if the call disables it), and the other tables it reads."""
+    """Return the called audit (None if its definition is skipped), and the tables it reads."""
     name = call.name.lower()
     arguments = dict(call.arguments)
     blocking = _blocking_argument(call, arguments)
@@ -210,7 +210,7 @@ def _render_builtin(
     translated: list[str],
     context: AuditContext,
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
-    """Render a built-in audit's query; add arguments that were translated to `translated`."""
+    """Render a built-in audit's query; collect its translated arguments in `translated`."""
     for other, meant in builtin.also.items():
         if other in arguments and meant not in arguments:
             arguments[meant] = arguments.pop(other)

@@ -53,7 +53,7 @@ def names_kinds(settings: Settings) -> bool:
 def default_properties(
     settings: Settings, scope: MacroScope, header: Header | None = None
 ) -> Mapping[str, Value]:
-    """Return the settings `model_defaults` as properties of a header."""
+    """Return the setting `model_defaults` as properties of a header."""
     given = [
         f"{key} {property_text(key, value, macros=True)}"
         for key, value in settings.model_defaults.items()

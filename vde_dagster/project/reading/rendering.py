@@ -112,7 +112,7 @@ _RESOURCE = re.compile(r"\s*ADD\s+(JAR|FILE|ARCHIVE)S?\s", re.IGNORECASE)
 def render_statement(expander: Expander, expanded: Expanded) -> str:
     """Render a statement that runs before or after a model's query, as Spark SQL.
 
-    A statement of another dialect is translated, or kept if SQLGlot cannot parse it.
+    A statement of another dialect is translated, or kept if SQLGlot does not support it.
     """
     text = _QueryText(expander, expanded, "statement").without_nothing()
     as_written = text.expanded.text
@@ -127,7 +127,7 @@ def render_statement(expander: Expander, expanded: Expanded) -> str:
 
 
 def render_last_statement(expander: Expander, expanded: Expanded) -> str:
-    """Render a statement that runs after the fill, such as one on published views.
+    """Render a statement that does not belong to a fill, such as one on published views.
 
     Names of tables in the project's catalog get Spark's name of the catalog as prefix.
     """

@@ -39,8 +39,8 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
 def load_seed(settings: Settings, model: Model, model_path: Path) -> Model:
     """Complete a seed model from its CSV file: columns, number of rows, and hashes.
 
-    The hashes are computed from values, so quoting and line ends do not matter. Whitespace around a
-    value matters only in text columns. The path in `model.kind` is as written in the model's file.
+    Columns are hashed by values, so quoting and line ends do not matter. Whitespace around a value
+    matters only in text columns. The path in `model.kind` is as written in the model's file.
     """
     assert isinstance(model.kind, Seed)
     path = _seed_path(settings, model.kind.path, model_path, model.location.line)
@@ -201,7 +201,7 @@ def _column_hashes(table: pyarrow.Table, columns: Sequence[Column]) -> tuple[tup
 
 
 def _column_hash(values: pyarrow.ChunkedArray, type_: str | None) -> str:
-    """Hash the lengths (-1 for NULL) and bytes of the values, in order."""
+    """Hash all values' lengths (-1 for NULL), and then all their bytes."""
     import numpy as np
     import pyarrow.compute as pc
 

@@ -116,7 +116,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> list[
             reads.setdefault(parent, value.location())
         _check_named_columns(properties, block.header.properties.get("kind"))
         fields["signals"] = read_signals(map(read_call, properties.signals), context.signals)
-        # Comments of the query describe columns without other descriptions, as in SQLMesh.
+        # Without column_descriptions, the query's comments describe columns, as in SQLMesh.
         fields["column_descriptions"] = fields["column_descriptions"] or rendered.comments
     else:
         before, after = _read_statements(block, properties.kind, expander)
@@ -195,7 +195,7 @@ def _find_query(
         raise source.error("the model has no query", where, hint)
     if len(found) > 1:
         raise source.error(
-            "the model has two queries", parts[found[1]][1].origin(0), "write one SELECT per model"
+            "this is the second query", parts[found[1]][1].origin(0), "write one SELECT per model"
         )
     at = found[0]
     texts = [expanded for _, expanded in parts]

@@ -114,7 +114,7 @@ def split_blocks(
         elif tokens:
             first = tokens[0]
             if first.is_word("METRIC"):
-                message = "metrics are not supported"
+                message = "METRIC is not supported"
                 raise source.error(message, first.start, "write it in YAML, see `vde help metrics`")
             if not begun:
                 raise source.error(

@@ -50,7 +50,7 @@ def with_temporary_views(
 ) -> Statements:
     """Turn the temporary views that a query reads into CTEs of the query.
 
-    If another statement also names a view, the view is created in the session, too.
+    If another statement also names one of these views, they are created in the session, too.
     """
     views = _find_views(expander, before)
     read = _views_read_by(expander, views, query)

@@ -198,8 +198,8 @@ class Folder:
     ) -> str:
         """Render a file's text as one Spark SQL statement.
 
-        A statement that cannot be parsed is not changed. Tables of the project's own catalog get
-        the catalog's name in Spark.
+        A statement that SQLGlot does not support is not translated. Tables of the project's own
+        catalog get the catalog's name in Spark.
 
         Raises:
             ProjectError: The text cannot be translated to Spark SQL.

@@ -231,7 +231,6 @@ PARTS: dict[str, type[Shape]] = {
     "linter": LinterConfig,
     "format": FormatConfig,
 }
-"""Top-level keys whose values have keys, too."""
 
 
 def unused_keys(part: type[Shape]) -> set[str]:
