@@ -64,7 +64,7 @@ def nessie_catalog(settings: Settings, effects: Effects) -> NessieCatalog:
     """Create the catalog from a project's settings.
 
     Raises:
-        ProjectError: An environment variable of the token is not set.
+        ProjectError: An environment variable in the token or in `io` is not set.
     """
     own = NessieSettings(**settings.plugins.get("nessie", {}))
     return NessieCatalog(

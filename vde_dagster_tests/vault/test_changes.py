@@ -166,9 +166,9 @@ def test_it_is_read_from_a_header_and_from_json() -> None:
     ("text", "message"),
     [
         ("CHANGES (key a)", "requires 'time'"),
-        ("CHANGES (key a, time t, absent GONE)", "'absent' is not 'GONE'"),
+        ("CHANGES (key a, time t, absent GONE)", "'absent' cannot be 'GONE'"),
         ("CHANGES (key a, time t, absent DELETE, most_deleted 20)", "'20' is not a share"),
-        ("CHANGES (key a, time t, most_deleted 0.2)", "most_deleted needs absent DELETE"),
+        ("CHANGES (key a, time t, most_deleted 0.2)", "'most_deleted' needs 'absent DELETE'"),
         ("CHANGES (key a, time t, sequence s, absent DELETE)", "so it cannot have a sequence"),
         ("CHANGES (key a, time t, sets b)", "has no property 'sets'"),
     ],

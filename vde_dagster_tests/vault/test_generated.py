@@ -189,7 +189,7 @@ def test_what_is_generated_is_an_ordinary_model_with_versions_and_lineage(tmp_pa
             "@BRIDGE(vault.hub, hk, crm.days, (vault.l, hk, o), link_keys := (a, b))",
             "1 links and 2 link_keys",
         ),
-        ("@WITH_GHOST(vault.hub_customer, id, time_type := 'day')", "time_type is not 'day'"),
+        ("@WITH_GHOST(vault.hub_customer, id, time_type := 'day')", "time_type cannot be 'day'"),
         ("@STAGE(crm.nothing)", "the columns of crm.nothing are not known"),
     ],
 )

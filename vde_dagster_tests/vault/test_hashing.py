@@ -67,16 +67,16 @@ def test_hashes_of_other_tools_are_those_of_the_texts_by_their_rules(case: dict[
     ("call", "message", "hint"),
     [
         ("@HASH_KEY()", "takes at least one column", "write @HASH_KEY(a, b)"),
-        ("@HASH_KEY(a, algorithm := 'crc')", "algorithm is not 'crc'", "md5, sha1, sha256"),
-        ("@HASH_KEY(a, compat := 'automatedv')", "compat is not", "did you mean 'automate_dv'?"),
-        ("@HASH_KEY(a, nulls := 'one')", "nulls is not 'one'", "null, zero"),
+        ("@HASH_KEY(a, algorithm := 'crc')", "algorithm cannot be 'crc'", "md5, sha1, sha256"),
+        ("@HASH_KEY(a, compat := 'automatedv')", "compat cannot be", "did you mean 'automate_dv'?"),
+        ("@HASH_KEY(a, nulls := 'one')", "nulls cannot be 'one'", "null, zero"),
         ("@HASH_KEY(a, case_sensitive := TRUE)", "needs a compat mode", "UPPER(TRIM(a))"),
         ("@HASHDIFF(TRIM(a))", "'TRIM(a)' has none", "write @HASHDIFF(TRIM(a) AS name)"),
         ("@HASHDIFF(x.a, y.a)", "two columns 'a'", "rename one of them"),
         ("@HASHDIFF(a, multi_active := b)", "takes multi_active with", "set_key"),
         ("@HASHDIFF(a, multi_active := b, compat := 'automate_dv')", "does not hash sets", "rows"),
         ("@HASH_KEY(a, form := 'binary', compat := 'datavault4dbt')", "no binary form", "text"),
-        ("@GHOST('never')", "the first argument is not 'never'", "error, time, unknown"),
+        ("@GHOST('never')", "the first argument cannot be 'never'", "error, time, unknown"),
     ],
 )
 def test_a_wrong_call_says_what_to_write(call: str, message: str, hint: str) -> None:

@@ -34,7 +34,7 @@ def test_a_spelling_is_a_kind_with_defaults(spelled: str, meant: str) -> None:
         ("HUB (time t)", "kind HUB requires 'key'", "write kind HUB"),
         ("HUB (keys a)", "kind HUB has no property 'keys'", "key"),
         ("MULTI_ACTIVE_SATELLITE (key a)", "requires 'set_key'", "set_key"),
-        ("SATELLITE (key a, most_deleted 0.1)", "most_deleted needs absent DELETE", ""),
+        ("SATELLITE (key a, most_deleted 0.1)", "'most_deleted' needs 'absent DELETE'", ""),
         ("SATELITE (key a)", "unknown kind 'SATELITE'", "SATELLITE"),
     ],
 )

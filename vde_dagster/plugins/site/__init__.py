@@ -1,5 +1,4 @@
 """A project's documentation as a static site: `vde docs build`, see docs/site.md.
 
-The pages make no requests and need no server: their data is loaded by script tags, and inserted
-only as text.
+The pages need no server: their data is loaded by script tags, and inserted only as text.
 """

@@ -90,8 +90,7 @@ def serve_site(folder: Path, port: int) -> ThreadingHTTPServer:
 
 class _SiteHandler(SimpleHTTPRequestHandler):
     def send_head(self) -> io.BytesIO | BinaryIO | None:
-        """Send a file of the folder. Folders and links to files elsewhere get the status 404."""
-        # Folders, and links to files outside of the folder, are refused.
+        """Send a page. Folders without one and links to files elsewhere get the status 404."""
         if not self._is_page(self.translate_path(self.path)):
             self.send_error(HTTPStatus.NOT_FOUND, "File not found")
             return None

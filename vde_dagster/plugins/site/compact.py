@@ -2,8 +2,8 @@
 
 A page from `file://` may not fetch, but it may add script tags. So each file calls one function,
 `vde(name, value)`. `index` is loaded at once; it has the data for search, lists and the graph. The
-other files have models, environments and publications. They are loaded when a page shows them, and
-contain JSON, deflated (zlib's format) and in base64, a fifth of the size of the plain JSON.
+other files have models, environments, publications and differences. They are loaded when a page
+shows them, and contain JSON, deflated (zlib's format) and in base64, a fifth of the plain size.
 
 A text is written as its position in one of two lists: `words` has frequent texts, `names` has
 models and then other tables, in the document's order. Differences have numbers of snapshots.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 SWEEPS = 6
-"""Number of times that the layers are ordered by their neighbors, alternately down and up."""
+"""Number of times that the layers are ordered by their neighbors, alternately up and down."""
 
 
 def assign_layers(parents: Sequence[Sequence[int]]) -> list[int]:

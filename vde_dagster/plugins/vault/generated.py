@@ -200,8 +200,8 @@ def bridge(
     Args:
         as_of: See `@PIT`.
         hops: One `(link, from, to)` for each step of the path. The step goes from the key in the
-            link's column `from` to the key in its column `to`. If the link's rows end, the hop
-            also names the column with the end, as `(link, from, to, end_ldts)`.
+            link's column `from` to the key in its column `to`. If the link's rows have an end date,
+            the hop also names its column, as `(link, from, to, end_ldts)`.
         columns: Further columns of the hub.
         link_keys: The column with the link's own key, for each hop.
     """

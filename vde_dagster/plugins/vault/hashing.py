@@ -54,7 +54,7 @@ def hash_key(
         form: `text` or `binary`; by default the variable `vault_hash_form`, or text.
         compat: `automate_dv`, `datavault4dbt` (2.0) or `datavault4dbt_1`: write exactly the hashes
             of this package on Databricks; by default the variable `vault_compat`.
-        nulls: `zero_key` returns the zero key, not NULL, if all columns are NULL.
+        nulls: `zero` returns the zero key, not NULL, if all columns are NULL.
         case_sensitive: Only with `compat`; by default as the mode defines.
     """
     parts = _parse_parts(evaluator, "HASH_KEY", columns)
@@ -238,4 +238,4 @@ def _choose_rules(
 
 def _require_choice(evaluator: MacroEvaluator, what: str, given: str, known: Sequence[str]) -> None:
     if given not in known:
-        raise evaluator.error(f"{what} is not '{given}'", suggest(given, known, "values"))
+        raise evaluator.error(f"{what} cannot be '{given}'", suggest(given, known, "values"))

@@ -125,7 +125,8 @@ _ABSENT = ("KEEP", "DELETE")
 def _read_absent(value: Value) -> str:
     found = value.text().upper()
     if found not in _ABSENT:
-        raise value.error(f"'absent' is not '{value.raw}'", "write absent DELETE, or absent KEEP")
+        hint = "write absent DELETE, or absent KEEP"
+        raise value.error(f"'absent' cannot be '{value.raw}'", hint)
     return found
 
 
@@ -153,7 +154,7 @@ class Changes(Kind):
             one row.
         absent: `DELETE` if a delivery (the rows of one time) deletes the keys that it lacks,
             otherwise `KEEP`.
-        most_deleted: The maximum share of all keys that one delivery may delete.
+        most_deleted: The maximum share of the previous delivery's keys that a delivery may delete.
         sequence: Output column that orders states of the same time; None if a key has at most one
             state at a time.
         skip_null: Output columns; a row with NULL in one is left out instead of being an error.
@@ -197,7 +198,7 @@ class Changes(Kind):
     @classmethod
     def from_properties(cls, given: Mapping[str, Any]) -> Kind:
         if "most_deleted" in given and given.get("absent") != "DELETE":
-            raise ValueError("most_deleted needs absent DELETE")
+            raise ValueError("the property 'most_deleted' needs 'absent DELETE'")
         if given.get("sequence") and given.get("absent") == "DELETE":
             raise ValueError("a full delivery has one state per key, so it cannot have a sequence")
         return cls(**given)
