@@ -206,6 +206,9 @@ def test_estimates_are_held_against_what_happened(shop: ProjectFolder) -> None:
         assert all(one.expected == 10.0 for one in found.fills)
         assert all(one.factor >= 1 for one in found.fills)
         assert found.to_json()["fills"] == len(found.fills)
+        last = max(one.at for one in found.fills)
+        earlier = measure_accuracy(workspace, _span(workspace)[0], last)["seconds"]
+        assert all(one.at < last for one in earlier.fills)
 
 
 def test_the_command_prints_tables_and_one_json_object(shop: ProjectFolder, vde: Vde) -> None:

@@ -270,7 +270,7 @@ class Plans:
             snapshot = snapshots.get(tables[table_id].snapshot_id)
             if snapshot is not None:
                 for fill, estimate in past_estimates(fills, by_range=snapshot.is_incremental):
-                    if fill.recorded_at >= since:
+                    if since <= fill.recorded_at < until:
                         yield snapshot, fill, estimate
 
     def _can_store(self, environment: str, *, save: bool, at_once: bool) -> bool:
