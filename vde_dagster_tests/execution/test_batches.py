@@ -151,6 +151,7 @@ class ShortOfMemory(WatchedSpark):
         self.fits, self.heavy, self.late = fits, heavy, late
         self.running: set[str] = set()
         self.together = threading.Barrier(1)
+        self.hint: str | None = "give Spark more memory"
 
     def fill(self, task: FillTask) -> FillResult:
         units = DAY.count(task.interval)
@@ -163,7 +164,7 @@ class ShortOfMemory(WatchedSpark):
             if together.parties > 1:
                 self.together = threading.Barrier(1)
                 self.done.append("ended")
-                raise out_of_memory()
+                raise self.out_of_memory()
             assert "ended" not in self.done or self.running == {name}, "not alone"
             if units <= fits:
                 return super().fill(task)
@@ -171,15 +172,14 @@ class ShortOfMemory(WatchedSpark):
                 super().fill(task)
             else:
                 self.done.append(f"{task.interval.start.day}-{task.interval.end.day}!")
-            raise out_of_memory()
+            raise self.out_of_memory()
         finally:
             self.running.discard(name)
 
-
-def out_of_memory() -> StoreError:
-    error = StoreError("Spark ran out of memory", hint="give Spark more memory")
-    error.lacks_memory = True
-    return error
+    def out_of_memory(self) -> StoreError:
+        error = StoreError("Spark ran out of memory", hint=self.hint)
+        error.lacks_memory = True
+        return error
 
 
 @pytest.mark.parametrize(
@@ -242,6 +242,21 @@ def test_a_batch_that_runs_out_of_memory_is_halved_until_one_interval_and_what_i
     for event in lacked:
         assert event.text.startswith("db.m (2024-01-0")
         assert "retrying alone, at most" in event.text
+
+
+def test_without_a_hint_of_spark_the_hint_is_the_size_of_a_batch(tmp_path: Path) -> None:
+    model = (
+        "MODEL (name db.m, start '2024-01-01', kind INCREMENTAL_UNMANAGED);"
+        "SELECT CAST(@start_ds AS DATE) AS day"
+    )
+    folder = ProjectFolder(tmp_path / "project", {"models/m.sql": model})
+    spark = ShortOfMemory(fits=2)
+    spark.hint = None
+    with open_fake(folder.root, spark) as workspace:
+        with pytest.raises(ExecutionError) as raised:
+            workspace.apply(workspace.plan("prod", now=NOW))
+        (failure,) = raised.value.failures
+        assert failure.hint == "set batch_size of the model"
 
 
 def test_what_was_done_beside_a_batch_that_ended_spark_is_done_again_alone_and_does_not_fail(

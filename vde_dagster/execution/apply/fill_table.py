@@ -97,7 +97,7 @@ class TableFiller(Auditor):
             many = "one interval" if units == 1 else f"{units} intervals"
             what = f"{model.name}, {many} ({batch.text}), computed alone"
             if units > 1:
-                hint = f"set batch_size of the model, or {hint}"
+                hint = "set batch_size of the model" + (f", or {hint}" if hint else "")
         return ExecutionError(f"{what}: {error.message}", hint=hint)
 
     def _fill(self, model: PlannedModel, batches: _BatchSize) -> None:
