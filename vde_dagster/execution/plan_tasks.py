@@ -58,7 +58,7 @@ class PlanTasks:
         written: Branches that the plan's own models read instead of `main`.
         digest_sets: Sets of columns that get a digest in a fill, by table id.
         lacks: Missing intervals of parents, by id of each table that is replaced as a whole.
-        costs: Returns the costs of refreshing, fitted to the project's fills.
+        costs: Returns the costs of refreshing, fitted to fills of the plan's tables.
     """
 
     plan: Plan

@@ -54,7 +54,7 @@ def plan_failure(
     if skipped:
         lines.append(f"  skipped because of them: {', '.join(sorted(map(str, skipped)))}")
     raised = kind(
-        "\n".join(lines), hint="completed ranges are kept: fix the cause and apply the plan again"
+        "\n".join(lines), hint="completed ranges are kept: fix the cause, then apply again"
     )
     raised.failures = failures
     raised.log = write_stacks(folder, plan.id, failed)

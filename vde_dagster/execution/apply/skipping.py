@@ -1,8 +1,8 @@
 """Skips of models without new input, in an apply and as a forecast in a plan.
 
-A model whose table is replaced as a whole is skipped if its input tables have the same rows as at
-its last computation, according to Iceberg's commits and the digests stored with fills. So if a
-computed model gets the same rows as before, its descendants are skipped in the same run.
+A model whose table is replaced as a whole is skipped if its query is repeatable and its inputs have
+the same rows as at its last computation, according to Iceberg's commits and the digests of fills.
+So if a computed model gets the same rows as before, its descendants are skipped in the same run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Selection and runs of unit tests, checks that need no Spark, and test results."""
+"""Selection and runs of unit tests on Spark, and comparison of their rows."""
 
 from __future__ import annotations
 

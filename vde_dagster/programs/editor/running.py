@@ -64,7 +64,7 @@ def query_at_cursor(reading: Reading, path: str, offset: int) -> RunnableQuery:
     """Return the query at a cursor: the innermost common table expression, or else the model.
 
     Raises:
-        UsageError: The cursor is not in a query, or the file cannot be read.
+        UsageError: The file has no query, or cannot be read.
     """
     if path in reading.broken:
         raise UsageError("the file has a mistake, so it cannot be run", hint="correct it")
