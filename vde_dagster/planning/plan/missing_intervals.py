@@ -48,7 +48,7 @@ def wanted_intervals(
     starts: Mapping[ModelName, datetime],
     filled: IntervalSet = _NOTHING,
 ) -> IntervalSet:
-    """Return all ranges (UTC) that a table should have by now, filled or not."""
+    """Return the ranges (UTC) that a plan wants a table to have by now, filled or not."""
     cadence = snapshot.cadence
     if not snapshot.is_incremental:
         slot = cadence.latest_slot(window.now, ignore_cron=window.ignore_cron)
