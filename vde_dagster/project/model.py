@@ -420,9 +420,9 @@ class LoadedFile:
 
     Args:
         path: Path relative to the project's root, or the name of a unit, see `Folder.add_units`.
-        uses: Other files that were read for it (a seed's CSV, imported modules, files that its
-            macros opened), or would have been read if they existed.
-        variables: Environment variables that were read for it; `*` means all variables.
+        uses: Other files that may be read for it, existing or not: a seed's CSV, imported modules,
+            files that its macros opened.
+        variables: Environment variables that may be read for it; `*` means all variables.
         catalogs: Catalogs that the file names, but the settings do not list.
         repeatable: Whether the content depends only on the file, `uses` and `variables`.
         unread: Parts of the file that have no effect, described for a warning.

@@ -122,7 +122,7 @@ class _SelectionParser:
         word = self._next()
         if word is None or word in "&|)+":
             raise self._syntax_error(
-                "a name is missing" if word is None else f"'{word}' has no name"
+                "a name is missing" if word is None else f"'{word}' is not a name"
             )
         self.tokens.pop()
         return self._add_relatives(self._match(word.strip("+")), word[0] == "+", word[-1] == "+")

@@ -36,7 +36,7 @@ class PythonModelDefinition:
 
 @dataclass(slots=True)
 class Collector:
-    """The decorated functions of one module, in the order of the file."""
+    """The functions that a file and its project imports decorate, in the order of execution."""
 
     macros: dict[str, Callable[..., Any]] = field(default_factory=dict)
     models: list[PythonModelDefinition] = field(default_factory=list)

@@ -61,7 +61,7 @@ def run_file(root: Path, path: str, text: str) -> tuple[ModuleType, Collector, d
     """Run a Python file of the project.
 
     Returns:
-        The module, its decorated functions, and the texts of the file and its imports by path.
+        The module, the functions that it and its imports decorate, and their texts by path.
     """
     files = with_local_imports(root, path, text)
     try:
@@ -145,7 +145,7 @@ class LocalModules:
         self._builtins = {**vars(builtins), "__import__": self._import}
 
     def run(self, path: str) -> tuple[ModuleType, Collector]:
-        """Run a file, and return its module and its decorated functions."""
+        """Run a file, and return its module and the functions that it and its imports decorate."""
         name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         with self._lock, collecting() as collector:
             return self._load(name), collector
