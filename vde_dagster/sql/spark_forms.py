@@ -1,7 +1,7 @@
 """Rewrites of forms that SQLGlot accepts in Spark SQL but Spark does not.
 
-Only forms with an exact equivalent in Spark are rewritten, in place. All other forms are mistakes,
-which are reported when the project is loaded.
+Only forms with an exact equivalent in Spark are rewritten, in the query's text. All other forms are
+mistakes, which are reported when the project is loaded.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from vde_dagster.sql.edits import Edit
 from vde_dagster.sql.query_text import CLAUSE_WORDS
-from vde_dagster.sql.scanner import CLOSING, OPENING, Token
+from vde_dagster.sql.scanner import CLOSING, OPENING, Token, split_top_level
 
 _TYPES = {
     **dict.fromkeys(("TEXT", "VARCHAR", "NVARCHAR", "CHAR", "UUID", "CLOB"), "STRING"),
@@ -291,16 +291,14 @@ def _rewrite_distinct_on(text: str, tokens: list[Token], index: int) -> Iterator
             "Spark has no DISTINCT ON",
             "write QUALIFY ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) = 1",
         )
-    order = keys
+    order, items = keys, split_top_level(tokens[index + 3 : close])
     if _word(tokens, end) == "ORDER":
         behind = _clause_end(tokens, end + 2, _TAIL)
         order = text[tokens[end + 2].start : tokens[behind - 1].end] or keys
-    if re.fullmatch(r"\s*\d+.*", order):
-        raise NoSparkForm(
-            tokens[index].start,
-            "DISTINCT ON is not supported with positions in ORDER BY",
-            "name the columns in ORDER BY",
-        )
+        items += split_top_level(tokens[end + 2 : behind])
+    if any(item and item[0].kind == "number" for item in items):
+        what = "DISTINCT ON is not supported with positions of columns"
+        raise NoSparkForm(tokens[index].start, what, "write the columns' names")
     window = f"ROW_NUMBER() OVER (PARTITION BY {keys} ORDER BY {order})"
     yield Edit(tokens[index].start, tokens[close].end, "")
     yield Edit(tokens[end - 1].end, tokens[end - 1].end, f" QUALIFY {window} = 1")
