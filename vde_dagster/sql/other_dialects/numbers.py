@@ -33,7 +33,7 @@ def set_precision(node: exp.DataType, dialect: str) -> None:
     """Give a number type the precision that its name has in the dialect.
 
     Raises:
-        Unwritable: The dialect's default precision of DECIMAL is unknown.
+        Unwritable: The type is BIGNUMERIC, or DECIMAL with an unknown default precision.
     """
     kind = node.this
     if kind == exp.DType.BIGDECIMAL:
@@ -159,7 +159,7 @@ def shift_right(node: exp.BitwiseRightShift, dialect: str) -> Replacement:
         return None
     bits = node.expression.unnest()
     if not (isinstance(bits, exp.Literal) and bits.is_int and int(bits.name) < 64):
-        raise Unwritable("a shift by a computed number of bits")
+        raise Unwritable("a shift by a number of bits that is computed or over 63")
     return call("SHIFTRIGHTUNSIGNED", cast(node.this.copy(), "BIGINT"), bits.copy())
 
 

@@ -258,8 +258,10 @@ def rewrite_full_match(node: exp.RegexpFullMatch, dialect: str) -> Replacement:
 
 
 def rewrite_extract(node: exp.RegexpExtract | exp.RegexpExtractAll, dialect: str) -> Replacement:
-    """Rewrite REGEXP_EXTRACT so that the result is NULL if nothing matches."""
+    """Rewrite REGEXP_EXTRACT, whose result is NULL in some dialects if nothing matches."""
     made = node.copy()
+    if dialect == "bigquery" and node.args.get("group") is None:
+        made.set("group", exp.Literal.number(0))  # Spark's default is 1.
     if dialect in _RE2 | _POSIX:
         form = _java_literal(node.expression, dialect, matched=True)
         made.set("expression", exp.Literal.string(form))
@@ -268,7 +270,7 @@ def rewrite_extract(node: exp.RegexpExtract | exp.RegexpExtractAll, dialect: str
         if node.args.get("parameters") is not None:
             raise Unwritable("REGEXP_EXTRACT with flags")
         for name in ("position", "occurrence"):
-            if literal_int(node.args.get(name)) not in (None, 1):
+            if node.args.get(name) is not None and literal_int(node.args[name]) != 1:
                 raise Unwritable("REGEXP_EXTRACT with a position")
             made.set(name, None)
         made.set("null_if_no_match", None)
