@@ -277,15 +277,14 @@ def field_type(kind: Any, fields: tuple[str, ...]) -> Any:
 
 
 def _ambiguous(e: exp.Column, parts: tuple[str, ...], error: Ambiguous) -> SemanticError:
-    return SemanticError.for_column(
-        e,
-        f"Column '{'.'.join(parts)}' is ambiguous: it may come from "
-        f"{' or '.join(dict.fromkeys(error.tables))}.",
-        Hint(
-            f"Qualify it with its table, as in {error.tables[0]}.{parts[-1]}.",
-            *(Fix.writing(parts[-1], f"{one}.{parts[-1]}") for one in dict.fromkeys(error.tables)),
-        ),
-    )
+    tables = dict.fromkeys(error.tables)
+    shown = " or ".join(one or "a subquery" for one in tables)
+    qualified = [f"{one}.{parts[-1]}" for one in tables if one]
+    what, hint = f"{shown} has several columns of this name", "Rename one of them: … AS name."
+    if len(tables) > 1:
+        what, fixes = f"it may come from {shown}", (Fix.writing(parts[-1], q) for q in qualified)
+        hint = Hint(f"Qualify it with its table, as in {qualified[0]}.", *fixes)
+    return SemanticError.for_column(e, f"Column '{'.'.join(parts)}' is ambiguous: {what}.", hint)
 
 
 def _missing(e: exp.Column, parts: tuple[str, ...], scope: Scope) -> SemanticError:
