@@ -154,7 +154,7 @@ def _groups(query: str, *, only_added: bool) -> str:
         (
             "SELECT c, sum(n) AS s, count(*) AS n FROM o GROUP BY c",
             "",
-            "does not count the values summed in s",
+            "no output counts the values summed in s",
         ),
         ("SELECT c, max(n) AS s FROM o GROUP BY c", "", "s may come from a removed row"),
         ("SELECT max(n) AS s FROM o", "", ""),

@@ -86,7 +86,7 @@ class GroupSteps:
     Args:
         key: Output columns that the query groups by, in lower case; empty without GROUP BY.
         count: The output column with `count(*)`; empty if missing.
-        values: Spark SQL of the value that one row of `rows` adds, by output column.
+        values: Spark SQL of the value that one row of `rows` contributes, by output column.
     """
 
     key: tuple[str, ...]
@@ -96,7 +96,7 @@ class GroupSteps:
     values: Mapping[str, str]
 
     def write(self, relation: Relation) -> str:
-        """Return a query with one row per changed row: the group's key, and the values to add."""
+        """Return a query with one row per changed row: the group's key, and the values to merge."""
         listed = ", ".join(f"{value} AS {quote(name)}" for name, value in self.values.items())
         return f"SELECT {listed} FROM ({self.rows.write(relation)}) AS changed"
 
@@ -104,7 +104,7 @@ class GroupSteps:
 def find_group_steps(
     query: Qualified, changed: Collection[str], *, only_added: bool, types: Mapping[str, str]
 ) -> GroupSteps:
-    """Derive queries for the values that changed rows add to a query's groups.
+    """Derive queries for the values that changed rows contribute to a query's groups.
 
     Args:
         only_added: Whether the changed tables only gained rows.
@@ -166,7 +166,9 @@ class _Groups:
                 found.append((name, *_argument(value)))
             if _written(self._types.get(name, "?")) != _written(self._stored.get(name, "")):
                 raise NotRefreshableError(f"the table has another type for {name}")
-        if not found or any(all(one != self._inner[name] for name in key) for one in self._by):
+        if not found:
+            raise NotRefreshableError("the query has no aggregate")
+        if any(all(one != self._inner[name] for name in key) for one in self._by):
             raise NotRefreshableError("the query does not return all columns that it groups by")
         if len({*key, *(name for name, *_ in found)}) < len(self._tree.selects):
             raise NotRefreshableError("two output columns have the same name")
@@ -199,7 +201,7 @@ class _Groups:
             open_ = not self._only_added and argument not in counted
             if open_ and self._by:
                 raise NotRefreshableError(
-                    f"rows were removed, and the query does not count the values summed in {name}"
+                    f"rows were removed, and no output counts the values summed in {name}"
                 )
             return MergeableAggregate(name, "sum", False, counted.get(argument, ""), type_, open_)
         if not self._only_added and self._by:
@@ -281,7 +283,7 @@ def merge_query(
     Args:
         key, totals, count: See `GroupSteps`.
         old: Query for the stored rows of the changed groups.
-        contributions: Query for the values that the changed rows add, from `GroupSteps.write`.
+        contributions: Query for the changed rows' values, from `GroupSteps.write`.
     """
     names = [*key, *(total.column for total in totals)]
     listed = ", ".join(map(quote, names))

@@ -93,7 +93,9 @@ def qualify(query: str, schema: Schema) -> Qualified:
         tree = _without_ctes(parse_plain(query))
         for table in list(tree.find_all(exp.Table)):
             name = ".".join(part.name for part in table.parts).lower()
-            if name not in schema or set(table.args) - {"this", "db", "catalog", "alias", "joins"}:
+            if name not in schema:
+                raise NotRefreshableError(f"the columns of {name} are not known")
+            if set(table.args) - {"this", "db", "catalog", "alias", "joins"}:
                 raise NotRefreshableError(
                     f"the query reads {name} with clauses that are not supported",
                     table,
