@@ -62,7 +62,7 @@ def called_function(e: exp.Expr) -> str:
 
 
 def canonical_text(query: str) -> str:
-    """Return a query's text without comments, in one format. Names keep their case."""
+    """Return a query's text in one format, without comments, and with lower-case keywords."""
     try:
         tokens = plain_dialect("spark").tokenize(query)
     except SqlglotError:

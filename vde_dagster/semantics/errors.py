@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SemanticError(ProjectError):
-    """The query cannot be parsed, or it names a table, column or function that does not exist.
+    """The query cannot be parsed, or a column is ambiguous or does not exist.
 
     Args:
         line, column: 1-based position in the query's text.

@@ -4,7 +4,7 @@
 arguments of many types and literal values, and writes `function_types.txt`. A line has a function,
 a result and patterns of arguments. The type of a call that matches no line is unknown.
 
-A pattern has, per argument, a letter (`LETTERS`), several letters in brackets, or units in braces:
+A pattern has, per argument, a letter of a type, several letters in brackets, or units in braces:
 ``[az][il]`` means a DATE or TIMESTAMP, then an INT or BIGINT. ``=`` means the type of the first
 argument of its class, ``?`` any type, and a final ``*`` any number of further arguments. A result
 is a type, or refers to an argument: ``=1`` is the first argument's type, ``@1`` an array of this
@@ -167,10 +167,10 @@ def letter_of_key(key: str | None) -> str | None:
 def encode_argument_types(letters: Sequence[str | None], types: Sequence[object]) -> str | None:
     """Return the `letters` argument of `find_result`, or None if a type is unknown.
 
-    In a class of types (`CLASSES`), an argument with the type of the first argument gets `=`.
+    An argument with the type of the first argument of its class (`CLASSES`) gets `=`.
 
     Args:
-        letters: The letter of each argument's type (`LETTERS`); None if unknown.
+        letters: The letter of each argument's type; None if unknown.
         types: The type of each argument, to compare by `==`.
     """
     first: dict[str, object] = {}

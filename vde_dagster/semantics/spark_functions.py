@@ -2,7 +2,7 @@
 
 `spark_functions.txt` lists the lower-case names by kind; each name of ``SHOW FUNCTIONS`` has one
 kind. ``vde_dagster_tests/spark/test_spark_functions.py`` compares the lists and synonyms with
-Spark. A query that calls any other function is opaque: it is compared as text.
+Spark. A query with functions outside the lists and `scalar_functions` is compared as text.
 (https://spark.apache.org/docs/latest/api/sql/)
 """
 

@@ -1,8 +1,8 @@
 """Types of expressions, and checks of whether a value can be stored in a column, as in Spark.
 
-The types of calls and operators come from a table generated with Spark (`function_types`). DECIMAL
-types are computed here with Spark's rules. The types of all other expressions are unknown. The
-checks follow the ANSI rules of store assignment, which Iceberg tables always use.
+The types of most calls and operators come from a table generated with Spark (`function_types`).
+Other types, such as DECIMALs, are computed here with Spark's rules, or are unknown. The checks
+follow the ANSI rules of store assignment, which Iceberg tables always use.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST_DIGITS = 38
 _SUFFIXES = {"L": "BIGINT", "S": "SMALLINT", "Y": "TINYINT", "D": "DOUBLE", "F": "FLOAT"}
 
 OF_ONE_TYPE = frozenset({"coalesce", "nvl", "greatest", "least", "array"})
-"""Functions of any number of values whose common type is the result's type."""
+"""Functions of values whose common type is the type of the result or, for array, its elements."""
 _WORD = re.compile(r"[a-z_][a-z0-9_]*")
 _UNKNOWN = exp.DataType(this=_D.UNKNOWN)
 _PREDICATES = (exp.Predicate, exp.Connector, exp.Not, exp.Boolean, exp.Exists)
@@ -399,7 +399,7 @@ def _letter(e: exp.Expr, kind: Type) -> str | None:
 
 
 def _formed(form: str, kind: Type) -> Type:
-    """Return the result type that a table entry such as ``@1`` derives from an argument's type."""
+    """Return the result type for a sign of `function_types.FORMS` and an argument's type."""
     if kind is None or form == "=":
         return data_type("STRING") if kind is not None and kind.this in _PADDED else kind
     if form == "@":

@@ -254,7 +254,7 @@ class Group:
     """The FROM and WHERE of one SELECT: its tables and subqueries, and the conditions on rows.
 
     Args:
-        joins: The conditions in the ON clauses of joins.
+        joins: The `conditions` that come from ON clauses.
         sorts: ORDER BY expressions of merged subqueries.
     """
 

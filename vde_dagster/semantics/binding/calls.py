@@ -128,7 +128,7 @@ _ARITHMETIC = frozenset(
 
 
 def widen_literals(binder: Binder, parts: Sequence[exp.Expr], sides: list[Node]) -> list[Node]:
-    """Bind an operator's operands. Cast an integer literal next to a DECIMAL to DECIMAL."""
+    """Return an operator's operands, with an integer literal next to a DECIMAL cast to DECIMAL."""
     found = list(sides)
     for at, other in ((0, 1), (1, 0)):
         # Spark casts only a plain literal: `e + 3` and `e + (4 - 1)` have different types.

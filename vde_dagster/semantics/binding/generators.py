@@ -27,7 +27,7 @@ def bind_generator(
     """Bind a table function such as `explode(items)`, with its column aliases `names` if any.
 
     Raises:
-        Unsupported: The number or the names of the function's columns are not known.
+        Unsupported: The function, or the number or the names of its columns, are not known.
     """
     check_argument_count(binder, e)
     kind = generator_kind(e)

@@ -1,7 +1,7 @@
 """Checks for mistakes in bound queries. A check never changes a query's version.
 
-A query is reported as refused only if Spark certainly refuses it. Unknown parts count as correct.
-`vde_dagster_tests/spark/test_mistakes_on_spark.py` verifies this.
+A query is reported as refused only if Spark certainly refuses it. Unknown types are reported only
+in translated queries. `vde_dagster_tests/spark/test_mistakes_on_spark.py` verifies this.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def write_interval_filter(column: str, type_: str | None, pattern: str | None = 
     """Write a WHERE condition that selects exactly the rows of an interval, for a hint.
 
     Args:
-        type_: The column's Spark SQL type. If unknown (None), the result has a condition per type.
+        type_: The column's Spark SQL type. If unknown or unsupported, the result has two choices.
         pattern: The strftime format of a column of text or numbers; None means `%Y-%m-%d`.
     """
     kind = (type_ or "").upper().replace("TIMESTAMP_LTZ", "TIMESTAMP")

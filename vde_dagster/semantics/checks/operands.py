@@ -60,7 +60,7 @@ class Origin:
         return DIALECTS.get(self.dialect, self.dialect)
 
     def trust_declaration(self, word: str) -> str:
-        """Return the line for the project's settings that accepts an operator or function."""
+        """Return the header property, or dbt's setting, that accepts an operator or function."""
         if self.tool == "dbt":
             return f'dialect_trust = ["{word}"] under [tool.vde]'
         return f'dialect_trust ("{word}")'
@@ -86,7 +86,7 @@ _TEXTS = frozenset(
     | {"regexp_replace", "replace", "right", "rpad", "rtrim", "sha2", "substr", "substring"}
     | {"to_json", "translate", "trim", "upper"}
 )
-"""Functions that always return a text."""
+"""Functions whose result counts as a text if its type is unknown."""
 
 
 def certain_finding(e: exp.Expr, origin: Origin, what: str, hint: str) -> Finding:

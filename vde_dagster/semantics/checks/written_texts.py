@@ -258,7 +258,7 @@ _FIRST = frozenset(
     {"abs", "any_value", "first", "first_value", "last", "last_value", "max", "max_by", "min"}
     | {"min_by", "nth_value", "nullif", "sum"}
 )
-"""Functions whose result has the type of the first argument."""
+"""Functions whose result has the kind and scale of the first argument."""
 _CHOICES = frozenset({"coalesce", "greatest", "ifnull", "least", "nvl"})
 _AROUND = (exp.Alias, exp.Paren, exp.Neg, exp.Window, exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
 
@@ -340,7 +340,7 @@ class _Values:
 
 
 def check_choice_types(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Report a CASE or COALESCE with both texts and numbers as values."""
+    """Report a CASE, IF or COALESCE of texts and numbers, or of decimals that lose digits."""
     values = _chosen_values(e)
     if origin.dialect == "duckdb":
         return _narrowed(e, origin, values)
@@ -411,7 +411,7 @@ _NUMBERS = frozenset({"int", "float", "decimal", "date", "time", "boolean"})
 
 
 def check_set_operation_types(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Report columns of set operations that are texts in some of the queries, but not in all."""
+    """Report columns of set operations with texts and other values, or of lost digits."""
     if not isinstance(e, exp.SetOperation) or origin.dialect not in _UNITING_TEXTS:
         return None
     left, right = _columns(e.this), _columns(e.expression)

@@ -69,9 +69,9 @@ def find_refresh(
 def explain_not_refreshable(
     query: str, schema: Schema, *, key: Sequence[str] = ()
 ) -> NotRefreshableError | None:
-    """Return why a query cannot be refreshed from changes, whichever of its tables changes.
+    """Return why a query cannot be refreshed even from added rows, whichever table gets them.
 
-    Return None if it can be refreshed from changes of at least one table.
+    Return None if it can be refreshed from rows added to at least one table.
 
     Args:
         key: Output columns to use as the key; by default, `find_refresh` chooses a key.

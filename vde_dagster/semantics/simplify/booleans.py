@@ -329,7 +329,7 @@ def _choice(node: Node, facts: Facts) -> Node:
 
 
 def _listed(node: Node, facts: Facts) -> Node | None:
-    """Simplify ``CASE x WHEN 1 THEN TRUE WHEN 2 THEN FALSE … END`` to IN with the true values."""
+    """Simplify ``CASE x WHEN 1 THEN TRUE WHEN 2 THEN FALSE … END`` to an OR of its true cases."""
     values = case_values(node)
     if len(values) < 3 or not all(v.tag == "bool" or is_null(v) for v in values):
         return None

@@ -241,11 +241,11 @@ class Facts:
         return False
 
     def is_total(self, condition: Node) -> bool:
-        """Return whether Spark accepts a condition and computing it never raises an error."""
+        """Return whether Spark accepts a condition in AND and OR, and computing it never fails."""
         return self.is_condition(condition) and self.never_fails(condition)
 
     def is_condition(self, node: Node) -> bool:
-        """Return whether Spark accepts an expression as a condition: boolean, or untyped NULL."""
+        """Return whether Spark accepts an expression in AND and OR: a boolean or untyped NULL."""
         return self.is_boolean(node) or node.tag == "Null"
 
     def comparable(self, one: Node, two: Node) -> bool:
@@ -395,7 +395,7 @@ def _total_type(node: Node) -> exp.DType | None:
 
 
 def comparable(one: Node, two: Node) -> bool:
-    """Return whether two values can be compared without conversion, or as wider numbers."""
+    """Return whether two values can be compared unconverted, as wider integers, or as dates."""
     left, right = value_type(one), value_type(two)
     if left is None or right is None:
         return False

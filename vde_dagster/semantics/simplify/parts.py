@@ -28,7 +28,7 @@ class QueryParts:
 
     Args:
         groups: Groups of the query, inner groups first.
-        frozen: Sources of the groups in `windowed`; no rule may add conditions to them.
+        frozen: Sources of the groups in `windowed` or of several groups; they get no conditions.
         shared: Groups that several sources share, or that occur in a window's conditions.
         windowed: Groups whose rows are the input of a window function.
     """

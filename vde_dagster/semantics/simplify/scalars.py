@@ -69,7 +69,7 @@ def _cast_literal(target: str, this: Node, facts: Facts) -> Node | None:
 
 
 def simplify_arithmetic(node: Node, facts: Facts) -> Node:
-    """Simplify a sum, difference or product with NULL, zero or one."""
+    """Simplify ``x + NULL``, ``x + 0`` and ``x * 1``, and rewrite ``x - 5`` as ``x + -5``."""
     tag = node.tag
     one: Node
     two: Node
@@ -249,7 +249,7 @@ _FIELDS = {
     "week": "weekofyear",
     "doy": "dayofyear",
 }
-"""Functions that extract a unit from a date or time, if their names differ from the unit."""
+"""Functions that extract a unit from a date or time, by unit; "" if they have its name."""
 _MADE = {"to_date": DATE, "to_timestamp": TIMESTAMP}
 _DAYS = re.compile(r"'?\s*([+-]?[0-9]{1,8})\s*'?\s+(DAY|WEEK)S?\s*'?", re.IGNORECASE)
 _COUNTS = WHOLE[:-1]

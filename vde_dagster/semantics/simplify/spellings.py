@@ -94,7 +94,7 @@ def _is_exact(other: Node, floating: bool, scale: int, facts: Facts) -> bool:
 
 _CLOCK = re.compile(r"[ T](\d\d:\d\d)(?::(\d\d)(\.\d{1,6})?)?")
 _FIRST_YEAR, _LAST_YEAR = 1970, 2037
-"""Years for which no time zone skips midnight or the time before it."""
+"""Years in which no time zone skips both midnight and the time before it."""
 _NAMES = {"TIMESTAMPTZ<>": "timestamp", "TIMESTAMPLTZ<>": "timestamp"} | {
     "TIMESTAMPNTZ<>": "timestamp_ntz"
 }

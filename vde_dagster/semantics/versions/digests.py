@@ -3,9 +3,8 @@
 Every group gets a frame, which has a label for each source. A label consists of the source's row
 version and a number that distinguishes equal sources (self joins). The hash of a column reference
 consists of the number of enclosing queries between the reference and its source, the source's
-label, and the column's version. Therefore equal queries at different depths have different hashes.
-Equal sources are numbered in all possible orders and the smallest hash is kept, so that their order
-in the query does not matter.
+label, and the column's version. Equal sources are numbered in all possible orders, if these are at
+most 24, and the smallest hash is kept, so that their order in the query does not matter.
 
 >>> from vde_dagster.semantics.analysis import analyze
 >>> def rows(query):
@@ -379,7 +378,7 @@ class Frame:
     memo: dict[Any, bytes] = field(default_factory=dict)
 
     def find_home(self, sources: Iterable[Any]) -> tuple[int, Frame]:
-        """Return the innermost frame that contains the sources, and the steps outward to it."""
+        """Return the steps outward to the innermost frame with the sources, and this frame."""
         level, home = 0, self
         while not all(map(home.labels.__contains__, sources)):
             if home.parent is None:
