@@ -20,7 +20,7 @@ def find_in_query(
 ) -> int | None:
     """Find words of the query sent to Spark in the author's query; return their offset there.
 
-    Return None if the author's query does not have these words.
+    Return None if the author's query does not have these words, or their place is ambiguous.
 
     Args:
         start, end: Offsets of the words in `sent`. If equal, the next word is used.

@@ -31,7 +31,7 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
 
 
 NOTHING = "__vde_nothing__"
-"""The identifier that represents a macro's empty result until the tree is parsed."""
+"""The identifier that represents a macro's empty result until the text is parsed."""
 
 _BEFORE_BRACKET = frozenset(
     {"AND", "OR", "NOT", "WHERE", "HAVING", "QUALIFY", "ON", "SELECT", "BY", "WHEN", "THEN", "ELSE"}
@@ -43,7 +43,7 @@ _BORDERS = frozenset(
     | {"INTERSECT", "MINUS", "ON", "JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "NATURAL"}
     | {"LATERAL", "WHEN", "THEN", "ELSE", "END", "USING", "ROWS", "RANGE"}
 )
-"""Tokens at the end of a condition or of a list's item."""
+"""Tokens before or after a condition or a list's item."""
 _CLAUSES = frozenset({"WHERE", "HAVING", "QUALIFY", "ON"})
 
 
@@ -91,7 +91,7 @@ def _with_wrappers(tokens: list[Token], at: int) -> tuple[int, int]:
 
 
 def _with_connector(tokens: list[Token], low: int, high: int) -> tuple[int, int] | None:
-    """Extend a range by the operator, comma or clause next to it, or None if this is impossible."""
+    """Extend a range by the operator, comma or clause next to it; return None if impossible."""
     before, behind = _word(tokens, low - 1), _word(tokens, high + 1)
     if before not in _BORDERS or behind not in _BORDERS:
         return None  # It is an operand of something else.
@@ -194,7 +194,7 @@ class Expanded:
 
 
 def find_place(runs: Runs, offset: int) -> int:
-    """Return the offset in the file of a character, or `~offset` if a macro wrote it."""
+    """Return the file offset of a character, or `~offset` of the macro call that wrote it."""
     start, place = runs[max(bisect_right(runs, (offset, sys.maxsize)) - 1, 0)]
     return place + offset - start if place >= 0 else place
 

@@ -76,7 +76,7 @@ def read_expression(text: str) -> Expression:
     """Parse a Spark SQL expression, and find its columns.
 
     Raises:
-        ValueError: The text is not an expression; the message has the reason.
+        ValueError: The text is not a supported expression; the message has the reason.
     """
     from sqlglot import exp
     from sqlglot.errors import SqlglotError

@@ -104,7 +104,7 @@ def read_statements(text: str) -> tuple[list[Token], list[exp.Expr | None]]:
 
 
 def parse_tokens(dialect: Dialect, tokens: list[Token], text: str) -> list[exp.Expr | None]:
-    """Parse tokens to the trees of their statements. Raise ParseError for every failure."""
+    """Parse tokens to the trees of their statements. Raise ParseError if SQLGlot fails."""
     try:
         return dialect.parser().parse(_bracket_literals(tokens), text)
     except (AttributeError, IndexError, KeyError, TypeError) as error:
@@ -127,7 +127,7 @@ def read_query(text: str) -> Reading:
 def parse_plain(
     text: str, dialect: str | Dialect = "spark", into: Any = None, **options: Any
 ) -> exp.Expr:
-    """Parse one statement or expression into SQLGlot's own classes.
+    """Parse an expression or the first statement of a text into SQLGlot's own classes.
 
     For Spark, operators are grouped as in Spark, and a doubled quote within a string is one quote.
 
@@ -149,7 +149,7 @@ def parse_plain_statements(text: str, dialect: str | Dialect = "spark") -> list[
 
 
 def parse_type(text: str, dialect: str = "spark") -> exp.DataType:
-    """Parse a type. VOID becomes NULL, and a field's comment may have doubled quotes.
+    """Parse a type. A nested VOID becomes NULL; a field's comment may have doubled quotes.
 
     Raises:
         ParseError, TokenError, ValueError, TypeError: SQLGlot cannot read the text.

@@ -201,8 +201,7 @@ def scan(
 def find_statement_end(source: SourceText, start: int, *, backslash: bool = True) -> int | None:
     """Return the offset of a statement's semicolon, or of the text's end, without scanning tokens.
 
-    Return None if `scan` is needed, because there are comments, consecutive commas or unclosed
-    strings before the semicolon.
+    Return None if `scan` is needed, as for `/*`, consecutive commas or an unclosed string.
     """
     found = _PLAIN[backslash].match(source.text, start)
     end = found.end() if found else start

@@ -55,13 +55,13 @@ ASSUMED = {
         "timestampType": "TIMESTAMP_LTZ",
     }.items()
 }
-"""Language settings that every session of a project gets, whatever the cluster's values are."""
+"""Language settings of a session, unless the project sets others; the cluster's do not apply."""
 
 TIMESTAMP_TYPE = f"{PREFIX}timestampType"
 
 
 def may_affect_results(key: str) -> bool:
-    """Return whether a setting may affect the result of a query; true for unknown settings."""
+    """Return whether a setting may affect results; true for unknown `spark.sql` settings."""
     return key.startswith(PREFIX) and not key.startswith(_WITHOUT_EFFECT)
 
 
@@ -96,7 +96,7 @@ _VALUE = re.compile(r"[\w.,:/+\- ]+")
 def read_settings(statements: Iterable[str]) -> list[tuple[str, str | None]]:
     """Return (name, value) of each setting that SET and RESET statements change.
 
-    For a value other than a literal, the result has None.
+    RESET, and values with quotes or signs such as `$`, have the value None.
 
     >>> read_settings(["SET spark.sql.caseSensitive = true", "RESET spark.sql.ansi.enabled"])
     [('spark.sql.caseSensitive', 'true'), ('spark.sql.ansi.enabled', None)]

@@ -15,7 +15,7 @@ class TemporaryView:
     """A temporary view or cached table that a statement creates.
 
     Args:
-        columns: New names of the query's columns, with quotes; empty if the names stay.
+        columns: New names of the query's columns, as written; empty if the names stay.
         start: Offset in the statement at which the query begins; None without a query.
         problem: A mistake, such as a name with a schema, and its hint; or None.
     """
@@ -39,7 +39,7 @@ _DROPS = re.compile(r"(DROP VIEW|UNCACHE TABLE)( IF EXISTS)?|CACHE( LAZY)? TABLE
 
 
 def read_dropped_name(tokens: Sequence[Token]) -> str | None:
-    """Return `x` of `DROP VIEW x`, `UNCACHE TABLE x` or `CACHE TABLE x`, or None for `a.x`."""
+    """Return `x` of `DROP VIEW x`, `UNCACHE TABLE x` or `CACHE TABLE x`; None for `a.x` etc."""
     words = [t.text.upper() if t.kind == "word" else t.text for t in tokens]
     return unquote(tokens[-1]) if _DROPS.fullmatch(" ".join(words[:-1])) else None
 

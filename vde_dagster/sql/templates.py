@@ -40,7 +40,7 @@ def find_jinja_blocks(source: SourceText, *, backslash: bool = True) -> list[Jin
     """Find the blocks and comments of Jinja outside of strings and SQL's own comments.
 
     Raises:
-        ProjectError: A block or comment has no end.
+        ProjectError: A block or comment has no end, or a block's first word no semicolon.
     """
     text = source.text
     if "{#" not in text and "JINJA_" not in text.upper():
@@ -76,7 +76,7 @@ def _tokens(source: SourceText, position: int, backslash: bool) -> Iterator[Toke
 
 
 def blank_blocks(source: SourceText, blocks: list[JinjaBlock]) -> SourceText:
-    """Replace blocks and comments with blanks, so that other characters keep their offsets."""
+    """Replace the contents of blocks, and comments, with blanks. Other offsets do not change."""
     return _blank(
         source, [(b.start, b.end) if b.kind == "comment" else (b.body, b.body_end) for b in blocks]
     )
@@ -127,7 +127,7 @@ _PIECES = re.compile(
 
 
 def rewrite_hash_comments(source: SourceText, dialect: str) -> SourceText:
-    """Rewrite comments such as `# why` as `--why`, if the dialect has `#` comments.
+    """Rewrite comments such as `# why` as `--why` or blanks, if the dialect has `#` comments.
 
     Offsets do not change. `dialect` applies if no header of the file names a dialect.
     """

@@ -74,7 +74,7 @@ class ParsedQueries:
         self._trees: dict[str, exp.Expr] = {}
 
     def keep(self, query: str, tree: exp.Expr) -> None:
-        """Cache a query's tree if there is room, or else release the tree's memory."""
+        """Cache a query's tree, or release its memory if the query is cached or room is missing."""
         if len(query) > self._room or query in self._trees:
             dismantle(tree)
             return

@@ -39,7 +39,7 @@ def remember_unusable(reason: str) -> None:
 
 
 def grammar_warnings() -> tuple[str, ...]:
-    """Return a warning if queries were checked without Spark's grammar, otherwise nothing."""
+    """Return a warning if the installed Spark's grammar could not be used, otherwise nothing."""
     return tuple(
         f"the grammar of the installed Spark could not be read from {spark_jar()} ({reason}); "
         "syntax that only Spark refuses is reported when a query runs"

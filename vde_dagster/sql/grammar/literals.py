@@ -26,7 +26,7 @@ _TEXTS = {
     ),
     "X": (r"[0-9a-f]*", "hexadecimal digits in quotes"),
 }
-"""Possible tokens after a type's name, and valid examples."""
+"""Patterns of valid texts after a type's name, and examples."""
 _TEXT = re.compile(rf"(?<!\w)(?:{'|'.join(_TEXTS)})\s*['\"]", re.IGNORECASE)
 _INTERVALS = "INTERVAL"
 _MONTHS, _MICROS = r"(?:year|month)s?", r"(?:week|day|hour|minute|millisecond|microsecond)s?"
@@ -38,12 +38,12 @@ _INTERVAL = "|".join(
 )
 _SECONDS = {"week": 604_800, "day": 86_400, "hour": 3_600, "minute": 60}
 _COUNTED = re.compile(r"(\d+)\s+(year|month|week|day|hour|minute)", re.IGNORECASE)
-_TOO_LARGE = {
+_LARGEST = {
     "year": 2**31 // 12,
     "month": 2**31,
     **{unit: 2**63 // 10**6 // seconds for unit, seconds in _SECONDS.items()},
 }
-"""The smallest number of each unit that is too large for Spark."""
+"""The largest number of each unit that Spark may accept."""
 UNITS = frozenset(
     f"{unit}{plural}"
     for unit in (
@@ -52,7 +52,7 @@ UNITS = frozenset(
     )
     for plural in ("", "S")
 )
-"""Units after a value of INTERVAL; only Spark's grammar accepts the first unit."""
+"""Units after a value of INTERVAL. Spark refuses NANOSECOND, though its grammar accepts it."""
 _HOUR, _MINUTE, _SECOND = r"(?:[01]?\d|2[0-3])", r"[0-5]?\d", r"[0-5]?\d(?:\.\d{1,9})?"
 _FROM_TO = {
     ("YEAR", "MONTH"): (r"\d+-(?:0*\d|0*1[01])", "'1-6'"),
@@ -69,8 +69,8 @@ class MalformedLiteral(NamedTuple):
     """A literal whose text is invalid for its type.
 
     Args:
-        start, end: Indexes of the literal's words in the query.
-        example: A valid literal.
+        start, end: Half-open range of the invalid words' indexes in the query.
+        example: Valid words in their place.
     """
 
     start: int
@@ -150,7 +150,7 @@ def _check_interval(words: Sequence[str], at: int) -> MalformedLiteral | None:
 def _is_interval(text: str) -> bool:
     counted = _COUNTED.findall(text)
     return _matches(_INTERVAL, text) and all(
-        int(n) <= _TOO_LARGE[unit.lower()] for n, unit in counted
+        int(n) <= _LARGEST[unit.lower()] for n, unit in counted
     )
 
 

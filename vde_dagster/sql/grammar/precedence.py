@@ -38,7 +38,7 @@ _SQLGLOT_SHIFT = 3
 _NO_OPERATOR = 9
 """A level that binds tighter than any operator."""
 _MOST_BRACKETS = 200
-"""Maximum number of brackets to add to a query for a parser."""
+"""Maximum number of pairs of brackets to add to a query."""
 _SPECIAL = frozenset({T.AMP, T.PIPE, T.CARET, T.DQMARK, T.DPIPE})
 _PREDICATES = frozenset({T.LIKE, T.ILIKE, T.RLIKE, T.IN, T.BETWEEN, T.IS})
 _SIGNS = frozenset({T.DASH, T.PLUS, T.PIPE_SLASH, T.TILDE})

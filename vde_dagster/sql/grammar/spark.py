@@ -29,13 +29,13 @@ _EXCLUDED = {
     "primitiveType": ("identifier",),
     "transformClause": ("setQuantifier",),
 }
-"""Tokens that Spark refuses only after its grammar has accepted them, by rule."""
+"""Tokens and rules that Spark refuses only after its grammar has accepted them, by rule."""
 _UNFINISHED = {
     "dataType": ("ARRAY", "MAP", "STRUCT"),
     "nonTrivialPrimitiveType": ("CHAR", "CHARACTER", "VARCHAR"),
     "sampleMethod": ("expression",),
 }
-"""Tokens after which Spark refuses the end of a rule, although its grammar accepts it."""
+"""Tokens and rules after which Spark refuses a rule's end, although its grammar accepts it."""
 _QUERY = "query"
 _CACHE_SIZE = 2_000
 """Maximum number of cached results. Many models have the same list of tokens."""
@@ -47,7 +47,7 @@ class Refusal:
 
     Args:
         text: The refused token; "" at the end of the text.
-        expected: Tokens that the grammar accepts there. "a name" represents all identifiers.
+        expected: Tokens that are accepted there, or a valid literal; "a name" is any identifier.
     """
 
     start: int
@@ -308,7 +308,7 @@ class Lexer:
         predicates: Each predicate's name and whether it is negated, by number.
 
     Raises:
-        UnknownFormat: The network uses an unknown predicate.
+        UnknownFormat: A predicate is not at the end of its token.
     """
 
     def __init__(

@@ -82,7 +82,6 @@ class WrittenTokens(NamedTuple):
     """
 
     tokens: list[Token]
-    # If set, the query is compared as text.
     doubt: str | None
 
 
@@ -268,7 +267,7 @@ class CallRenamer:
         self._closing: dict[int, int] | None = None
 
     def rename_call(self, index: int) -> None:
-        """Rename the function whose name is before the bracket at an index."""
+        """Rename a called function by the index of its name, which a bracket follows."""
         token = self._in[index]
         kind, name = token.token_type, token.text.upper()
         if kind == T.GROUPING_SETS or name in ("ROLLUP", "CUBE"):

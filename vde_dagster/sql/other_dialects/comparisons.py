@@ -31,7 +31,7 @@ def compare_fields(node: exp.Binary, dialect: str) -> Replacement:
     """Rewrite a comparison of two rows as comparisons of their fields.
 
     Raises:
-        Unwritable: The dialect orders rows with NULLs differently than Spark.
+        Unwritable: The rows have different widths, or the dialect orders NULLs in rows differently.
     """
     sides = node.this.unnest(), node.expression.unnest()
     if not any(isinstance(one, exp.Tuple) for one in sides):

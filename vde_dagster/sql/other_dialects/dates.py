@@ -219,7 +219,7 @@ def _make_interval(number: exp.Expr, unit: str) -> exp.Interval:
 
 
 def full_unit(name: str, dialect: str) -> str:
-    """Return the full name of a unit of time, such as `day` for SQL Server's `dd`."""
+    """Return the full name of a unit of time, such as `DAY` for SQL Server's `DD`."""
     return _SQL_SERVER_UNITS.get(name, name) if dialect in ("tsql", "fabric") else name
 
 

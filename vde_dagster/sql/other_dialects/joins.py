@@ -138,7 +138,7 @@ def _replace_using(select: exp.Select, joins: list[exp.Join]) -> None:
 
 
 def _is_plain(join: exp.Join, keys: list[str]) -> bool:
-    """Return whether a join has these USING keys and keeps the rows of its left side."""
+    """Return whether a join is an inner or left join with these USING keys."""
     using = [key.name.lower() for key in join.args.get("using") or ()]
     return (
         using == [key.lower() for key in keys]

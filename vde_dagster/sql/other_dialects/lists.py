@@ -79,7 +79,7 @@ def rewrite_series(node: exp.GenerateSeries, dialect: str) -> Replacement:
     """Rewrite GENERATE_SERIES as SEQUENCE, but with no values if the end is before the start.
 
     Raises:
-        Unwritable: The step is not a positive literal, or the series excludes a computed end.
+        Unwritable: The series is a table, excludes a computed end, or has no literal step above 0.
     """
     if dialect in ("trino", "presto", "athena"):
         return None  # They count down as Spark does.
@@ -118,7 +118,7 @@ def check_limit(node: exp.Limit | exp.Fetch, dialect: str) -> Replacement:
     """Refuse forms of LIMIT that SQLGlot drops or that have another meaning in Spark.
 
     Refused are WITH TIES, PERCENT, and LIMIT in an aggregate. For PostgreSQL and Redshift, LIMIT is
-    also refused after an ORDER BY expression with a name that is both an alias and a column.
+    also refused after an ORDER BY expression with the name of an alias.
     """
     options = node.args.get("limit_options")
     if options is not None and (options.args.get("with_ties") or options.args.get("percent")):

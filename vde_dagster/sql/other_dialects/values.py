@@ -60,7 +60,7 @@ _ALL_VALUES = frozenset({"duckdb", "postgres", "trino", "athena", "bigquery"})
 
 
 def collect_values(node: exp.ArrayAgg, dialect: str) -> Replacement:
-    """Rewrite ARRAY_AGG of DuckDB and PostgreSQL.
+    """Rewrite ARRAY_AGG for dialects that keep NULLs among its values.
 
     Raises Unwritable if it has DISTINCT, ORDER BY, FILTER or OVER.
     """
@@ -177,7 +177,7 @@ _PASS_OVER_NULL = (
 def filter_window(node: exp.Window, dialect: str) -> Replacement:
     """Rewrite `f(a) FILTER (WHERE b) OVER …` as `f(CASE WHEN b THEN a END) OVER …` for Spark.
 
-    Raises Unwritable if the aggregate does not skip NULL.
+    Raises Unwritable if the aggregate has DISTINCT or may not skip NULL.
     """
     inner = node.this
     if not isinstance(inner, exp.Filter):
@@ -221,7 +221,7 @@ _JSON = (exp.DType.JSON, exp.DType.JSONB)
 def rewrite_json_path(node: exp.Expr, dialect: str) -> Replacement:
     """Rewrite the operators `->` and `->>` on a JSON text as one GET_JSON_OBJECT with a path.
 
-    Raises Unwritable if the result is of type JSON, not text, or the path is not a list of keys.
+    Raises Unwritable if the result is JSON, not text, or the path has more than keys and numbers.
     """
     if dialect not in ("duckdb", "postgres"):
         return None
