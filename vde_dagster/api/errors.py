@@ -1,7 +1,7 @@
 """Errors, and the places in files that errors refer to.
 
-A plug-in raises the class that fits: the command line prints it with its hint and place and
-exits with 2 (`UsageError`, `ProjectError`) or 1.
+A plug-in raises the class that fits: the command line prints it with its hint and place and exits
+with the class's `exit_code`.
 """
 
 from vde_dagster.errors import (

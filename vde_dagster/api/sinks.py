@@ -91,7 +91,7 @@ class Delivery(Protocol):
         """Write a batch to the outside system; unless the mode is `append`, writing is idempotent.
 
         Returns:
-            The number of rows that were new in the outside system, as far as known.
+            The number of rows that changed in the outside system, as far as known.
 
         Raises:
             ExecutionError: The batch cannot be written now; `Batch.Refused` if it can never be

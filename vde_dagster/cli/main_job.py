@@ -1,7 +1,4 @@
-"""`make run`: plans and applies a project with the same Dagster jobs as the UI, with progress.
-
-The check whether there is work runs first, without Dagster and without a JVM.
-"""
+"""`make run`: plans and applies a project with the same Dagster jobs as the UI, with progress."""
 
 from __future__ import annotations
 

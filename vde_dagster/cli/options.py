@@ -23,7 +23,7 @@ ProjectDir = Annotated[Path, typer.Option("--project", help="The project's folde
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.")
 ]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of unexpected errors.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 Create = Annotated[
@@ -53,7 +53,7 @@ Select = Annotated[list[str] | None, typer.Option(metavar="MODELS", help=PATTERN
 Check = Annotated[
     bool,
     typer.Option(
-        "--check", help="Let Spark analyze changed queries; store no plan if one is invalid."
+        "--check", help="Let Spark analyze changed queries; store no plan if it finds errors."
     ),
 ]
 Propose = Annotated[bool, typer.Option("--propose", help="Request approval in Dagster.")]

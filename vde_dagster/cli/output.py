@@ -79,7 +79,7 @@ class Output:
             )
 
     def note(self, text: str) -> None:
-        """Print a message on stderr, with `[bold]…[/]` markup rendered."""
+        """Print a message, with markup such as `[bold]…[/]`, on stderr; nothing with `--json`."""
         if not self.as_json:
             self.err.print(text)
 
@@ -92,6 +92,6 @@ def _console(*, stderr: bool) -> Console:
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """Print one JSON object on stdout, indented, in ASCII-safe UTF-8."""
+    """Print one JSON object on stdout, indented."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
     sys.stdout.flush()

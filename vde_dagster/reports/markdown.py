@@ -170,7 +170,7 @@ def _marked(cell: Cell) -> str:
 
 
 def literal(text: str) -> str:
-    """Escape the Markdown characters of a one-line text."""
+    """Write a text as one line of Markdown, with `<` and `*` escaped."""
     return " ".join(text.split()).replace("<", "&lt;").replace("*", "\\*")
 
 

@@ -280,7 +280,7 @@ def _in_place(model: PlannedModel) -> tuple[str, ...]:
 def text_changes(
     plan: Plan, model: PlannedModel, previous: Mapping[str, Snapshot]
 ) -> tuple[str, ...]:
-    """Return a unified diff of a model's text, if it was edited."""
+    """Return a unified diff of a model's text, if it was edited or removed."""
     old = previous.get(model.previous_snapshot_id or "")
     if old is None or model.change not in (Change.MODIFIED, Change.REMOVED):
         return ()
@@ -342,5 +342,5 @@ def _removed(plan: Plan) -> list[str]:
         parent for snapshot in plan.snapshots.values() for parent in snapshot.model.depends_on
     )
     removed = [model.name for model in plan.models if model.change is Change.REMOVED]
-    still = [f" while {readers[n]} models still read it" if readers[n] else "" for n in removed]
+    still = [f" while it has {count(readers[n], 'reader')}" if readers[n] else "" for n in removed]
     return [f"{name} is removed{read}" for name, read in zip(removed, still, strict=True)]

@@ -121,7 +121,7 @@ def _follow_as_the_docs_say(shop: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--commit"], "no cursor to move was given"),
+        (["--commit"], "no cursor was given"),
         (["--cursor", "a", "--commit", "--limit", "3"], "would skip changes"),
         (["--cursor", "a", "--ack", "soon"], "'soon' is not a pair of versions"),
         (["--cursor", "a", "--ack", "1-2", "--from", "1"], "read no changes"),

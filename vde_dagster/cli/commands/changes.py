@@ -143,7 +143,7 @@ def changes(
 def _check(said: Set[str], cursor: str | None, ack: str | None) -> None:
     moves = said & {"--commit", "--ack", "--forget"}
     if cursor is None and moves:
-        raise UsageError("no cursor to move was given", hint="add --cursor NAME")
+        raise UsageError("no cursor was given", hint="add --cursor NAME")
     if "--commit" in said and said & {"--limit", "--sql"}:
         raise UsageError(
             "--commit would skip changes that are not printed",
@@ -157,7 +157,7 @@ def _check(said: Set[str], cursor: str | None, ack: str | None) -> None:
     if alone and said - alone:
         raise UsageError(
             "--ack and --forget read no changes and cannot be combined with other options",
-            hint="use them only with --cursor NAME",
+            hint="add nothing but --cursor NAME",
         )
     if ack is not None and ("--forget" in said or not _ACK.fullmatch(ack)):
         raise UsageError(
@@ -224,7 +224,7 @@ def check_form(form: str | None, file: Path | None, *, as_json: bool, alone: boo
     if form is not None and alone:
         raise UsageError(
             "--format has no effect, because this command reads no rows",
-            hint="remove --format, or remove --sql, --ack and --forget",
+            hint="remove --format, or remove --sql, --ack, --forget and --cursors",
         )
     if file is not None and form not in ("csv", "arrow"):
         raise UsageError("--output requires csv or arrow", hint="add --format csv or arrow")

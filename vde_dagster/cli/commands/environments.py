@@ -220,7 +220,8 @@ def _rollback_json(result: RollbackResult, *, dry_run: bool) -> dict[str, Any]:
 def drop(workspace: Workspace, output: Output, environment: EnvironmentName) -> None:
     """Mark an environment as expired.
 
-    The next `vde janitor` removes its views and its unshared tables. Example: vde drop dev
+    `vde janitor` removes its views and, after a grace time, its unshared tables. Example: vde drop
+    dev
     """
     from vde_dagster.planning.environments.environment import environment_name
 

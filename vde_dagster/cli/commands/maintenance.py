@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @on_project
 def janitor(workspace: Workspace, output: Output, dry_run: DryRun = False) -> None:
-    """Drop expired environments and unused tables.
+    """Drop expired environments and, after a grace time, unused tables.
 
-    A table is unused if no kept version of any environment contains it. --dry-run also lists what
-    is kept and why. Example: vde janitor --dry-run
+    A table is unused if no kept version, open plan or running job needs it. --dry-run also lists
+    what is kept and why. Example: vde janitor --dry-run
     """
     from vde_dagster.overviews.environments import janitor_section
     from vde_dagster.terminal.reports import show_table
@@ -101,7 +101,7 @@ def sync(workspace: Workspace, output: Output) -> None:
     )
 
 
-ExporterName = Annotated[str, typer.Argument(metavar="EXPORTER", help="Plug-in, see `vde info`.")]
+ExporterName = Annotated[str, typer.Argument(metavar="EXPORTER", help="See `vde info --plugins`.")]
 
 
 @on_project

@@ -323,9 +323,9 @@ def apply(
     """Update an environment to the project's files.
 
     Runs the unit tests of changed models, computes missing intervals, audits them, and publishes
-    everything in one transaction. Without --plan it creates a plan first and, on a terminal, asks
-    for confirmation. Without a terminal, if columns of production are removed or change their type,
-    it requires --yes or --plan. Examples: vde apply prod; vde apply dev --select marts.daily+
+    everything in one transaction. On a terminal it waits for confirmation. Without a terminal it
+    requires --yes or --plan if models or columns of production, or of a protected environment, are
+    removed or change their type. Examples: vde apply prod; vde apply dev --select marts.daily+
     --start 2024-01-01; vde apply prod --plan prod-1a2b3c4d5e
     """
     if plan_id is not None and options:

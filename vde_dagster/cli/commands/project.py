@@ -94,8 +94,9 @@ def init(
 
     It has a seed, a view, an incremental model, an audit, a unit test and a code location for
     Dagster. Existing files are never replaced, and no prompt appears. A dbt project gets only
-    settings and a code location. With --ci, an existing project gets only a CI system's jobs for
-    pull requests. Examples: vde init shop; vde init --dbt transform; vde init --ci github
+    settings and a code location. With --ci, an existing project gets only CI jobs, which check pull
+    requests and deploy merges. Examples: vde init shop; vde init --dbt transform; vde init --ci
+    github
     """
     import shlex
 
@@ -152,8 +153,8 @@ def _write_jobs(output: Output, folder: Path, system: str) -> None:
     written = workflow(folder)
     if there := [str(path) for path in written.files if path.exists()]:
         raise UsageError(
-            f"nothing was written: {' and '.join(there)} already exists",
-            hint="rename the existing file and run the command again, or keep the file",
+            f"nothing was written: {', '.join(there)} would be overwritten",
+            hint="rename existing files and run the command again, or keep them",
         )
     for path, text in written.files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -176,7 +177,7 @@ Rules = Annotated[
 
 
 Fixed = Annotated[
-    bool, typer.Option("--fix", help="First apply unambiguous fixes, including planning errors.")
+    bool, typer.Option("--fix", help="First apply unambiguous fixes, also of planning errors.")
 ]
 
 
@@ -188,7 +189,7 @@ def lint(
     rule: Rules = None,
     fix: Fixed = False,
 ) -> None:
-    """Check models with the rules of the linter; the exit code is 2 if a rule is broken.
+    """Check models with the rules of the linter; the exit code is 2 if there are errors.
 
     Severities are set under [tool.vde.linter], or in SQLMesh's configuration. Examples: vde lint;
     vde lint sales.orders+; vde lint --rule noselectstar --fix
@@ -241,7 +242,7 @@ Check = Annotated[bool, typer.Option("--check", help="Only list unformatted file
 def format_sql(
     workspace: Workspace, output: Output, files: Files = None, check: Check = False
 ) -> None:
-    """Format files of models and audits; text, comments, macros and templates stay unchanged.
+    """Format files of models and audits; literals, comments, macros and templates stay unchanged.
 
     A file is skipped if formatting would change the model or its version. The exit code is 1 if a
     file was skipped or, with --check, if a file is not formatted. Examples: vde format; vde format

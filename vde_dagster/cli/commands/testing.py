@@ -25,7 +25,7 @@ Queries = Annotated[
 ]
 Variables = Annotated[
     list[str] | None,
-    typer.Option("--var", metavar="NAME=VALUE", help="A variable's value, or start or end."),
+    typer.Option("--var", metavar="NAME=VALUE", help="Variable, start or end of the new test."),
 ]
 RowLimit = Annotated[int, typer.Option("--limit", min=0, help="Maximum number of rows per parent.")]
 TestName = Annotated[str | None, typer.Option("--name", "-n", help="The new test's name.")]

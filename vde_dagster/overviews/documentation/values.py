@@ -1,7 +1,7 @@
 """Values of a document: models, tables, environments, publications, differences.
 
-All values are plain data. Models, columns and tables are named by text, as `schema.name`; instants
-are UTC, ranges half-open; tuples are sorted unless another order is documented.
+All values are plain data. Models and tables are named by text, as `schema.name`; instants are UTC,
+and ranges are half-open.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ class DocumentedTable:
     Args:
         name: Name in the catalog, as `namespace.name`. `branch` is the Iceberg branch of previews.
         snapshot: Id of the snapshot whose definition fills it.
-        filled: Ranges that are filled and audited now.
+        filled: Ranges that are filled and audited.
         fills: The newest fills, newest first.
         audits: The last result of each audit, by model and audit.
     """
@@ -220,8 +220,8 @@ class ShownModel:
         view: Name of the view in the catalog, `namespace.name`; None if it is not published.
         table: Id of the table that serves the model; None for views and external tables.
         whose: `own`, `shared` with production, `held` at an earlier commit, `view` or `external`.
-        change: Difference of the definition from production's, or None if both are equal. Its
-            `category` is the effect on the data.
+        change: Difference of the definition from production's, or None if they are equal or not
+            compared. Its `category` is the effect on the data.
         filled: Filled ranges that readers of the environment see.
         missing: Ranges that are due by the document's instant but not filled.
         rows: Number of rows of the pinned Iceberg snapshot.
@@ -395,8 +395,8 @@ class Document:
         tables: All tables of the environments, sorted by name.
         environments: Production first.
         publications: Newest first, by environment.
-        differences: Differences of each pair of environments, in both directions, and of requested
-            versions with each environment and with each other.
+        differences: Differences between environments, in both directions, and of requested versions
+            with each environment and with each other.
         failures: Failed plans by environment, newest first. An earlier version has none.
     """
 
