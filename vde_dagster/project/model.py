@@ -393,7 +393,7 @@ class Exposure:
     dialect_trust: tuple[str, ...] = ()
 
     def reads_column(self, model: ModelName, column: str | None) -> bool:
-        """Return whether the exposure reads a model's column, or the whole model."""
+        """Return whether the exposure reads a model's column; None for any part of the model."""
         own = {one for name, one, _ in self.reads if name == model}
         return bool(own) if column is None else not own.isdisjoint((None, column.lower()))
 

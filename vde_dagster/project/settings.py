@@ -547,9 +547,9 @@ class ProjectIdentity:
         return bool(self.id) or self.named
 
     def is_other(self, owner: ProjectIdentity) -> bool:
-        """Return whether a state store certainly belongs to another project."""
+        """Return whether a state store counts as another project's, and is refused."""
         # A project may get its id later, so a missing id proves nothing.
-        # The name of a folder proves nothing, either.
+        # The name of the owner's folder proves nothing, either.
         if self.id and owner.id:
             return self.id != owner.id
         return owner.certain and self.name != owner.name
