@@ -218,7 +218,7 @@ class Handles:
         )
 
     def engine(self) -> SparkEngine:
-        """Return the engine, and start it at the first call."""
+        """Return the engine, which is created at the first call and starts when it is used."""
         with self._lock:
             if self._engine is None:
                 from vde_dagster.spark.engine import SparkEngine

@@ -54,7 +54,7 @@ class Maintenance:
     handles: Handles
 
     def janitor(self, *, dry_run: bool = False, compact: bool = True) -> JanitorReport:
-        """Drop data that no kept version of any environment uses, and compact tables."""
+        """Drop expired environments and unused data, and compact tables."""
         # Spark starts only if a table has many deleted rows.
         from vde_dagster.lakehouse.maintenance.janitor import clean, retention_policy
 

@@ -3,7 +3,7 @@
 Consecutive ranges are committed to the attempt's branch, audited there and recorded. Concurrent
 ranges are each written to a scratch branch and audited there, then moved to the attempt's branch
 one by one (without reading rows) and recorded. So the attempt's branch never has more than one
-unrecorded commit, even after a process dies, and a failing range does not affect other ranges.
+unrecorded commit, even after a process dies.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Auditor:
         """Run a model's audits on one range of its table, or on the query of a view.
 
         Args:
-            branch: The branch with the range, or None for the table's main branch.
+            branch: The branch with the range, or None for the table's own.
             late: Whether to run the late audits, see `AuditOrder`, instead of the other audits.
 
         Raises:
@@ -111,7 +111,7 @@ class RangeFiller:
     _is_recording: bool = False
 
     def skip(self, missing: IntervalSet) -> bool:
-        """Record ranges as filled if no input table changed. Returns whether they were recorded."""
+        """Record ranges as filled if the fill can be skipped. Returns whether it was skipped."""
         found = self._skipping.find_skip(self.filler, self.table)
         if found is None:
             return False

@@ -215,8 +215,8 @@ class _Input:
         """Raise ComputesAllError if the schema of the columns that the model reads has changed.
 
         Args:
-            changed: Whether the table has new commits since the last fill. If so, the schema at the
-                last fill is compared, too.
+            changed: Whether the table's rows may have changed since the last fill. If so, the
+                schema at the last fill is compared, too.
         """
         ids, since, now = self._schema_ids, self._last.state.read_id, self._now.read_id
         metadata, is_other = self._metadata, self._last.other is not None

@@ -40,7 +40,7 @@ class AuditedRange:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """Results of the audits of an environment, parents before children, and models without rows."""
+    """Results of the audits of an environment, parents before children, and models never filled."""
 
     run: AuditRun
     results: tuple[AuditedRange, ...]

@@ -286,7 +286,7 @@ def _recomputed_ranges(snapshot: Snapshot, filled: IntervalSet, lost: IntervalSe
 
 @dataclass(frozen=True, slots=True)
 class RevertedModel:
-    """A model that a rollback restores, over a table that later definitions filled.
+    """A model that a rollback restores, over a table that several definitions filled.
 
     Args:
         again: Columns that are visible again. They are NULL in the rows filled since.

@@ -130,7 +130,7 @@ def damage_warnings(state: WarehouseState, environment: str) -> Iterator[str]:
 
 
 def with_statements(handles: Handles, plan: Plan) -> Plan:
-    """Add the `before_all` and `after_all` statements of the settings to a plan."""
+    """Add the project's `before_all` and `after_all` statements to a plan."""
     settings = handles.settings
     before = handles.store.statements.around_runs(plan.environment)
     made = NO_STATEMENTS

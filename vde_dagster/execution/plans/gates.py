@@ -67,7 +67,7 @@ class Gates:
         return self.objections(plan) if plan.objections is None else plan.objections
 
     def require_open(self, plan: Plan, approved_by: str | None) -> bool:
-        """Check that a plan may be applied, and record refusals in the outbox.
+        """Check that a plan may be applied, and record refusals of stored plans in the outbox.
 
         Args:
             approved_by: Person who has approved exactly this plan; None if it is not approved.

@@ -78,7 +78,7 @@ class Plans:
             UsageError: A name or range is invalid; the folder has no models; the state belongs to
                 another project; many models would be removed without confirmation; or there is
                 nothing to restate.
-            NoSparkError: The plan is to be applied immediately, but Spark is unavailable.
+            NoSparkError: The plan is applied immediately and needs Spark, which is unavailable.
         """
         named, environment = environment, environment_name(environment)
         options = replace(options, **fields)
@@ -131,7 +131,7 @@ class Plans:
 
         Args:
             options: Time and selection. `save`, `at_once` and `fields` are as in `make`.
-            of: Models to plan, with related models, if all are names or globs. Nothing is stored.
+            of: Names or globs of models to plan, with related models. Such a plan is not stored.
 
         Raises:
             UsageError: The environment does not exist.

@@ -275,7 +275,7 @@ class Queries:
                 # Otherwise the name would silently refer to production's view.
                 raise UsageError(
                     f"only production has the model {name}, not environment '{version.name}'",
-                    hint=f"query '{PRODUCTION}', or add the model: vde plan {version.name}",
+                    hint=f"query '{PRODUCTION}', or add the model: vde apply {version.name}",
                 )
             if name in changes:
                 return f"SELECT * FROM {changes[name]}"

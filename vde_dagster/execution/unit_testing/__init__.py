@@ -1,1 +1,1 @@
-"""Unit tests of models on Spark, alone or with a plan, without touching any table."""
+"""Unit tests of models on Spark, alone or with a plan, without writing to any table."""

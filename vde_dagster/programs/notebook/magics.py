@@ -85,7 +85,7 @@ class VdeMagics(Magics):
     def model(self, line: str, cell: str) -> Plan:
         """Make the cell's query a model: `%%model marts.x --kind FULL`; shows its plan.
 
-        The file is kept only if the plan succeeds. `--replace` overwrites it,
+        The file is kept only if a plan can be made. `--replace` overwrites it,
         `--environment ENV` selects the environment of the plan (dev).
         """
         words = _ArgumentReader("%%model", add_help=False)

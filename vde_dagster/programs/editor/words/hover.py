@@ -1,4 +1,4 @@
-"""Hover: facts about a model or a column, as Markdown."""
+"""Hover: facts about models, columns and header properties, as Markdown."""
 
 from __future__ import annotations
 
