@@ -314,6 +314,7 @@ def test_a_plan_that_was_not_published_does_not_turn_the_published_model_red(
     version = plan.models[0].table
     assert version is not None
     assert found.partition == f"{version.version}|2024-01-01"
+    assert found.description == "dev: 1 audit found failing rows, so nothing was published"
     assert found.metadata["vde/published"].value is False
     assert found.metadata["vde/plan"].value == plan.id
     assert found.metadata["vde/environment"].value == "dev"

@@ -240,7 +240,7 @@ def decides_about_plan(context: dg.AssetExecutionContext, plan_id: str | None) -
     """Return whether a run of `vde/apply` or `vde/reject` may act on the plan that it selects.
 
     If the run materializes other assets, too, its config must name the plan (`plan_id`).
-    Raises dg.Failure if the run selects several plans, or another plan than `plan_id`.
+    Raises dg.Failure if the run or its backfill selects several plans, or not just `plan_id`.
     """
     chosen = list(context.partition_keys)
     if plan_id is not None:

@@ -20,6 +20,7 @@ import dagster as dg
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.texts import count
 from vde_dagster.errors import SourceLocation
 from vde_dagster.execution.unit_testing.test_report import DifferenceRecord, TestRecord
 
@@ -274,7 +275,8 @@ class AuditEvents:
             "vde/plan": audited.plan_id,
         }
         tags = {ENVIRONMENT_TAG: audited.environment, PLAN_TAG: audited.plan_id}
-        outcome = f"{len(failed)} audits found failing rows" if failed else "audits passed"
+        audits = count(len({record.audit for record in failed}), "audit")
+        outcome = f"{audits} found failing rows" if failed else "audits passed"
         where = "" if audited.version is not None else ", so nothing was published"
         return dg.AssetObservation(
             asset_key=self.context.catalog.key(audited.snapshot.name),

@@ -40,7 +40,7 @@ class FilledPartition:
     Args:
         fill: Latest fill of the partition; if unknown, a record without a plan and a commit.
         rows: Number of rows, if known for this partition alone.
-        bytes: Bytes of the files that hold only this partition, if there are such files.
+        bytes: Bytes of the partition's files, if none of them holds other partitions, too.
     """
 
     partition: str

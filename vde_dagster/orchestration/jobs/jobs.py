@@ -186,7 +186,7 @@ def _show(work: Work, plan: Plan) -> Iterator[Any]:
     work.reporter.add_plan(plan.id)
     shown = page_events(work.projection, plan, find_readers(context, work.projection.catalog, plan))
     yield from passing_events(work.reporter.effects, shown)
-    context.log.info(f"plan {plan.id}: read it in vde/plan, approve it in vde/apply")
+    context.log.info(f"plan {plan.id}: read it in {work.names.plan_key.to_user_string()}")
 
 
 @_job(
