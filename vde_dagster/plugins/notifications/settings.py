@@ -11,7 +11,7 @@ from vde_dagster.api.values import PluginSettings, Settings, suggest
 EVENTS = {
     "approval": "a plan waits for an approval",
     "audit_blocked": "blocking audits found rows",
-    "contract": "published columns are removed or change their type",
+    "contract": "published models or columns are removed, or columns change their type",
     "late": "tables are older than their models promise",
     "publication": "a plan was published",
     "refused": "rules or budgets refuse a plan that somebody applied",

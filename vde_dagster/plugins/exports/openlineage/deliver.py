@@ -149,14 +149,14 @@ class _Sender:
 
 @dataclass
 class RefusedEvents:
-    """Collects the events that the receiver refused, with reasons, in a file of the project."""
+    """Collects events that were not made or that the receiver refused, in a file of the project."""
 
     workspace: Workspace
     events: list[str] = field(default_factory=list)
 
     @property
     def path(self) -> Path:
-        """The file of refused events, with one JSON object per line."""
+        """The file of these events and their reasons, with one JSON object per line."""
         return self.workspace.settings.work_dir / "openlineage_refused.jsonl"
 
     def append(self, title: str, event: str, error: Exception) -> None:
@@ -176,14 +176,14 @@ class RefusedEvents:
         """Return a note for the end of a message; empty without refused events."""
         if not self.events:
             return ""
-        return f"; before it, {count(len(self.events), 'event')} were refused, see {self.path}"
+        return f"; before it, {count(len(self.events), 'event')} not exported, see {self.path}"
 
     def error(self) -> ExecutionError:
         more = f", and {len(self.events) - 1} more" if len(self.events) > 1 else ""
         return ExecutionError(
-            f"the receiver of OpenLineage refused {count(len(self.events), 'event')}: "
+            f"{count(len(self.events), 'OpenLineage event')} could not be exported: "
             f"{self.events[0]}{more}",
-            hint=f"{self.path} has the refused events; all other events up to here were "
+            hint=f"{self.path} has them, with reasons; all other events up to here were "
             "delivered, and `vde export openlineage` continues after them",
         )
 
