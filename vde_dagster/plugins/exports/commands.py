@@ -38,9 +38,7 @@ To = Annotated[
 ]
 At = Annotated[
     str | None,
-    typer.Option(
-        "--at", metavar="TIME", help="Report intervals missing at this time; default now."
-    ),
+    typer.Option("--at", metavar="TIME", help="Report intervals missing at this time (UTC)."),
 ]
 Schema = Annotated[
     bool, typer.Option("--schema", help="Print the JSON Schema of the form json instead.")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _MOST_SECONDS = 10
 """Maximum seconds for evaluating one expression on one plan or model."""
 _MOST_SIZE = 1_000_000
-"""Maximum characters of a text, or items of a list, that an expression may create."""
+"""Maximum characters of a text, or items of a list, that `+` may create."""
 OWNERS = "owners"
 """Placeholder in `approvers` for the owners of the affected models."""
 

@@ -61,7 +61,7 @@ def read_private_key(path: Path | None) -> Ed25519PrivateKey:
         if not text:
             raise UsageError(
                 "no key for signing was given",
-                hint=f"pass its file (--key FILE), or its PEM in {VARIABLE}; create: vde keys make",
+                hint=f"pass --key FILE, or its PEM in {VARIABLE}; create one: vde keys make NAME",
             )
         data = text.encode()
     else:
@@ -74,7 +74,7 @@ def read_private_key(path: Path | None) -> Ed25519PrivateKey:
     except (ValueError, TypeError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PrivateKey):
-        hint = "create one with vde keys make; keys with a password are not supported"
+        hint = "create one: vde keys make NAME; keys with a password are not supported"
         raise UsageError(f"{where} has no private Ed25519 key as PEM", hint=hint) from None
     return key
 

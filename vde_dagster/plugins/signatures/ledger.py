@@ -62,7 +62,7 @@ class Signatures:
     def descriptions(self, workspace: Workspace, plan_ids: Sequence[str]) -> Mapping[str, str]:
         """Return texts such as `signed by anna, ben`, by plan id.
 
-        The names are from the time of signing.
+        The names are from the time of storing.
         """
         database = workspace.store.database
         if not database.has_table(rows.name):

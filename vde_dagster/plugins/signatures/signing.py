@@ -26,7 +26,7 @@ class Signature:
     """A signature of a plan by one key.
 
     Args:
-        at: The time of signing by the signer's clock (UTC, ISO 8601).
+        at: The time of signing by the state's clock (UTC, ISO 8601).
         signature: An Ed25519 signature, in base64.
     """
 

@@ -25,12 +25,12 @@ To = Annotated[
 ]
 AsOf = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Show intervals missing at this time (UTC); default now."),
+    typer.Option(metavar="TIME", help="Show intervals missing at this time (UTC)."),
 ]
 Compare = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="ENV@VERSION", help="A version to compare with the other ones given; repeatable."
+        metavar="ENV@VERSION", help="A version to compare with the shown environments; repeatable."
     ),
 ]
 SitePort = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free port.")]
