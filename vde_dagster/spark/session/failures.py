@@ -20,7 +20,7 @@ _HINTS = {
     "CAST_OVERFLOW": "declare a wider type for the column",
     "NUMERIC_VALUE_OUT_OF_RANGE": "declare a wider type for the column",
     "MISSING_AGGREGATION": "add the column to GROUP BY, or aggregate it",
-    "AMBIGUOUS_REFERENCE": "give the columns different names",
+    "AMBIGUOUS_REFERENCE": "write `table.column`, or give the columns different names",
     "OutOfMemoryError": MEMORY_HINT,
     "JVM_ATTRIBUTE_NOT_SUPPORTED": "set warm = false under [tool.vde.spark]: a warm engine "
     "supports DataFrames, but neither SparkContext nor RDDs",
