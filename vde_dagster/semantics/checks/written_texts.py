@@ -134,7 +134,7 @@ def _find_text(
     """Return a finding for the first value whose text differs from Spark's.
 
     Args:
-        more: Kinds of values, such as `decimal`, whose texts differ only in this function.
+        more: Kinds of values, such as `boolean`, whose texts differ only in this function.
         scale: Digits after the point of the values' common type, if Spark converts them to one.
     """
     values = [one.unnest() for one in values if not isinstance(one.unnest(), exp.Null)]
@@ -350,7 +350,8 @@ def check_choice_types(e: exp.Expr, origin: Origin) -> Finding | None:
     kinds = {kind_of_value(one) for one in values if not isinstance(one.unnest(), exp.Null)}
     if "text" not in kinds or not kinds & _NUMBERS:
         return None
-    what = "a choice between a text and a number is a text"
+    verb = "is" if origin.dialect in _TEXT_FIRST else "may be"
+    what = f"a choice between a text and a number {verb} a text"
     return certain_finding(e, origin, what, "cast the number: CAST(… AS CHAR)")
 
 
