@@ -23,11 +23,10 @@ class Session:
     Args:
         has_zoned_timestamps: Whether TIMESTAMP certainly has a time zone, which is the default
             (`spark.sql.timestampType`).
-        unlike: A setting or statement that may change the meaning of queries, or None.
+        unlike: A setting or statement that may change queries' meaning; then texts are compared.
     """
 
     has_zoned_timestamps: bool
-    # If set, queries are compared only as text.
     unlike: str | None = None
 
 

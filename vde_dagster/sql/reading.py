@@ -115,7 +115,7 @@ def read_query(text: str) -> Reading:
     """Parse a text of one query.
 
     Raises:
-        ParseError, TokenError: SQLGlot cannot read the text, or it has several statements.
+        ParseError, TokenError: SQLGlot cannot read the text, or it is not exactly one statement.
     """
     tokens, trees = read_statements(text)
     statements = [t for t in trees if t is not None and not isinstance(t, exp.Semicolon)]

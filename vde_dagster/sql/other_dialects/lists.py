@@ -79,7 +79,7 @@ def rewrite_series(node: exp.GenerateSeries, dialect: str) -> Replacement:
     """Rewrite GENERATE_SERIES as SEQUENCE, but with no values if the end is before the start.
 
     Raises:
-        Unwritable: The series is a table, excludes a computed end, or has no literal step above 0.
+        Unwritable: The series is a table, excludes a computed end, or may have a step below 1.
     """
     if dialect in ("trino", "presto", "athena"):
         return None  # They count down as Spark does.
