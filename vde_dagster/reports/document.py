@@ -84,7 +84,7 @@ class Report:
     Args:
         title: Words before the subject's name.
         summary: Result in one line.
-        facts: Creation time and base version.
+        facts: Words after the summary, such as the creation time.
         breaks: Changes that break readers, if any.
         short: Sentences that the short form must include.
         work: Sections whose rows have reasons.

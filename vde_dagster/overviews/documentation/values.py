@@ -333,7 +333,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class RowsDiffer:
-    """Model with different rows in two environments or versions.
+    """Model whose rows differ, or may differ, in two environments or versions.
 
     Unknown numbers are None.
 

@@ -143,7 +143,7 @@ class Kind:
         lookback: Number of earlier intervals that are filled again with each new interval.
         batch_size: Maximum number of intervals per job; None for no limit.
         batch_concurrency: Maximum number of concurrent jobs; None for one.
-        disable_restatement: Whether production never refills the models.
+        disable_restatement: Whether production never restates the models.
         auto_restatement_cron: Cron expression: production's first run after each tick restates
             filled intervals; None for never.
         auto_restatement_intervals: Number of latest intervals to restate; None for all.

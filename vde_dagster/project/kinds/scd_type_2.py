@@ -100,7 +100,7 @@ class ScdType2(Kind):
         invalidate_hard_deletes: Whether a version ends when the query no longer returns its key.
         updated_at_name: Column with the time of a row's last update, or None.
         as_dbt: Whether versions start and end as in dbt's snapshots: each new or changed row of the
-            query starts a version at its `updated_at`, and NULL equals no value.
+            query starts a version at its `updated_at` or now, and NULL keys are never equal.
         deleted_name: Added column that is `True` in records of deletions; empty for no such column.
         refresh: With `changes`, a fill compares only keys that changes of the inputs affect.
     """
