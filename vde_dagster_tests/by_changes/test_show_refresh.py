@@ -38,5 +38,18 @@ def test_each_table_has_the_sql_of_the_keys_that_its_changes_affect(tmp_path: Pa
         assert one.table in changed
     (first,) = workspace.models.refresh("m.first")
     assert (first.key, first.why_all) == ((), "the query takes the first rows: LIMIT 3")
-    with pytest.raises(UsageError, match=r"m\.names does not refresh from changes"):
+    with pytest.raises(UsageError, match=r"m\.names does not refresh from changes: its kind"):
         workspace.models.refresh("m.names")
+
+
+def test_a_model_in_python_has_no_query_to_refresh(tmp_path: Path) -> None:
+    code = """
+        from vde_dagster import model
+
+        @model("m.code", kind="FULL", columns={"id": "INT"})
+        def code(context):
+            return [{"id": 1}]
+        """
+    workspace = open_fake(ProjectFolder(tmp_path, {"models/code.py": code}).root)
+    with pytest.raises(UsageError, match=r"m\.code does not refresh from changes: it has no query"):
+        workspace.models.refresh("m.code")

@@ -156,7 +156,7 @@ def test_what_is_frozen_can_be_frozen_again(shop: Shop) -> None:
 @pytest.mark.parametrize(
     ("source", "name", "said"),
     [
-        ("prod@1", "prod", "'prod' cannot be frozen under its own name"),
+        ("prod@1", "prod", "a frozen environment cannot be named 'prod'"),
         ("prod@1", "taken", "environment 'taken' already exists"),
         ("prod@9", "new", "has no version 9"),
         ("nobody", "new", "environment 'nobody' does not exist"),

@@ -91,7 +91,7 @@ def test_it_leaves_the_page_with_the_clean_up_after_its_time(
     ("config", "said"),
     [
         ({"version": "prod@9", "name": "close"}, "has no version 9"),
-        ({"version": "prod", "name": "prod"}, "cannot be frozen under its own name"),
+        ({"version": "prod", "name": "prod"}, "cannot be named 'prod'"),
         ({"version": "prod", "name": "close", "keep": "soon"}, "the config's keep 'soon' is not"),
     ],
 )

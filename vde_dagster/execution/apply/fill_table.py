@@ -127,10 +127,8 @@ class TableFiller(Auditor):
             table = self._fill_missing(model, snapshot, table, lease, batches)
         if not table.created:
             # Nothing to fill, but views and other models need the table.
-            filler, slot = (
-                self._choose_definition(snapshot, table),
-                self.tasks.latest_slot(snapshot),
-            )
+            filler = self._choose_definition(snapshot, table)
+            slot = self.tasks.latest_slot(snapshot)
             task = self.tasks.fill(filler, table, slot, None)
             table = create_table(self.tasks, filler, task, lease).table
         if model.audits:

@@ -70,9 +70,10 @@ def show_refresh(
     """
     model, catalog = snapshot.model, handles.settings.catalog
     if model.query is None or not meaning_of(model.kind).refreshes(model):
+        why = "it has no query" if model.query is None else f"its kind is {model.kind.name}"
         raise UsageError(
-            f"{model.name} does not refresh from changes: its kind is {model.kind.name}",
-            hint="give it kind FULL (refresh changes) or INCREMENTAL_BY_CHANGES",
+            f"{model.name} does not refresh from changes: {why}",
+            hint="use a query of kind FULL (refresh changes) or INCREMENTAL_BY_CHANGES",
             location=model.location,
         )
     query = render_plain_query(model, resolver, catalog)

@@ -282,8 +282,8 @@ class Environments:
 def _require_free(handles: Handles, name: str) -> None:
     if name == PRODUCTION:
         raise UsageError(
-            f"'{PRODUCTION}' cannot be frozen under its own name",
-            hint=f"choose another name: vde freeze {PRODUCTION} month_end",
+            f"a frozen environment cannot be named '{PRODUCTION}'",
+            hint="choose another name, such as month_end",
         )
     if handles.store.environments.exists(name):
         raise UsageError(
