@@ -173,7 +173,7 @@ class PlanTasks:
         return AuditTasks(plan.id, plan.created_at, self._resolver(), self.catalog)
 
     def latest_slot(self, snapshot: Snapshot) -> Interval:
-        """Return the last complete interval of a model's cron when the plan was created."""
+        """Return the last complete interval of a model that was due when the plan was created."""
         return snapshot.cadence.latest_slot(self.plan.created_at)
 
     def reads(self, snapshot: Snapshot, table_ids: Container[str]) -> bool:

@@ -69,9 +69,9 @@ def format_query(sql: str, settings: Settings) -> str:
 
 
 def format_file_text(path: Path, text: str, settings: Settings) -> str | None:
-    """Format the text of a SQL file. Returns None if the file is not formatted.
+    """Format the text of a SQL file; return None if its property `formatting` is false.
 
-    Raises ProjectError if the file is invalid.
+    Raises ProjectError if the file is malformed, or formatting would change words or comments.
     """
     return format_text(path, text, settings, settings.format)
 
