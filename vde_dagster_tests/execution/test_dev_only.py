@@ -302,13 +302,16 @@ def test_shown_tables_forget_the_snapshots_whose_files_the_janitor_deletes(
 def test_fsck_finds_a_shown_table_that_lists_what_is_gone(
     folder: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with open_fake(folder.root, clock=_history(folder)) as workspace:
+    with open_fake(folder.root, clock=(clock := _history(folder))) as workspace:
         monkeypatch.setattr(sweep, "expire_in_shown_tables", lambda *_: [])
         workspace.maintenance.janitor()
         found = {one.problem: one for one in damages(workspace)}
         assert list(found) == ["shown_table_behind"]
         told = found["shown_table_behind"]
         assert "of its snapshots are missing in vde__marts.daily" in told.detail
+        clock.advance(days=1)
+        workspace.apply(workspace.plans.due("prod"))
+        assert not damages(workspace), "the advice: the next plan repairs it"
 
 
 @pytest.mark.proof

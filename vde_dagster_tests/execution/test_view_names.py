@@ -89,6 +89,20 @@ def test_another_setting_moves_every_view_with_the_next_plan_and_computes_nothin
     assert grant.replace("`", "") == f"GRANT SELECT ON VIEW lakehouse.{orders} TO ROLE all"
 
 
+def test_a_dropped_view_comes_back_with_the_current_version(folder: ProjectFolder) -> None:
+    apply(folder, "dev")
+    with open_fake(folder.root) as workspace:
+        before = views(workspace)
+        with pytest.raises(UsageError, match="already at version 1"):
+            workspace.environments.rollback("dev", 1)
+        with workspace.store.database.engine.begin() as conn:
+            conn.exec_driver_sql("DELETE FROM iceberg_tables WHERE table_namespace = 'marts__dev'")
+        assert {one.problem for one in workspace.maintenance.fsck()} == {"view_gone"}
+        assert workspace.environments.rollback("dev", 1).environment.version == 2
+        assert views(workspace) == before
+        assert workspace.maintenance.fsck() == ()
+
+
 def test_queries_read_the_views_where_they_were_published(
     folder: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

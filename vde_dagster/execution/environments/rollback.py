@@ -235,7 +235,7 @@ def _find_version(
     store = handles.store
     if version is not None:
         old = store.versions.at(current.name, version)
-        if version == current.version:
+        if version == current.version and not handles.lakehouse.moved_views(current.name):
             raise UsageError(
                 f"environment '{current.name}' is already at version {version}",
                 hint=f"choose an earlier version from: vde history {current.name}",

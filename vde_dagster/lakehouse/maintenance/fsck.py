@@ -65,6 +65,7 @@ Problem = Literal[
     "orphans",
 ]
 _RESTORE = "restore the file from a backup, or from an earlier version of it in the storage"
+_NEW_TABLE = "change the model's query, so that a plan computes a new table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,8 +282,8 @@ def _views(views: Mapping[TableRef, str], pointers: Mapping[TableRef, Pointer]) 
     for ref, location in views.items():
         pointer = pointers.get(ref)
         advice = (
-            "publish its environment again: vde apply, or vde rollback --to with the number of "
-            "the current version (vde history)"
+            "publish the current version again: vde rollback ENV --to VERSION, with the number "
+            "from vde history ENV"
         )
         if pointer is None or (pointer.kind != VIEW and pointer.location != location):
             findings.append(Finding("view_gone", str(ref), "another program dropped it", advice))
@@ -297,12 +298,9 @@ def _damaged(damage: Damage) -> Finding:
     error = damage.error
     problem: Problem = f"{'missing' if error.is_missing else 'damaged'}_{damage.part}"  # type: ignore[assignment]
     if damage.kind == VIEW:
-        other = "drop the view's row from the catalog and publish again"
+        other = "drop the view's row from the catalog, and run: vde rollback ENV --to VERSION"
     elif damage.part == "metadata_file":
-        other = (
-            "drop the table from the catalog, forget its intervals and plan again, which "
-            "computes it again"
-        )
+        other = f"register an earlier metadata file of the table in the catalog, or {_NEW_TABLE}"
     elif damage.is_current:
         other = "roll back to a version that does not need the file, or compute the table again"
     else:
@@ -325,7 +323,7 @@ def _shown_tables(lakehouse: LakeHandles, state: _State) -> list[Finding]:
     for environment, entry in lakehouse.store.shown.entries_on_tables(wrong) if wrong else ():
         problem, detail = wrong[entry.table_id or ""]
         subject = f"{entry.name} in environment '{environment}'"
-        advice = f"plan and apply again: vde plan {environment}"
+        advice = f"register the table's newest metadata file in the catalog, or {_NEW_TABLE}"
         findings.append(Finding(problem, subject, detail, advice))
     return findings
 
@@ -375,8 +373,8 @@ def _moved(
             f"the snapshot {pinned} that '{PRODUCTION}' pinned: {pointer.location}"
         )
         advice = (
-            f"move the pointer back to the metadata file of that version, or publish it again: "
-            f"vde rollback {PRODUCTION}; find out who wrote to the state: vde log"
+            "move the pointer back to the metadata file of that version, and find out who wrote to "
+            "the state: vde log"
         )
         return Finding("pointer_moved", str(table.ref), detail, advice), table.ref
 
@@ -404,8 +402,8 @@ def _follows(metadata: dict[str, Any], head: int | None, pinned: int) -> bool:
 
 def _behind(lakehouse: LakeHandles) -> list[Finding]:
     advice = (
-        f"publish it again: vde apply {PRODUCTION}, or vde rollback {PRODUCTION} --to with the "
-        f"number of the current version (vde history {PRODUCTION})"
+        f"the next plan applied to '{PRODUCTION}' repairs it, such as "
+        f"vde apply {PRODUCTION} --restate MODEL"
     )
     try:
         behind = behind_the_times(lakehouse)

@@ -216,9 +216,8 @@ def _foreign(wanted: WantedView, why: str) -> StoreError:
     return StoreError(
         f"the stored definition of the mirrored view {wanted.ref} is damaged, "
         f"or another program changed it: {why}",
-        hint=f"publish it again: vde apply {wanted.environment}, or vde rollback "
-        f"{wanted.environment} --to with the number of the current version (vde history "
-        f"{wanted.environment})",
+        hint=f"the next plan applied to '{wanted.environment}' writes it again, such as "
+        f"vde apply {wanted.environment} --restate MODEL",
     )
 
 
