@@ -96,7 +96,7 @@ def test_files_take_rows_that_are_added_and_no_key(shop: Shop, tmp_path: Path) -
     assert len(files) == 2
     shop.run_day()
     shop.define(sink="dlt", to={"prod": {**to, "table": "latest"}})
-    with pytest.raises(UsageError, match="'filesystem' only adds rows") as raised:
+    with pytest.raises(UsageError, match="'filesystem' cannot merge rows by key") as raised:
         shop.sync()
     assert raised.value.hint
 

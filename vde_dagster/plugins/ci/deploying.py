@@ -103,7 +103,7 @@ class CloseResult:
 def close(workspace: Workspace, forge: Forge, number: int) -> CloseResult:
     """Drop the environment of a pull request that was closed, merged or not.
 
-    If the forge reports no merge, the reviewed plan is deleted and the comment is updated.
+    If the forge reports it as not merged, the reviewed plan is deleted and the comment is updated.
 
     Raises:
         UsageError: The forge refuses a request.

@@ -45,7 +45,7 @@ class BudgetsSettings(PluginSettings):
         plan: Limits of one plan.
         day: Limits of all plans since midnight (UTC), including this one.
         month: Limits of all plans since the first of the month (UTC), including this one.
-        environment: Limits of all plans of an environment in 30 days, including this one.
+        environment: Limits of all plans of an environment in the last 30 days, including this one.
     """
 
     plan: tuple[Limit, ...] = field(default=())

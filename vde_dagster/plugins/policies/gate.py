@@ -39,8 +39,8 @@ def plan_facts(workspace: Workspace, plan: Plan) -> dict[str, Any]:
     """Return a plan as JSON, with further fields for the expressions of rules.
 
     Its models have, in addition to `vde plan --json`: `namespace`, `kind`, `owner`, `tags`,
-    `published_owner` (empty if the published definition has no owner), `computes` (whether
-    something is computed), `breaks` (whether readers of production are affected), and the expected
+    `published_owner` (empty without one), `computes` (whether something is computed), `breaks`
+    (whether readers of published rows see other values or rows, or miss columns), and the expected
     `seconds`, `task_seconds`, `rows`, `bytes`, `bytes_read` and `money`, 0 if unknown.
     """
     estimate = workspace.plans.estimate(plan)

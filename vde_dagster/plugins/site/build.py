@@ -40,7 +40,7 @@ def write_site(made: Mapping[str, bytes], folder: Path) -> None:
     """Write the files of a site to a folder, and delete data files of an earlier site.
 
     Raises:
-        UsageError: The folder has other files, or cannot be written.
+        UsageError: The folder has files but no earlier site, or cannot be written.
     """
     try:
         _require_site_folder(folder)

@@ -183,8 +183,8 @@ class PackageLoader:
             merges = known.merge_strategies_selector(merges, table_schema={})
         if step.key and not merges:
             raise UsageError(
-                f"dlt's destination '{self.sink.destination}' only adds rows, but the mode of "
-                f"'{step.sync}' is {step.mode}",
+                f"dlt's destination '{self.sink.destination}' cannot merge rows by key, but the "
+                f"mode of '{step.sync}' is {step.mode}",
                 hint="use mode: append, without a key",
             )
 
