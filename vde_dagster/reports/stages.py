@@ -29,7 +29,8 @@ def _lines(plan: Plan, stage: stages.Stage) -> Iterator[str]:
             yield f"run {count(len(statements), 'statement')} of {when}_all"
             yield from statements
         case stages.LockTables(names):
-            yield f"lock {count(len(names), 'table')} for writing, if they are published"
+            tables = count(len(names), "table") if names else "no tables"
+            yield f"lock {tables} for writing" + (", if they are published" if names else "")
             yield from _names(names)
         case stages.FillTables(after):
             yield f"fill and audit {count(len(after), 'model')}, parents first"
