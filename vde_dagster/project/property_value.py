@@ -263,7 +263,7 @@ def read_properties(
     key = ""
     for part in split_top_level(tokens):
         if not part:
-            raise source.error("there are two commas in a row", tokens[0].start, "remove one")
+            raise source.error("there is no property before a comma", tokens[0].start, "remove it")
         name = part[0]
         if key == "when_matched" and (
             name.is_word("WHEN") or (len(part) > 1 and part[1].text in (".", "="))

@@ -95,6 +95,9 @@ def test_ranges_of_several_things(audits_of: AuditsOf, clause: str, partitioned:
         ("not_null(columns := (a))", True),
         ("not_null(columns := (a), blocking := false)", False),
         ("not_null_non_blocking(columns := (a))", False),
+        ("not_null(columns := (a)), not_null_non_blocking(columns := (a))", True),
+        ("not_null_non_blocking(columns := (a)), not_null(columns := (a))", True),
+        ("not_null(columns := (a), blocking := false), not_null(columns := (a))", True),
     ],
 )
 def test_blocking(audits_of: AuditsOf, call: str, blocking: bool) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ProjectError
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, IncrementalByUniqueKey
 from vde_dagster.project.loading.loader import Project, load_project
 from vde_dagster.project.model import Column
@@ -247,6 +248,22 @@ def test_files_beside_a_model_are_found_by_its_own_place(
     assert model.python is not None
     assert sorted(model.python.outside) == ["file models/words.txt", "file more.txt"]
     assert run_source(model.python, root)(None) == (["a", "b"], "c")
+
+
+def test_a_model_file_may_import_another_one(load: Callable[[Mapping[str, str]], Project]) -> None:
+    head = "from vde_dagster import model\n"
+    body = "@model('s.{0}', columns={{'x': 'int'}})\ndef build(context):\n    return {1}\n"
+    files = {
+        "models/a.py": head + "from shared import THREE\n" + body.format("a", "THREE"),
+        "models/b.py": head + "from models.a import THREE\n" + body.format("b", "THREE + 1"),
+        "shared.py": head + "THREE = 3\n" + body.format("c", "THREE + 2"),
+    }
+    with pytest.raises(ProjectError, match=r"s\.c is defined twice"):
+        load(files)
+
+    models = load({**files, "shared.py": "THREE = 3\n"}).models
+    made = {name.name: run_source(one.python)(Context()) for name, one in models.items()}
+    assert made == {"a": 3, "b": 4}
 
 
 def test_functions_of_one_name_are_models_of_their_own(

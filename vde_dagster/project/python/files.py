@@ -111,7 +111,8 @@ def _files_of_import(root: Path, name: str) -> Iterator[str]:
                 yield path
 
 
-def _module_path(name: str, files: Mapping[str, str]) -> str | None:
+def module_file(name: str, files: Mapping[str, str]) -> str | None:
+    """Return the path of a module's file: `a.b` -> `a/b.py`; None if the project has none."""
     base = name.replace(".", "/")
     for path in (f"{base}.py", f"{base}/__init__.py"):
         if path in files:
@@ -153,7 +154,7 @@ class LocalModules:
     def _load(self, name: str) -> ModuleType:
         if name in self._modules:
             return self._modules[name]
-        path = _module_path(name, self._files)
+        path = module_file(name, self._files)
         module = ModuleType(f"{self._prefix}.{name}")
         vars(module)["__builtins__"] = self._builtins
         if path is None or path.endswith("/__init__.py"):
@@ -185,7 +186,7 @@ class LocalModules:
     ) -> Any:
         absolute = self._absolute(name, globals, level)
         if absolute is None or not (
-            _module_path(absolute, self._files) or _is_package(absolute, self._files)
+            module_file(absolute, self._files) or _is_package(absolute, self._files)
         ):
             if level == 0 and name.partition(".")[0] == "sqlmesh":
                 from vde_dagster.project.python.sqlmesh.modules import sqlmesh_module
@@ -204,7 +205,7 @@ class LocalModules:
             for item in fromlist:
                 child = f"{absolute}.{item}"
                 if not hasattr(module, item) and (
-                    _module_path(child, self._files) or _is_package(child, self._files)
+                    module_file(child, self._files) or _is_package(child, self._files)
                 ):
                     setattr(module, item, self._load(child))
             return module

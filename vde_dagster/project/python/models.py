@@ -38,7 +38,7 @@ from vde_dagster.project.python.decorators import (
     variable_texts,
     with_variables_expanded,
 )
-from vde_dagster.project.python.files import parse_python, run_file
+from vde_dagster.project.python.files import module_file, parse_python, run_file
 from vde_dagster.project.reading.audits import AuditCall, read_audits, read_call, read_signals
 from vde_dagster.project.reading.file_context import (
     FileContext,
@@ -61,6 +61,8 @@ def load_python_file(
     entrypoints = _entrypoints(path, collector.models)
     models: list[LoadedModel] = []
     for definition, entrypoint in zip(collector.models, entrypoints, strict=True):
+        if _is_of_other_model_file(definition, path, files, context.settings.models_dir):
+            continue
         location = SourceLocation(path, definition.line)
         for variables in python_blueprints(definition, location, context):
             # Macros get lists and tables unchanged, and other variables as texts.
@@ -73,6 +75,15 @@ def load_python_file(
     kind_files = (used for one in models for used in one.model.kind.files)
     uses = {*files, *outside.paths, *kind_files} - {path.as_posix()}
     return LoadedFile(path, tuple(models), uses=tuple(sorted(uses)), variables=outside.variables)
+
+
+def _is_of_other_model_file(
+    definition: PythonModelDefinition, path: Path, files: Mapping[str, str], models_dir: str
+) -> bool:
+    """Return whether a model belongs to an imported file that is loaded as a model file, too."""
+    module = str(definition.function.__module__ or "").partition(".")[2]
+    own = module_file(module, files)
+    return own not in (None, path.as_posix()) and Path(str(own)).is_relative_to(models_dir)
 
 
 def _entrypoints(path: Path, models: Sequence[PythonModelDefinition]) -> list[str]:

@@ -136,12 +136,21 @@ def read_audits(
     reads: dict[ModelName, SourceLocation] = {}
     for call in calls:
         audit, read = _resolve_call(call, context)
-        if audit is None or audit in audits:
+        if audit is None:
             continue
-        audits.append(audit)
+        # An audit that is called twice blocks if one of the calls does.
+        same = [place for place, one in enumerate(audits) if _are_same(one, audit)]
+        if same and audit.blocking:
+            audits[same[0]] = audit
+        elif not same:
+            audits.append(audit)
         for parent, location in read.items():
             reads.setdefault(parent, location)
     return tuple(audits), reads
+
+
+def _are_same(one: Audit, other: Audit) -> bool:
+    return dataclasses.replace(one, blocking=other.blocking) == other
 
 
 def _resolve_call(
