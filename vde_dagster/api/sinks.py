@@ -99,7 +99,7 @@ class Delivery(Protocol):
         """
 
     def end(self) -> int:
-        """Finish the step: a mirror removes rows that the view lacks, and returns their number."""
+        """Finish the step: a mirror of all rows removes other rows, and returns their number."""
 
 
 class Sink(Protocol):

@@ -89,7 +89,7 @@ def plan_comment(
 
 
 def without_mentions(text: str) -> str:
-    """Insert an invisible character after each `@`, so that Markdown mentions no user.
+    """Insert an invisible character after each `@` that would mention a user in Markdown.
 
     Code blocks stay unchanged.
     """

@@ -24,7 +24,7 @@ class Leaf:
     Args:
         kind: A kind of `Token`, `macro`, or `type` for the brackets `<>` of a type.
         adjacent: Whether no whitespace precedes it.
-        begins_line: Whether it is the first of its line.
+        begins_line: Whether a line end precedes it.
         is_sign: Whether it is a unary minus or plus.
     """
 

@@ -34,7 +34,7 @@ class Property:
     Args:
         read: Reads the property's value; raises ProjectError at the value's place.
         schema: JSON Schema of the value in a Python model's dictionary.
-        names_columns: Whether its value consists of names of columns.
+        names_columns: Whether its value names columns.
         has_default: Whether the setting `model_defaults` applies to it.
     """
 
@@ -138,10 +138,10 @@ class Kind:
         is_external: Whether other programs write its tables.
         is_read: Whether other models can read its models.
         by_intervals: Whether its tables are filled by intervals of time, not as a whole.
-        in_order: Whether intervals are filled in ascending order, one at a time, without gaps.
+        in_order: Whether batches are filled in ascending order, one at a time, without gaps.
         restates_whole: Whether restating a range refills everything from the first interval on.
         lookback: Number of earlier intervals that are filled again with each new interval.
-        batch_size: Maximum number of intervals per job; None for no limit.
+        batch_size: Maximum number of intervals per job; if None, `spark.batch_bytes` may limit it.
         batch_concurrency: Maximum number of concurrent jobs; None for one.
         disable_restatement: Whether production never restates the models.
         auto_restatement_cron: Cron expression: production's first run after each tick restates
