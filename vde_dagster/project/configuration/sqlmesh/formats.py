@@ -1,7 +1,7 @@
 """Reading of SQLMesh's configuration files: a project's (YAML or Python) and the user's.
 
-The user's file is in `~/.sqlmesh`. As in SQLMesh, tables are merged key by key, and a user's lists
-are added to lists of `config.py`.
+The user's file is in `~/.sqlmesh`. As in SQLMesh, tables are merged key by key, and a user's
+top-level lists are added to lists of `config.py`.
 """
 
 from __future__ import annotations
