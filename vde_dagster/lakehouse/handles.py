@@ -112,7 +112,7 @@ class LakeHandles:
         if found is None:
             raise ExecutionError(
                 f"the catalog '{self.catalog_name}' has no table {ref}",
-                hint="apply the plan again; to find damaged files: vde fsck",
+                hint="find what is lost, and how to repair it: vde fsck",
             )
         return found
 

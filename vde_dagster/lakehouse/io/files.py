@@ -158,7 +158,7 @@ class MetadataFiles:
                 ) from error
             raise ExecutionError(
                 f"a metadata file could not be written: {error}",
-                hint="check that the warehouse's disk is healthy and writable, then try again",
+                hint="check that the warehouse is reachable and writable, then try again",
             ) from error
 
     def delete_all(

@@ -53,7 +53,7 @@ def require_inside(location: str) -> str:
     if "\0" in location or ".." in re.split(r"[/\\]", location):
         raise ExecutionError(
             f"{location!r} contains '..' or a NUL character: nothing was written",
-            hint="find the table with this location: vde fsck",
+            hint="correct the setting warehouse, or the location in the table's metadata",
         )
     return location
 

@@ -122,7 +122,7 @@ def move_back(
     if snapshot_id not in snapshot_ids(metadata):
         raise ConflictError(
             f"the table {table} no longer has its snapshot {snapshot_id}",
-            hint="roll back only the definitions: vde rollback --definitions-only",
+            hint="roll back only the definitions: vde rollback ENV --definitions-only",
         )
     if snapshot_id == head_of(metadata, into):
         return ended
@@ -256,7 +256,7 @@ def _new_schema(metadata: Json, fields: list[Json], last_column_id: int) -> Upda
 
 
 def requirements(metadata: Json, updates: Sequence[Json]) -> list[Json]:
-    """Build the conditions that make a REST catalog reject updates if the table has changed."""
+    """Build the conditions that make a REST catalog reject updates of outdated refs or columns."""
     needed: list[Json] = [{"type": "assert-table-uuid", "uuid": metadata["table-uuid"]}]
     actions = {one["action"] for one in updates}
     if "add-schema" in actions:

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _ATTEMPTS = 5
 _PUBLISHED = (schema.environments.name,)
-"""Tables that a publication locks after repeated conflicts; see `state.db.log`."""
+"""Tables that a publication locks after repeated conflicts."""
 
 
 def publish(lakehouse: LakeHandles, publication: Publication) -> Environment:

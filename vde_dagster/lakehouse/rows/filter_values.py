@@ -148,7 +148,7 @@ def _instant(value: Value, zoned: bool) -> Decimal:
     ahead = 0
     if zone is not None:
         if not zoned:
-            raise ValueError(f"not valid without a time zone: write it like {like}")
+            raise ValueError(f"not valid, because the type has no time zone: write it like {like}")
         time = time[: zone.start()]
         ahead = int(zone[2] or 0) * 3600 + int(zone[3] or 0) * 60
         ahead = -ahead if zone[1] == "-" else ahead

@@ -130,7 +130,7 @@ def _batches(path: Path) -> Iterator[tuple[sa.Table, list[dict[str, Any]]]]:
             if name not in tables:
                 raise UsageError(
                     f"{path} has rows of the table '{name}', which no installed plug-in defines",
-                    hint="install the plug-in of this table; `vde info` lists installed plug-ins",
+                    hint="install the plug-in of this table; `vde info --plugins` lists all",
                 )
             table = tables[name]
             while rows := [_with_forms(table, row, True) for _, row in islice(lines, _BATCH)]:

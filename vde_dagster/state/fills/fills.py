@@ -274,7 +274,7 @@ class FillStore:
         return {one: (ranges, since[one] or BEGINNING) for one, ranges in found.items()}
 
     def give_up_early(self, early: Mapping[str, IntervalSet], now: datetime) -> None:
-        """Mark the ranges that `early` returned as missing."""
+        """Mark ranges that were filled too early as missing."""
         late = now + STEP
 
         def work(conn: sa.Connection) -> None:

@@ -189,7 +189,7 @@ class PlanStore:
         return _record(row) if row is not None else None
 
     def approved(self) -> list[PlanRecord]:
-        """Return, for each environment, the newest started plan that is not yet applied.
+        """Return, for each environment, the newest started plan that can still be applied.
 
         A plan that failed is included; runs and restatements are not.
         """
