@@ -112,7 +112,7 @@ def _check_free(host: str, port: int) -> None:
         except OSError as error:
             raise UsageError(
                 f"the address {host}:{port} is not available: {error.strerror}",
-                hint=f"choose another port: vde ui --port {port + 1}",
+                hint=f"choose another port: vde ui --port {port + 1 if port < 65535 else port - 1}",
             ) from error
 
 

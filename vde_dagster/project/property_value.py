@@ -51,7 +51,7 @@ class Value:
     @property
     def raw(self) -> str:
         """Text of the value in one line."""
-        return join_text(self.source, list(self.tokens))
+        return join_text(list(self.tokens))
 
     def error(self, message: str, hint: str | None = None) -> ProjectError:
         """Create an error at the place of the value."""
@@ -202,7 +202,7 @@ class Value:
         if not self._are_in_brackets(rest, "("):
             behind = rest[self.source.closing(rest, 0) + 1 :] if rest[0].text == "(" else rest
             raise self.source.error(
-                f"'{join_text(self.source, behind)}' is not expected here",
+                f"'{join_text(behind)}' is not expected here",
                 behind[0].start,
                 f"write {self.name} {self.tokens[0].text} (property value, …)",
             )

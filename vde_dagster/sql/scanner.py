@@ -274,7 +274,7 @@ def unquote(token: Token) -> str:
     return text
 
 
-def join_text(source: SourceText, tokens: list[Token]) -> str:
+def join_text(tokens: list[Token]) -> str:
     """Return the text of consecutive tokens on one line, without comments."""
     pieces: list[str] = []
     previous: Token | None = None

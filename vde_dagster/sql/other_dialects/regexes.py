@@ -260,7 +260,7 @@ def rewrite_full_match(node: exp.RegexpFullMatch, dialect: str) -> Replacement:
 def rewrite_extract(node: exp.RegexpExtract | exp.RegexpExtractAll, dialect: str) -> Replacement:
     """Rewrite REGEXP_EXTRACT, whose result is NULL in some dialects if nothing matches."""
     made = node.copy()
-    if dialect == "bigquery" and node.args.get("group") is None:
+    if dialect in ("bigquery", "redshift") and node.args.get("group") is None:
         made.set("group", exp.Literal.number(0))  # Spark's default is 1.
     if dialect in _RE2 | _POSIX:
         form = _java_literal(node.expression, dialect, matched=True)
