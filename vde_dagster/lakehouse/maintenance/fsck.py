@@ -281,10 +281,7 @@ def _views(views: Mapping[TableRef, str], pointers: Mapping[TableRef, Pointer]) 
     findings = []
     for ref, location in views.items():
         pointer = pointers.get(ref)
-        advice = (
-            "publish the current version again: vde rollback ENV --to VERSION, with the number "
-            "from vde history ENV"
-        )
+        advice = "publish the current version again: vde rollback ENV --to VERSION (vde history)"
         if pointer is None or (pointer.kind != VIEW and pointer.location != location):
             findings.append(Finding("view_gone", str(ref), "another program dropped it", advice))
         elif pointer.location != location:
@@ -302,7 +299,8 @@ def _damaged(damage: Damage) -> Finding:
     elif damage.part == "metadata_file":
         other = f"register an earlier metadata file of the table in the catalog, or {_NEW_TABLE}"
     elif damage.is_current:
-        other = "roll back to a version that does not need the file, or compute the table again"
+        again = "run: vde apply ENV --restate MODEL" if damage.part == "data_file" else _NEW_TABLE
+        other = f"roll back to a version that does not need the file, or {again}"
     else:
         other = (
             "do nothing: only older versions need the file. They cannot be read or rolled back to "

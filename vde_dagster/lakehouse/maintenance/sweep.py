@@ -9,8 +9,8 @@ table's metadata. Four rules ensure that no file is deleted that may still be co
 - A file must be older than the longest possible run, so that its writer can no longer commit it.
 - A table with an active lease is left alone. The lease is checked after the listing: a process that
   takes the lease later writes files that are not listed.
-- Files of expired Iceberg snapshots are not orphans. The ledger lists them, and they are deleted
-  after a time for readers to finish. The ledger is read after the metadata, because both change in
+- Files of expired Iceberg snapshots are not orphans. The state lists them, and they are deleted
+  after a time for readers to finish. The list is read after the metadata, because both change in
   one transaction.
 
 In doubt, nothing is deleted: a missing or damaged manifest is an error, and no file is an orphan if

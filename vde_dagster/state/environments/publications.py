@@ -158,7 +158,7 @@ class PublicationStore:
         connection.execute(update(schema.publications).where(*decided).values(status="committed"))
 
     def note_unused_files(self, connection: Connection, locations: Sequence[str]) -> None:
-        """Record files that only expired snapshots used, so that the janitor deletes them later."""
+        """Record files for the janitor to delete later, such as files of expired snapshots."""
         now = self.database.clock.now()
         connection.execute(
             insert(schema.publications).values(
