@@ -170,7 +170,7 @@ def test_what_is_generated_is_an_ordinary_model_with_versions_and_lineage(tmp_pa
         ),
         (
             "@STAGE(crm.customers, null_optional := id, null_required := (name, id))",
-            "'id' is required and optional",
+            "@STAGE has 'id' twice in null_required and null_optional",
         ),
         (
             "@STAGE(crm.customers, hashdiffs := (@HASHDIFF(name) AS h))",

@@ -46,6 +46,8 @@ def cost(
     since = now - timedelta(days=days)
     until = now + timedelta(seconds=1)
     if accuracy:
+        if env is not None:
+            raise UsageError("--accuracy is of all environments", hint="leave --env out")
         from vde_dagster.plugins.cost.accuracy import measure_accuracy
 
         found = measure_accuracy(workspace, since, until)

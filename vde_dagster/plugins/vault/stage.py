@@ -95,7 +95,9 @@ def _null_values(
                     suggest(column, there, "columns"),
                 )
             if column.lower() in found:
-                raise evaluator.error(f"@STAGE: '{column}' is required and optional", "choose one")
+                raise evaluator.error(
+                    f"@STAGE has '{column}' twice in null_required and null_optional", "choose one"
+                )
             found[column.lower()] = value
     return found
 

@@ -64,7 +64,7 @@ def _read_character(item: Value) -> str:
     text = _unescape(item)
     if len(text) != 1 or text in "\r\n":
         raise item.error(
-            f"the CSV setting '{item.name}' must be one character, not {text!r}",
+            f"the CSV setting '{item.name}' must be one character within a line, not {text!r}",
             "write it in quotes, a tab as '\\t'",
         )
     return text
