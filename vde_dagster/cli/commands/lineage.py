@@ -41,7 +41,7 @@ Against = Annotated[
     typer.Option(
         "--against",
         metavar="ENV",
-        help="Show differences from an environment or version, such as prod@41: edges and values.",
+        help="Show edges and columns that differ from an environment or version, such as prod@41.",
     ),
 ]
 

@@ -210,7 +210,10 @@ NEWEST = 30
 
 @dataclass(frozen=True, slots=True)
 class RefreshCosts:
-    """Correction factors for each method's estimated times: fixed, files, few keys, changes."""
+    """Correction factors for the estimates of computing all rows, and of refreshing.
+
+    Each is for four parts of the time: fixed, searched bytes, these for few keys, changed bytes.
+    """
 
     whole: tuple[float, ...] = (1.0,) * 4
     changes: tuple[float, ...] = (1.0,) * 4

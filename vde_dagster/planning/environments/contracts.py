@@ -54,7 +54,7 @@ class ContractBreak:
         widens: Whether the new type holds every value of the old one.
         readers: The models that read the column or model in the current version.
         renamed: The new name of a column that is only renamed.
-        exposures, syncs, metrics: Names of the exposures, syncs and metrics that do so.
+        exposures, syncs, metrics: Names of those that read the column or model.
     """
 
     model: ModelName

@@ -57,7 +57,7 @@ class Resolver:
         branches: Iceberg branches by table id, for tables that are written on a branch.
         production: Ids of production's tables.
         stand_ins: Subqueries that replace tables that do not exist yet, by table id.
-        commits: Commits to read, by model; all rows are read of models without an entry.
+        commits: Commits to read, by model. Of other models, all rows are read.
         pinned: The states of tables to read, by table id.
     """
 

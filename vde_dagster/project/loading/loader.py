@@ -62,7 +62,7 @@ def read_with_test_variables(
     if tested is None:
         raise ProjectError(
             f"with the variables of the test '{test.name}', model {test.model} does not exist",
-            hint=f"remove variables that are part of the model's name from the test: see {path}",
+            hint=f"in the test, do not set variables that the model's name contains: see {path}",
             location=test.location,
         )
     return replace(test, tested=replace(tested, session=model.session))

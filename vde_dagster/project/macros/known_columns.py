@@ -48,7 +48,7 @@ class KnownColumns:
         """Return a model's columns, or None if its files do not determine them.
 
         Raises:
-            ColumnsWantedError: The columns are not known yet, or unknown and `mistake` is given.
+            ColumnsWantedError: The columns are not known yet; with `mistake`, also if unknown.
         """
         if self.columns.get(name) is None and (mistake is not None or name not in self.columns):
             raise ColumnsWantedError(name, mistake)

@@ -418,10 +418,10 @@ class _Step:
         parts: Sequence[exp.Expr] | None,
         sources: _Sources,
     ) -> exp.Expr:
-        """Replace an output's columns with known columns that equal them, as in `a.id = b.id`.
+        """Replace columns in an output's expression with known columns of equal value.
 
         Args:
-            parts: The only columns that may be used; None for all columns.
+            parts: The columns that may stand in the result; None for any columns.
         """
         if self._holds(value) or value.find(exp.Query):
             return value
@@ -535,7 +535,7 @@ def _is_correlated(query: exp.Expr) -> bool:
 def _in_condition_may_change(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Expr:
     """Return a condition for the rows whose IN or NOT IN may change with the subquery's rows.
 
-    These are the rows with NULL or a value of the subquery, or all rows if the subquery has a NULL.
+    If the subquery has a NULL, these are all rows, else those whose value is NULL or in it.
     """
     source = exp.Subquery(
         this=query.copy(), alias=exp.TableAlias(this=exp.to_identifier("vde_nulls"))
