@@ -84,6 +84,12 @@ def test_a_wrong_header_is_told_with_its_place(
             "computed: the query reads current_date(). Hint: take the time from a column of a "
             "parent, or remove the property",
         ),
+        (
+            "changes",
+            "SET spark.sql.shuffle.partitions = 3;\nSELECT id FROM raw.orders",
+            "models/it.sql:1:30: m.it: `refresh changes` has no effect, because all rows are "
+            "computed: it has its own statements. Hint: remove the property",
+        ),
         ("changes", QUERY, ""),
         ("whole", "SELECT id FROM raw.orders LIMIT 3", ""),
     ],

@@ -278,9 +278,14 @@ def check_refresh_changes(
     # The property has no effect if each fill computes all rows anyway.
     model = known.model
     refresh = model.kind.refresh if isinstance(model.kind, Full) else "whole"
-    if model.query is None or refresh != "changes":
+    if refresh != "changes":
         return
     what = f"{model.name}: `refresh changes` has no effect, because all rows are computed"
+    if model.query is None or model.pre_statements or model.post_statements:
+        own = "is Python code" if model.query is None else "has its own statements"
+        place = place_in_header(model, "refresh")
+        yield Problem(f"{what}: it {own}", "remove the property", place, False)
+        return
     if known.clock is not None:
         hint = "take the time from a column of a parent, or remove the property"
         yield Problem(
