@@ -101,6 +101,22 @@ def test_a_model_that_chooses_holds_what_it_read_unless_its_inputs_are_small(
     assert (_read(workspace) in _kept(workspace)) == holds
 
 
+@pytest.mark.parametrize("name", ["m.sums", "m.base"])
+def test_a_restated_model_is_computed_whole_unless_its_inputs_are_restated_with_it(
+    workspace: Workspace, clock: FakeClock, name: str
+) -> None:
+    _days(workspace, clock, 2)
+    plan = workspace.plan("prod", restate=[name])
+    backlog = next(one.backlog for one in plan.models if one.name == SUMS)
+    assert backlog is not None
+    assert backlog.why_all == ("it is computed again" if name == "m.sums" else "")
+    workspace.apply(plan)
+    entry = workspace.store.environments.get("prod").entries[SUMS]
+    last = workspace.store.fills.latest([entry.table_id or ""])[entry.table_id or ""]
+    assert last.facts.refresh is not None
+    assert last.facts.refresh.from_changes == (name == "m.base")
+
+
 def test_a_reader_that_does_not_move_holds_nothing_after_a_time_and_computes_all(
     workspace: Workspace, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -26,7 +26,7 @@ from vde_dagster.lakehouse.io.files import read_metadata
 from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.metadata.commit_summaries import DEFINITION_KEY, TABLE_KEY, commit_line
 from vde_dagster.lakehouse.metadata.table_metadata import head_of, history
-from vde_dagster.planning.changes.backlog import FIRST_FILL
+from vde_dagster.planning.changes.backlog import FIRST_FILL, RESTATED
 from vde_dagster.planning.changes.refresh import Refresh, RefreshCode
 from vde_dagster.planning.engine_tasks import ChangedKeys, Changes, FillResult
 from vde_dagster.planning.environments.resolver import TableRead, tables_read
@@ -140,6 +140,8 @@ class SkipDecisions:
         if small is not None:
             return replace(looked, refresh=small)
         try:
+            if self.tasks.plan.restates_alone(table.id, {read.key for read in reads}):
+                raise ComputesAllError(RESTATED)
             last_inputs = self.inputs_of_definition(filler, table)
             if not last_inputs and not self._handles.store.fills.latest([table.id]):
                 raise ComputesAllError(FIRST_FILL)

@@ -12,9 +12,9 @@ from vde_dagster.execution.changes import changed_keys
 from vde_dagster.execution.changes.refresh_choice import RefreshChoice, project_costs
 from vde_dagster.execution.plan_tasks import PlanTasks, WrittenTables
 from vde_dagster.lakehouse.metadata.commit_summaries import commit_line, growth_between
-from vde_dagster.planning.changes.backlog import Backlog, TableBacklog
+from vde_dagster.planning.changes.backlog import RESTATED, Backlog, TableBacklog
 from vde_dagster.planning.changes.refresh import Refresh
-from vde_dagster.planning.environments.resolver import TableRead
+from vde_dagster.planning.environments.resolver import TableRead, tables_read
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.plan.assign_tables import choose_filler
 from vde_dagster.planning.plan.plan import Plan, PlannedModel
@@ -49,11 +49,24 @@ def with_backlogs(
             found = _find_backlog(tasks, filler, table, last[table.id], filled)
         except (VdeError, OSError):
             return model  # `vde fsck` or the fill reports unreadable tables.
-        if model.restate and found is not None:
-            found = replace(found, why_all="it is computed again", refresh=None)
         return replace(model, backlog=found)
 
-    return replace(plan, models=tuple(map(with_backlog, plan.models)))
+    return mark_restated(handles, replace(plan, models=tuple(map(with_backlog, plan.models))))
+
+
+def mark_restated(handles: Handles, plan: Plan) -> Plan:
+    """Note in the backlogs of restated models that their fills compute all rows."""
+    resolver = plan.resolver()
+
+    def marked(model: PlannedModel) -> PlannedModel:
+        if model.backlog is None or model.table is None:
+            return model
+        reads = tables_read(plan.snapshot_of(model), resolver, handles.settings.catalog)
+        if not plan.restates_alone(model.table.id, {read.key for read in reads}):
+            return model
+        return replace(model, backlog=replace(model.backlog, why_all=RESTATED, refresh=None))
+
+    return replace(plan, models=tuple(map(marked, plan.models)))
 
 
 def _find_backlog(

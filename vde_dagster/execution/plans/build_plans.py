@@ -208,7 +208,9 @@ class PlanBuilder:
         production = handles.store.environments.get(PRODUCTION)
         protected = protected_tables(environment, production)
         found = restate_published(run, options, protected, handles.changed_files)
-        plan = restated_plan(found)
+        from vde_dagster.execution.plans.backlog import mark_restated
+
+        plan = mark_restated(handles, restated_plan(found))
         plan = with_batches(handles, with_outdated(handles, plan))
         return replace(plan, id=readable_id(plan, f"restates_{next(iter(plan.restates), '')}"))
 

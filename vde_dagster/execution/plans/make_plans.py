@@ -166,7 +166,9 @@ class Plans:
             production = handles.store.environments.get(PRODUCTION)
             protected = protected_tables(environment.name, production)
             found = restated(plan, {name: intervals}, protected, fills_missing=True)
-            plan = with_outdated(handles, restated_plan(found))
+            from vde_dagster.execution.plans.backlog import mark_restated
+
+            plan = with_outdated(handles, mark_restated(handles, restated_plan(found)))
             if plan.restates:
                 plan = replace(plan, kind=PlanKind.RESTATEMENT)
         else:

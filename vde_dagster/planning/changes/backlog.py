@@ -11,6 +11,8 @@ from vde_dagster.planning.intervals.interval import iso
 
 FIRST_FILL = "it is the first fill of the table"
 """Why a table that was never filled is not refreshed from changes."""
+RESTATED = "it is computed again"
+"""Why a restated table is not refreshed from changes, unless the plan fills its inputs, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from enum import Enum
@@ -351,6 +351,17 @@ class Plan:
     def computed(self) -> tuple[PlannedModel, ...]:
         """The models of `builds` without known skips, in topological order."""
         return tuple(model for model in self.models if model.builds and model.skips is None)
+
+    def restates_alone(self, table_id: str, inputs: Collection[str]) -> bool:
+        """Return whether the plan fills a table again, and fills none of its inputs first.
+
+        Args:
+            inputs: Ids of the tables that the fill reads.
+        """
+        built = {one.table.id: one for one in self.builds if one.table is not None}
+        own = built.get(table_id)
+        others = built.keys() - {table_id}
+        return own is not None and own.restate and others.isdisjoint(inputs)
 
     @property
     def audited(self) -> tuple[PlannedModel, ...]:
