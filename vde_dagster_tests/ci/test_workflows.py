@@ -96,6 +96,26 @@ def test_github_gets_two_jobs_with_the_least_rights_and_secrets_of_their_own(
     assert "use variables for the login of state_url" in login
 
 
+@pytest.mark.parametrize(
+    ("table", "names"),
+    [
+        ('[tool.vde.nessie]\nuri = "http://n/api/v2"\ntoken = "${NESSIE}"', {"NESSIE"}),
+        (
+            '[tool.vde.rest]\nuri = "http://c"\ncredential = "vde:${C}"\n'
+            'properties = { "header.x" = "${H}" }',
+            {"C", "H"},
+        ),
+    ],
+)
+def test_jobs_get_the_secrets_of_a_catalog(
+    vde: Vde, shop: ProjectFolder, table: str, names: set[str]
+) -> None:
+    shop.write("pyproject.toml", f"{POSTGRESQL}\n{table}\n")
+    found, _ = _written(vde, shop, "github")
+    env = found["jobs"]["check"]["steps"][-1]["env"]
+    assert env.keys() - {"GITHUB_TOKEN"} == {"DB_PASSWORD", "S3_KEY", *names}
+
+
 @pytest.mark.parametrize("system", ["github", "gitlab"])
 @pytest.mark.parametrize(
     ("url", "told"),

@@ -98,8 +98,17 @@ def _suffix(root: Path) -> str:
 
 def _find_secrets(root: Path) -> list[str]:
     settings = _read_settings(root)
-    values = (settings.state_url or "", *settings.io.values(), *settings.catalog_options.values())
-    return sorted({name for value in values for name in _SECRET.findall(value)})
+    rest, nessie = settings.rest, settings.plugins.get("nessie", {})
+    values = (
+        settings.state_url,
+        rest.token,
+        rest.credential,
+        nessie.get("token"),
+        *settings.io.values(),
+        *settings.catalog_options.values(),
+        *rest.properties.values(),
+    )
+    return sorted({name for value in values if value for name in _SECRET.findall(value)})
 
 
 def _advise_separate_logins(root: Path) -> list[str]:
