@@ -124,6 +124,16 @@ def test_a_cell_becomes_a_model_and_shows_what_would_come_of_it(
     assert "2 AS amount" in (shop.root / "models/orders.sql").read_text()
 
 
+def test_a_model_is_written_into_the_projects_folder_of_models(
+    shell: InteractiveShell, shop: ProjectFolder
+) -> None:
+    (shop.root / "models").rename(shop.root / "sql")
+    shop.write("pyproject.toml", '[tool.vde]\nmodels_dir = "sql"\n')
+    plan = _run(shell, "%%model marts.large\nSELECT number FROM raw.orders")
+    assert (shop.root / "sql/marts/large.sql").is_file()
+    assert "marts.large" in [str(model.name) for model in plan.models]
+
+
 def test_a_cell_that_was_refused_becomes_a_model_once_it_is_mended(
     shell: InteractiveShell, shop: ProjectFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -119,7 +119,7 @@ def _write_model(
     *,
     replace: bool = False,
 ) -> tuple[Path, Plan]:
-    """Write `models/schema/name.sql`, and return the file's path and the model's plan.
+    """Write `schema/name.sql` into the models' folder; return its path and the model's plan.
 
     Args:
         kind: As in a header, such as `INCREMENTAL_BY_TIME_RANGE (time_column day)`.
@@ -138,7 +138,7 @@ def _write_model(
                 f"'{printable(part)}' in the name of a model {flaw}",
                 hint="use letters, digits and underscores",
             )
-    path = Path("models", model.namespace, f"{model.name}.sql")
+    path = Path(workspace.settings.models_dir, model.namespace, f"{model.name}.sql")
     text = f"MODEL (\n  name {model},\n  kind {kind}\n);\n\n{query.strip().rstrip(';')}\n"
     there = workspace.project.models.get(model)
     if there is not None:
