@@ -11,6 +11,7 @@ import pytest
 from vde_dagster.base.names import string_literal
 from vde_dagster.errors import StoreError, UsageError
 from vde_dagster.lakehouse.catalogs.by_settings import jdbc_options
+from vde_dagster.project.loading.loader import read_settings
 from vde_dagster.spark.jvm.java import check_java, major_version
 from vde_dagster.spark.session import session
 from vde_dagster.spark.session.settings import (
@@ -71,6 +72,16 @@ def test_the_driver_follows_the_database_and_users_versions_win() -> None:
     )
     assert not any("sqlite" in p for p in chosen)
     assert chosen[1:] == ("org.postgresql:postgresql:1", "a:b:1")
+
+
+def test_an_empty_setting_downloads_no_packages(tmp_path: Path) -> None:
+    project = tmp_path / "pyproject.toml"
+    project.write_text("[tool.vde]\nspark.packages = []\n")
+    config = context_config(SessionSettings.from_settings(read_settings(tmp_path)))
+    assert "spark.jars.packages" not in config
+    project.write_text("[tool.vde]\nspark.packages = ['a:b:1']\n")
+    config = context_config(SessionSettings.from_settings(read_settings(tmp_path)))
+    assert config["spark.jars.packages"].endswith(",a:b:1")
 
 
 def test_the_catalog_is_never_cached_and_has_views() -> None:

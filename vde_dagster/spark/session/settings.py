@@ -81,7 +81,8 @@ class SessionSettings:
         state_url: SQLAlchemy URL of the database with state and catalog.
         warehouse: URI of the directory for new tables.
         config: Further Spark properties, which take precedence over vde's defaults.
-        packages: Further Maven coordinates, replacing defaults with the same group and artifact.
+        packages: Further Maven coordinates, replacing defaults with the same group and artifact;
+            None for no downloads, because the jars are in Spark's own folder.
         log_file: File for the JVM's output, or None for a temporary file.
         io: PyIceberg's settings for object stores.
         catalog_override: Spark's configuration for a catalog outside of `state_url`, or None.
@@ -93,7 +94,7 @@ class SessionSettings:
     warehouse: str
     master: str = "local[*]"
     config: dict[str, str] = field(default_factory=dict, repr=False)
-    packages: tuple[str, ...] = ()
+    packages: tuple[str, ...] | None = ()
     log_file: Path | None = None
     project_root: Path | None = None
     io: dict[str, str] = field(default_factory=dict, repr=False)
@@ -113,7 +114,7 @@ class SessionSettings:
             warehouse=settings.resolved_warehouse,
             master=settings.spark.master,
             config=expand_secrets(settings.spark.config),
-            packages=settings.spark.packages,
+            packages=settings.spark.packages or None,
             log_file=settings.work_dir / "spark.log",
             project_root=settings.root,
             io=expand_secrets(settings.io),
@@ -159,7 +160,6 @@ def context_config(settings: SessionSettings) -> dict[str, str]:
     config = {
         "spark.app.name": "vde",
         "spark.master": settings.master,
-        "spark.jars.packages": ",".join(packages(settings)),
         "spark.sql.extensions": (
             "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
         ),
@@ -168,8 +168,10 @@ def context_config(settings: SessionSettings) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         "spark.driver.defaultJavaOptions": JAVA_OPTIONS,
-        **settings.config,
     }
+    if settings.packages is not None:
+        config["spark.jars.packages"] = ",".join(packages(settings))
+    config |= settings.config
     if is_local(settings.master):
         config.setdefault("spark.driver.host", "127.0.0.1")
         config.setdefault("spark.driver.bindAddress", "127.0.0.1")
@@ -207,9 +209,10 @@ def command_line_config(config: dict[str, str]) -> dict[str, str]:
 
 
 def packages(settings: SessionSettings) -> tuple[str, ...]:
+    """Return the Maven coordinates of the jars that the project needs."""
     needed = (ICEBERG_PACKAGE, *settings.iceberg.packages)
     chosen = {_artifact(package): package for package in needed}
-    chosen.update({_artifact(package): package for package in settings.packages})
+    chosen.update({_artifact(package): package for package in settings.packages or ()})
     return tuple(chosen.values())
 
 
