@@ -55,7 +55,7 @@ class WarmSettings:
     Args:
         folder: The folder with the file that describes the running engine.
         by_itself: Whether the engine starts when Spark is needed, or only by `vde engine start`.
-        idle_seconds: Seconds for which the engine keeps running after its last statement.
+        idle_seconds: Idle time in seconds after which the engine ends.
         warm_up: Whether the engine warms up while idle, see `warm_up.py`.
     """
 
