@@ -79,6 +79,40 @@ def test_a_compile_that_failed_is_tried_again_though_no_file_changed(
     assert sorted(map(str, load_project(shop.root, strict=False).models)) == whole
 
 
+COUNTS = """#!/bin/sh
+echo >> "{calls}"
+while [ "$1" != "--target-path" ]; do shift; done
+mkdir -p "$2"
+cp "{manifest}" "$2/manifest.json"
+touch "$2/partial_parse.msgpack"
+"""
+
+
+@pytest.mark.parametrize("path", ["models/more.yaml", "../profiles/profiles.yml"])
+def test_a_variable_that_a_file_names_compiles_again_when_it_changes(
+    shop: DbtCopy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    calls, dbt, manifest = tmp_path / "calls", tmp_path / "dbt", tmp_path / "manifest.json"
+    (shop.root / MANIFEST).rename(manifest)
+    dbt.write_text(COUNTS.format(calls=calls, manifest=manifest))
+    dbt.chmod(0o755)
+    settings = f"executable = '{dbt}'\nprofiles_dir = '../profiles'\n"
+    (shop.root / "pyproject.toml").write_text(f"[tool.vde]\n[tool.vde.dbt]\n{settings}")
+    file = shop.root / path
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("schema: \"{{ env_var('SHOP_SCHEMA') }}\"\n")
+    monkeypatch.setenv("SHOP_SCHEMA", "one")
+    load_project(shop.root, strict=False)
+    once = len(calls.read_text())
+    load_project(shop.root, strict=False)
+    assert len(calls.read_text()) == once
+
+    monkeypatch.setenv("SHOP_SCHEMA", "two")
+    load_project(shop.root, strict=False)
+
+    assert len(calls.read_text()) == 2 * once
+
+
 LEAVES_OUT = """#!/bin/sh
 while [ "$1" != "--target-path" ]; do shift; done
 mkdir -p "$2"

@@ -243,8 +243,11 @@ class Compiler:
         return False
 
     def _read_texts(self) -> list[str]:
-        paths = (self.folder.root / one for one in self.files if one.endswith((".sql", ".yml")))
-        return [path.read_text(encoding="utf-8", errors="replace") for path in paths]
+        """Return the texts of the files that may call `env_var()` or define `is_incremental()`."""
+        read = (one for one in self.files if one.endswith((".sql", ".yml", ".yaml")))
+        paths = (self.folder.root / one for one in read)
+        found = [path.read_text(encoding="utf-8", errors="replace") for path in paths]
+        return [*found, self._profiles]
 
     def _link_project(self, project: Path, own: bool) -> None:
         """Create a folder for running dbt, with links to the project's entries.
