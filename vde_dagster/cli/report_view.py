@@ -63,7 +63,7 @@ def _lines(diff: Difference) -> list[str]:
 
 
 def show_data(console: Console, data: Iterable[DataDifference]) -> None:
-    """Print the models whose rows differ between two versions."""
+    """Print the models whose tables differ between two versions."""
     for one in data:
         after, before = ("?" if n is None else n for n in (one.after, one.before))
         rows = f"{after} rows, {before} before"

@@ -161,7 +161,7 @@ class CostSettings:
 
 @dataclass(frozen=True, slots=True)
 class LayoutOptions:
-    """Options for formatting SQL, with the names of SQLMesh's `format` section.
+    """Options for formatting SQL. All but `keywords` have SQLMesh's names.
 
     Args:
         indent: Spaces before the parts of a clause.

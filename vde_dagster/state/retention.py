@@ -327,7 +327,7 @@ def _changes(conn: sa.Connection) -> dict[str, list[int]]:
 def dead_plans(
     conn: sa.Connection, policy: Retention, now: datetime, plans: PlanStore, leases: Set[str]
 ) -> dict[str, str]:
-    """Find the open plans that will never be applied, with the reasons."""
+    """Find the open plans to close after the grace time, with the reasons."""
     table = schema.plans
     query = sa.select(
         table.c.plan_id,

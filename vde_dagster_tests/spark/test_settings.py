@@ -95,7 +95,13 @@ def test_users_configuration_wins_and_secrets_stay_off_the_command_line() -> Non
     config = context_config(
         settings(
             "postgresql://u:hunter2@h/d",
-            config={"spark.driver.memory": "9g", "spark.hadoop.fs.s3a.secret.key": "hunter3"},
+            config={
+                "spark.driver.memory": "9g",
+                "spark.hadoop.fs.s3a.secret.key": "hunter3",
+                "spark.ssl.keyPassword": "hunter4",
+                "spark.authenticate.secret": "hunter5",
+                "spark.kubernetes.authenticate.oauthToken": "hunter6",
+            },
         )
     )
     assert config["spark.driver.memory"] == "9g"

@@ -258,7 +258,7 @@ def add_models_of_skipped_tables(
 def input_states(
     lakehouse: Lakehouse, reads: Sequence[TableRead], known: States | None = None
 ) -> States:
-    """Read the states of input tables. A `known` state is reused for an unchanged metadata file."""
+    """Read the states of readable input tables. Unchanged files keep their `known` state."""
     locations = lakehouse.metadata_locations(read.ref for read in reads)
     states: dict[str, InputState] = {}
     for read in reads:

@@ -83,9 +83,11 @@ def show_refresh(
         name = spell_table(catalog, read)
         schema[name] = columns_of(handles.lakehouse.table_metadata(read.ref), None)
         shown[name] = str(read.ref)
-    why = explain_not_repeatable(snapshot, snapshots)
-    if why is not None:
-        return [TableRefresh(one, why_all=f"it {describe_reason(why)}") for one in shown.values()]
+    reason = explain_not_repeatable(snapshot, snapshots)
+    if reason is not None:
+        return [
+            TableRefresh(one, why_all=f"it {describe_reason(reason)}") for one in shown.values()
+        ]
 
     types = {column.name.lower(): column.type or "" for column in snapshot.computed_columns}
     found = []

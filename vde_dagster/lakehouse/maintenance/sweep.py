@@ -182,7 +182,7 @@ def drop_branches(run: Cleaning, marked: Mark) -> None:
 def with_metadata(
     run: Cleaning, ledger: Iterable[LedgerTable]
 ) -> Iterator[tuple[LedgerTable, dict[str, Any]]]:
-    """Yield the tables that exist in the catalog, with their metadata."""
+    """Yield the catalog's tables with their metadata, and report unreadable ones."""
     ledger = list(ledger)
     pointers = run.lakehouse.metadata_locations(table.ref for table in ledger)
     for table in ledger:

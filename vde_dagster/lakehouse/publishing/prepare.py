@@ -190,7 +190,7 @@ def prepare(lakehouse: LakeHandles, publication: Publication) -> PreparedPublica
     """Compute the changes of a publication and the content of its files, without writing anything.
 
     Raises:
-        ConflictError: A name is taken, or a table moved.
+        ConflictError: A name is taken, or another program wrote a table or its branch.
     """
     catalog = lakehouse.catalog
     if not catalog.form.keeps_pointers:

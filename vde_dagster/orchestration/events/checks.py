@@ -5,7 +5,7 @@ publication, over all rows of the model, and after every later audit. If rows of
 check keeps failing after a successful audit of the next day.
 
 The status belongs to the published model: production's version or, for a model that production does
-not have, the version published last. Audits of other environments, and of plans that were not
+not have, the version published last. Audits of other versions, and of plans that were not
 published, are observations of the version's partition.
 """
 

@@ -335,7 +335,7 @@ def _multiply(left: Iterable[float], right: Iterable[float]) -> tuple[float, ...
 
 
 def _fit(factors: Sequence[float], fills: Sequence[MeasuredFill]) -> tuple[float, ...]:
-    """Return cost factors near 1 that estimate fills of one method with small relative errors."""
+    """Return numbers near 1 that, multiplied with `factors`, improve the estimates of `fills`."""
     # Errors of more than `_USUAL_ERROR` weigh less, because one slow fill proves little.
     rows = []
     for fill in fills:

@@ -120,7 +120,7 @@ def check_deterministic(
         if spark_functions.function_kind(name) in refused:
             raise ProjectError(
                 f"{model.name}: '{name}' is not allowed in '{text}' of its kind "
-                f"{model.kind.name}: its value is not determined by one row",
+                f"{model.kind.name}: it is not a function of one row",
                 hint="use functions of the row's columns alone, or compute it in the query",
                 location=place_in_header(model, "kind", name),
             )

@@ -155,7 +155,7 @@ def last_units(snapshot: Snapshot, filled: IntervalSet, count: int | None) -> In
 
 
 def units_around(snapshot: Snapshot, missing: IntervalSet, change: IntervalSet) -> IntervalSet:
-    """Return the missing intervals in all interval units that a change overlaps."""
+    """Return the missing intervals in units that a change overlaps; all if not incremental."""
     if not missing or not snapshot.is_incremental:
         return missing
     hull = Interval(missing.ranges[0].start, missing.ranges[-1].end)

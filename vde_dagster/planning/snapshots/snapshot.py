@@ -58,7 +58,7 @@ class Forward:
 
     Args:
         columns: (output column, version) of the query's columns.
-        fields: Fields of nested columns that got or lost fields, by output column.
+        fields: All fields, by output column, of nested columns that got or lost fields.
         widened: (output column, new Spark SQL type) of columns that were widened in place.
     """
 

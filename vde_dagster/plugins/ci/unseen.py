@@ -88,7 +88,7 @@ def _model_effects(
 
 
 def _visible_state(plan: Plan, model: Plan.Model) -> tuple[str | None, ...]:
-    """Return the values that determine the rows of a view: definition, columns and table."""
+    """Return what a view shows: the version of its definition, its table and its columns."""
     snapshot = plan.snapshot_of(model)
     table_id = model.table.id if model.table else None
     return snapshot.table_version, table_id, *(column.name for column in snapshot.columns)

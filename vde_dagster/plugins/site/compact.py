@@ -47,7 +47,7 @@ class TextNumbers:
 
 
 def script(name: str, value: Any) -> bytes:
-    r"""Return a file that passes a value to the page, and is safe to embed anywhere.
+    r"""Return a file that passes a value to the page, and is safe inside `<script>`.
 
     >>> script("x", ["</script>"])
     b'vde("x",["\\u003c/script\\u003e"])\n'

@@ -256,7 +256,7 @@ class _Step:
         """Add a source to `made` with an inner join on the conditions `known`."""
         if not known:
             raise NotRefreshableError(
-                "the changed rows do not determine a condition of a join",
+                "the changed rows determine no condition of a join",
                 source,
                 "join by columns whose values are known on both sides",
             )
@@ -275,7 +275,7 @@ class _Step:
     ) -> None:
         if not known:
             raise NotRefreshableError(
-                "the changed rows do not determine a condition of a FULL JOIN",
+                "the changed rows determine no condition of a FULL JOIN",
                 source,
                 "join by columns whose values are known on both sides",
             )
@@ -421,7 +421,7 @@ class _Step:
         """Replace columns in an output's expression with known columns of equal value.
 
         Args:
-            parts: The columns that may stand in the result; None for any columns.
+            parts: The columns to use; None for any columns.
         """
         if self._holds(value) or value.find(exp.Query):
             return value
@@ -535,7 +535,7 @@ def _is_correlated(query: exp.Expr) -> bool:
 def _in_condition_may_change(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Expr:
     """Return a condition for the rows whose IN or NOT IN may change with the subquery's rows.
 
-    If the subquery has a NULL, these are all rows, else those whose value is NULL or in it.
+    If a changed row of the subquery has NULL, these are all rows.
     """
     source = exp.Subquery(
         this=query.copy(), alias=exp.TableAlias(this=exp.to_identifier("vde_nulls"))

@@ -245,7 +245,7 @@ def find_equal_values(conditions: Iterable[Node]) -> EqualityClasses:
 
 
 def _like(one: Node, two: Node) -> bool:
-    """Return whether an equality of two values is transitive: not if it converts one of them."""
+    """Return whether an equality of two values is transitive: equal types, or integers."""
     if not {one.tag, two.tag} <= {"ref", "lit"}:
         return False
     left, right = value_type(one), value_type(two)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.secrets import names_secret
 from vde_dagster.base.workers import usable_memory
 from vde_dagster.spark.jvm.known_start import JAR_CACHE_VARIABLE
 from vde_dagster.sql.spark_settings import ASSUMED
@@ -141,7 +142,7 @@ def catalog_config(settings: SessionSettings) -> dict[str, str]:
 
 
 def session_config(settings: SessionSettings) -> dict[str, str]:
-    """Return all Spark properties that can differ between the sessions of one JVM."""
+    """Return a session's Spark properties: the catalog's, vde's and the project's."""
     return {
         # No property limits how work is split into tasks: settings for small tables would put a
         # large table into one task. Settings that versions depend on are explicit, so that a
@@ -198,13 +199,13 @@ def describe_memory(config: dict[str, str]) -> str:
 
 
 def command_line_config(config: dict[str, str]) -> dict[str, str]:
-    """Return the configuration without secrets, for a command line."""
+    """Return the configuration for a command line, without keys that may have secrets."""
     # Every user of the machine can read command lines. Storage keys, passwords and tokens are
     # therefore passed after the JVM has started.
     return {
         key: value
         for key, value in config.items()
-        if not key.startswith(("spark.hadoop.", "spark.sql.", "spark.connect.authenticate."))
+        if not (key.startswith(("spark.hadoop.", "spark.sql.")) or names_secret(key))
     }
 
 

@@ -260,7 +260,7 @@ class Runs:
         return Job(self.namespace, f"apply.{plan.environment}", facets=facets)
 
     def plan_run(self, plan_id: str, record: OutboxRecord) -> str:
-        """Return the run id of the apply that wrote a record; each attempt has a separate id."""
+        """Return the run id of the apply that wrote a record; each failure begins a new id."""
         own = self._plan_records(plan_id)
         failed = sum(one.kind == "failed" and one.number < record.number for one in own)
         return self.id("plan", plan_id, failed)

@@ -40,7 +40,7 @@ class RuntimeEnv(str, enum.Enum):
 
 
 def str_to_bool(s: str | None) -> bool:
-    """Return whether a text means true: `1`, `true`, `yes` or `on`."""
+    """Return whether a text is 1, t, true, y, yes or on, in any case."""
     return bool(s) and str(s).lower() in ("1", "true", "t", "yes", "y", "on")
 
 
