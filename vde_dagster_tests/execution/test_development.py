@@ -177,3 +177,19 @@ def test_computing_again_in_development_leaves_out_what_production_shows(
     )
     assert [model.name for model in result.plan.builds] == [DAILY]
     assert head(workspace, week) == before
+
+
+def test_an_environment_of_a_past_execution_time_expires_after_days_from_now(
+    tmp_path: Path,
+) -> None:
+    settings = '[tool.vde]\npinned_environments = ["staging"]\n'
+    folder = ProjectFolder(tmp_path / "project", {**FILES, "pyproject.toml": settings})
+    with open_fake(folder.root) as workspace:
+        began = workspace.store.database.clock.now()
+        for name in ("prod", "staging", "dev"):
+            workspace.apply(workspace.plan(name, now=THIRD))
+        assert workspace.store.environments.expired() == []
+        ends = {one.name: one.expires_at for one in workspace.store.environments.all()}
+    assert (ends["prod"], ends["staging"]) == (None, None)
+    assert ends["dev"] is not None
+    assert timedelta(0) <= ends["dev"] - began - timedelta(days=7) < timedelta(minutes=5)

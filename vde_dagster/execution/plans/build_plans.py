@@ -228,7 +228,9 @@ class PlanBuilder:
     ) -> Plan:
         handles, settings = self.handles, self.handles.settings
         kind = PlanKind.RUN if resolved is None else PlanKind.PLAN
-        now = utc(options.now) if options.now else handles.store.database.clock.now()
+        present = handles.store.database.clock.now()
+        now = utc(options.now) if options.now else present
+        kept = settings.time_to_live(environment)
         state, early = remove_early_ranges(handles, state, save=save)
         alone = [name for name, one in snapshots.items() if not one.model.kind.is_read]
         if alone and kind is PlanKind.RUN:
@@ -243,7 +245,7 @@ class PlanBuilder:
                 environment, now, partial(SignalContext, handles, environment, now)
             ),
             backfill=models_to_fill(snapshots, options.backfill, handles.changed_files),
-            time_to_live=settings.time_to_live(environment),
+            expires_at=present + kept if kept else None,  # Not from a past execution time.
             catalog=settings.catalog,
             suffix=settings.environment_suffix_target,
             mode=settings.virtual_environment_mode,

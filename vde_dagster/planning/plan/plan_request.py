@@ -30,7 +30,7 @@ class PlanRequest:
         ready: Evaluates the signals of models; None blocks nothing.
         changes: Column changes of models that reuse a production table.
         previewed: For each model, the environments that already preview its change in place.
-        time_to_live: How long an environment other than production is kept.
+        expires_at: When an environment other than production expires (UTC), or None for never.
         exposures: Exposures, such as dashboards, to check for broken columns.
     """
 
@@ -40,7 +40,7 @@ class PlanRequest:
     options: PlanOptions = NOTHING_SAID
     backfill: frozenset[ModelName] | None = None
     ready: Ready | None = None
-    time_to_live: timedelta | None = None
+    expires_at: datetime | None = None
     catalog: str = "lakehouse"
     suffix: SuffixTarget = "schema"
     mode: EnvironmentMode = "full"

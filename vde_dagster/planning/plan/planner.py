@@ -73,9 +73,6 @@ def make_plan(
         name: Entry(name, snapshot.id, tables[name].id if name in tables else None)
         for name, snapshot in snapshots.items()
     }
-    expires = None
-    if request.time_to_live and request.environment != PRODUCTION:
-        expires = window.now + request.time_to_live
     planner = _Planner(request, snapshots, tables, starts, state)
     return Plan(
         id=plan_id,
@@ -92,7 +89,7 @@ def make_plan(
         snapshots={snapshot.id: snapshot for snapshot in snapshots.values()},
         start=window.start,
         end=window.end,
-        expires_at=expires,
+        expires_at=None if request.environment == PRODUCTION else request.expires_at,
     )
 
 
