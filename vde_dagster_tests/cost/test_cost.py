@@ -279,6 +279,7 @@ def test_a_budget_stops_what_would_exceed_it(
     ("budgets", "message"),
     [
         ("plan = [{ level = 'ask' }]", "limits nothing"),
+        ("day = [{ bytes = 1, environments = ['feature/x'] }]", "invalid environment 'feature/x'"),
         ("plan = [{ seconds = -1 }]", "is negative"),
         ("day = [{ seconds = 1, approvers = ['a'] }]", "has approvers but does not ask"),
         ("week = [{ seconds = 1 }]", "week"),

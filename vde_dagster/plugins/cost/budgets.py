@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -61,6 +62,9 @@ class BudgetsSettings(PluginSettings):
                     yield name, "limits nothing", "write seconds, bytes or money"
                 if any(one is not None and one < 0 for one in given):
                     yield name, "is negative", "write a number from 0"
+                for one in limit.environments:
+                    if not re.fullmatch("[a-z0-9_]+", one):
+                        yield name, f"has an invalid environment '{one}'", "write dev or feature_x"
                 if limit.approvers and limit.level != "ask":
                     yield name, "has approvers but does not ask", 'write level = "ask"'
 
