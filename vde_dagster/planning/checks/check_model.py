@@ -28,7 +28,11 @@ from vde_dagster.planning.intervals.time_column import TimeColumn
 from vde_dagster.planning.snapshots.snapshot import Snapshot, column_types
 from vde_dagster.planning.tables.pinned_reads import Input
 from vde_dagster.project.kinds import Full
-from vde_dagster.project.macros.variables import substitute_time_variables, time_variable_values
+from vde_dagster.project.macros.variables import (
+    find_time_variable,
+    substitute_time_variables,
+    time_variable_values,
+)
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.errors import SemanticError, mistake_offset
 from vde_dagster.sql.alignment import find_in_query
@@ -87,10 +91,6 @@ def _hint(refusal: Refusal) -> str:
 
 
 _INTERVAL = re.compile(r"@\{?(start|end)_", re.IGNORECASE)
-_OF_A_FILL = re.compile(
-    r"[@$]\{?(start|end|execution|latest)_(date|ds|dt|dtntz|ts|tstz|epoch|millis|hour)\b\}?",
-    re.IGNORECASE,
-)
 _ASKED = re.compile(r"(?<![(,'\"])(?<!, )@\{?start_(date|ds|dt|dtntz|ts|tstz)\b", re.IGNORECASE)
 """A variable for the start of an interval, outside of a call's arguments."""
 _PARTITION = re.compile(r"\s*(?:(\w+)\s*\()?\s*`?(\w+)`?")
@@ -156,16 +156,18 @@ def check_view_variables(
         return
     embedded = [one.model for one in _inlined(parents) if not one.model.kind.is_shown]
     for one in (model, *embedded):
-        found = _OF_A_FILL.search(one.query or "")
+        query = one.query or ""
+        found = find_time_variable(query)
         if found is None:
             continue
+        variable = query[slice(*found)]
         through = f" through {one.name}" if one is not model else ""
         yield Problem(
-            f"{model.name} is of kind {model.kind.name} and uses {found.group()}{through}: a view "
+            f"{model.name} is of kind {model.kind.name} and uses {variable}{through}: a view "
             "is never filled, so it has no interval and no execution time",
             "move the condition to the models that read it, use current_date() or "
             "current_timestamp(), or choose a kind with a table",
-            model.place(found.start()) if one is model else place_in_header(model, "kind"),
+            model.place(found[0]) if one is model else place_in_header(model, "kind"),
         )
         return
 

@@ -20,7 +20,7 @@ interval's first instant, `end_*` its last instant, one microsecond before the e
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -91,18 +91,32 @@ def substitute_time_variables(sql: str, values: Mapping[str, str]) -> str:
 
     Finds `@start_ds`, `@{start_ds}` and `${start_ds}`. See `time_variable_values` for `values`.
     """
+    found = ((values.get(name), start, end) for name, start, end in _find_variables(sql))
+    edits = [Edit(start, end, value) for value, start, end in found if value is not None]
+    return apply_edits(sql, edits)
+
+
+def find_time_variable(sql: str) -> tuple[int, int] | None:
+    """Return (start, end) of the first time variable outside of strings and comments, or None.
+
+    >>> find_time_variable("SELECT '@start_ds', @start_ds")
+    (20, 29)
+    """
+    variables = _find_variables(sql)
+    return next(((at, end) for name, at, end in variables if name in TIME_VARIABLES), None)
+
+
+def _find_variables(sql: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the lower-case name, start and end of each `@x`, `@{x}` and `${x}`."""
     if "@" not in sql and "$" not in sql:
-        return sql
+        return
     source = SourceText(Path("query"), sql)
     first = 0 if "$" in sql else find_at_sign(source, 0, len(sql))
     tokens = [] if first is None else list(scan(source, first))
-    edits = []
     for index, token in enumerate(tokens):
         name, last = _read_variable(tokens, index)
-        value = values.get(name.lower())
-        if value is not None:
-            edits.append(Edit(token.start, tokens[last].end, value))
-    return apply_edits(sql, edits)
+        if name:
+            yield name.lower(), token.start, tokens[last].end
 
 
 def _read_variable(tokens: list[Token], index: int) -> tuple[str, int]:
