@@ -71,9 +71,10 @@ def test_the_owner_of_a_model_that_goes_is_told(shop: ProjectFolder, server: Rec
     with open_fake(shop.root) as workspace:
         workspace.plan("prod", author="ben")
         send_notifications(workspace)
-    anna = next(one["message"] for one in server.got if one["path"] == "/anna")
-    assert "breaks: marts.customers is no longer shown" in anna
-    assert "removed: marts.customers, marts.top" in anna
+    anna = next(one for one in server.got if one["path"] == "/anna")
+    assert anna["title"].endswith("2 models changed, 2 breaking changes")
+    assert "breaks: marts.customers is no longer shown" in anna["message"]
+    assert "removed: marts.customers, marts.top" in anna["message"]
 
 
 def test_who_may_approve_a_plan_is_told_by_which_rule(

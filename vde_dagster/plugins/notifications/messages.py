@@ -386,7 +386,7 @@ def _summarize(plan: Plan) -> str:
     if plan.builds:
         parts.append(f"{len(plan.builds)} computed")
     if plan.breaks:
-        parts.append(f"breaks {count(len(plan.breaks), 'column or model')}")
+        parts.append(count(len(plan.breaks), "breaking change"))
     return ", ".join(parts) or "nothing changed"
 
 
