@@ -49,7 +49,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as root:
         folder = ProjectFolder(Path(root) / "project", {})
         config = "\n".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in SMALL_SPARK.items())
-        master = f'[tool.vde.spark]\nmaster = "local[{args.cores}]"\n'
+        master = f'[tool.vde.spark]\nmaster = "local[{args.cores}]"\nwarm = false\n'
         folder.write("pyproject.toml", f"{master}[tool.vde.spark.config]\n{config}\n")
         with Workspace.open(folder.root) as workspace:
             number = 0

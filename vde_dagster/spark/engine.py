@@ -116,6 +116,11 @@ class SparkEngine:
         threading.Thread(target=start, name="vde-start-spark", daemon=True).start()
 
     @property
+    def picks_commits(self) -> bool:
+        """Whether `cherry_pick` works for concurrent fills; not on Spark Connect."""
+        return not is_remote(self.session)
+
+    @property
     def guest_session(self) -> SparkSession:
         """The session for code outside of models, separate from the models' sessions."""
         return self._sessions.guest

@@ -128,6 +128,8 @@ class FakeSpark:
             except PointerMovedError:
                 continue
 
+    picks_commits = True
+
     def cherry_pick(self, task: FillTask, result: FillResult) -> FillResult | None:
         """Commit the range to the base, on top of what is there by then."""
         self.statements += 1

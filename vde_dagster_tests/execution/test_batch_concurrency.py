@@ -255,6 +255,19 @@ def test_where_files_have_rows_of_two_batches_the_later_one_is_computed_again(
     assert seconds_filled(folder) == [DAYS * 86400.0]
 
 
+def test_batches_run_alone_where_their_commits_cannot_be_picked(folder: ProjectFolder) -> None:
+    class Remote(Meeting):
+        picks_commits = False
+
+        def cherry_pick(self, task: FillTask, result: FillResult) -> FillResult | None:
+            raise AssertionError(task)
+
+    spark = Remote()
+    applied(folder, spark, time_range(4))
+    assert spark.most == 1
+    assert sorted(spark.begun) == [*range(1, DAYS + 1)]
+
+
 @pytest.mark.parametrize(("at_once", "completing"), [(1, [DAYS]), (4, [])])
 def test_only_a_batch_that_has_all_rows_beneath_it_says_what_the_table_holds(
     folder: ProjectFolder, at_once: int, completing: list[int]

@@ -217,6 +217,8 @@ class TableFiller(Auditor):
         ranges.left = len(batches)
         at_once = meaning_of(snapshot.model.kind).batches_at_once(snapshot.model)
         most = min(at_once, self.slots.count)
+        if most > 1 and not self.handles.engine().picks_commits:
+            most = 1  # Each concurrent batch except the first would be computed twice.
         # The first range replaces all rows of the table.
         alone = int(anew) if most > 1 and len(batches) - anew > 1 else len(batches)
         for number, batch in enumerate(batches[:alone]):
