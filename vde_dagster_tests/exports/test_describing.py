@@ -222,6 +222,19 @@ def test_dbts_form_of_an_environment_has_its_names(shop: ProjectFolder, vde: Vde
     assert "amount > 1" not in before["compiled_code"]
 
 
+def test_files_in_dbts_form_have_no_names_of_an_environment_beside_production(
+    tmp_path: Path, vde: Vde
+) -> None:
+    folder = ProjectFolder(tmp_path / "shop", SHOP)
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("dev"))
+
+    manifest, catalog = _written(vde, folder)
+
+    assert {one["schema"] for one in manifest["nodes"].values()} == {"raw", "staging", "marts"}
+    assert catalog["nodes"] == {}
+
+
 def test_what_is_written_in_dbts_form_is_read_as_the_same_models(
     mart: ProjectFolder, vde: Vde, tmp_path: Path
 ) -> None:

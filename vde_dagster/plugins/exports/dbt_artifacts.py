@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import chain, count
 from typing import Any
 
+from vde_dagster.api.plans import PRODUCTION
 from vde_dagster.api.reports import Document
 from vde_dagster.api.sql import Edit, apply_edits, read_query
 
@@ -50,7 +51,7 @@ def dbt_manifest(document: Document) -> dict[str, Any]:
 
 
 def dbt_catalog(document: Document) -> dict[str, Any]:
-    """Convert the first environment of a document to dbt's `catalog.json`, version 1."""
+    """Convert a document's environment, or production, to dbt's `catalog.json`, version 1."""
     return _Artifacts(document).catalog()
 
 
@@ -64,7 +65,11 @@ class _Artifacts:
 
     @cached_property
     def _environment(self) -> Document.Environment | None:
-        return next(iter(self.document.environments), None)
+        """The document's only environment; production for a document of the files."""
+        shown = self.document.environments
+        if self.document.of != "files":
+            return next(iter(shown), None)
+        return next((one for one in shown if one.name == PRODUCTION), None)
 
     @cached_property
     def _cells(self) -> dict[str, Document.Cell]:
