@@ -18,6 +18,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from vde_dagster.spark.jvm.local_files import use_plain_files
 from vde_dagster.spark.session.connect_service import ConnectService
 from vde_dagster.spark.session.launch import launch
 from vde_dagster.spark.session.usage import serve_usage
@@ -70,6 +71,8 @@ def main(folder: Path) -> None:
     with engine.write(folder):
         if request["warm_up"]:
             warm_up.start()
+        else:
+            use_plain_files(context)
         try:
             _watch(process, service, stop, engine, folder, float(request["idle_seconds"]))
         finally:
