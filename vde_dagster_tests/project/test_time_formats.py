@@ -30,6 +30,9 @@ from vde_dagster_tests.project.conftest import WriteProject
         ("snowflake", "%Y-%m-%d", "%Y-%m-%d"),
         ("postgres", "YYYY/MM/DD HH24:MI:SS", "%Y/%m/%d %H:%M:%S"),
         ("trino", "%Y%m%d", "%Y%m%d"),
+        ("postgres", "yyyyMMddHH", "%Y%m%d%H"),
+        ("snowflake", "yyyy-MM-dd HH:mm:ss", "%Y-%m-%d %H:%M:%S"),
+        ("oracle", "dd/MM/yyyy", "%d/%m/%Y"),
     ],
 )
 def test_a_format_is_strftimes_or_the_dialects(dialect: str, written: str, expected: str) -> None:

@@ -124,8 +124,8 @@ def _from_dialect(text: str, dialect: str) -> str:
     if "%" in text and not signs:
         return text
     found = (format_time(text, own.TIME_MAPPING, own.TIME_TRIE) or text).replace("strict", "")
-    if "%" not in found:
-        # A format without directives contains no time in any dialect: it can only be Spark's.
+    if "%" not in text and re.search("[A-Za-z]", re.sub("%.", "", found)):
+        # The dialect does not know all letters, so the format may be Spark's.
         with suppress(ValueError):
             return _from_spark(text) or found
     return found
