@@ -55,6 +55,7 @@ def test_a_format_is_strftimes_or_the_dialects(dialect: str, written: str, expec
         ("duckdb", "day", "it contains none of"),
         ("snowflake", "day", "it contains none of|is not one of"),
         ("postgres", "YYYY-MM-DD HH12", "'%I' is not one of"),
+        ("postgres", "YYYYMMDDHH", "'HH' has no meaning in postgres"),
     ],
 )
 def test_what_tells_no_one_range_of_time_is_refused(

@@ -124,10 +124,13 @@ def _from_dialect(text: str, dialect: str) -> str:
     if "%" in text and not signs:
         return text
     found = (format_time(text, own.TIME_MAPPING, own.TIME_TRIE) or text).replace("strict", "")
-    if "%" not in text and re.search("[A-Za-z]", re.sub("%.", "", found)):
+    left = re.sub('%.|"[^"]*"', "", found)
+    if "%" not in text and re.search("[A-Za-z]", left):
         # The dialect does not know all letters, so the format may be Spark's.
         with suppress(ValueError):
             return _from_spark(text) or found
+        if twice := re.search(r"([A-Za-z])\1", left):
+            raise ValueError(f"'{twice[0]}' has no meaning in {dialect}")
     return found
 
 
