@@ -66,9 +66,15 @@ class Workspace(Handles):
         who, tell = who or current_user(), on_event or (lambda event: None)
         self.store.rights.require_change(plan.environment, f"apply a plan to '{plan.environment}'")
         if plan.is_empty:
+            from vde_dagster.planning.plan.plan import PlanKind
+
             self.lakehouse.recover()
             owner = f"{who}, plan {plan.id}"
             failed = run_virtual_update(self, plan.environment, owner, tell)
+            is_run = plan.kind is PlanKind.RUN
+            if not is_run and plan.environment in self.store.environments.expired():
+                # Without a new version, the janitor would drop the environment.
+                self.store.environments.expire(plan.environment, plan.expires_at)
             current = self.store.environments.get(plan.environment)
             result = ApplyResult(plan, current, False, 0.0, failed)
         else:

@@ -193,3 +193,20 @@ def test_an_environment_of_a_past_execution_time_expires_after_days_from_now(
     assert (ends["prod"], ends["staging"]) == (None, None)
     assert ends["dev"] is not None
     assert timedelta(0) <= ends["dev"] - began - timedelta(days=7) < timedelta(minutes=5)
+
+
+def test_an_apply_without_changes_keeps_an_expired_environment_and_a_run_does_not(
+    tmp_path: Path,
+) -> None:
+    folder = ProjectFolder(tmp_path / "project", FILES)
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("dev", now=THIRD))
+        workspace.environments.drop("dev")
+        workspace.apply(workspace.plans.due("dev", now=THIRD))
+        assert workspace.store.environments.expired() == ["dev"]
+        plan = workspace.plan("dev", now=THIRD)
+        assert plan.is_empty
+        assert not workspace.apply(plan).published
+        assert workspace.store.environments.expired() == []
+        (dev,) = workspace.store.environments.all()
+    assert (dev.version, dev.expires_at) == (1, plan.expires_at)
