@@ -135,6 +135,8 @@ def test_types_are_expressions_or_texts_of_the_model_s_dialect(load: Load) -> No
         ("context.table(f\"{context.var('schema')}.t\")", ["c.t"]),
         ("context.fetchdf('SELECT a::int FROM b.t')", ["b.t"]),
         ("context.engine_adapter.fetchdf('SELECT 1 FROM b.t')", ["b.t"]),
+        ("context.fetchall('SELECT a FROM b.t')", ["b.t"]),
+        ("context.engine_adapter.fetchone('SELECT a FROM b.t')", ["b.t"]),
         ("return helper(context)\n\ndef helper(context):\n    context.table('b.t')", ["b.t"]),
     ],
 )

@@ -272,7 +272,7 @@ def _used_variables(
 
 
 _TABLE_METHODS = ("table", "resolve_table")
-_QUERY_METHODS = ("sql", "fetchdf", "fetch_pyspark_df")
+_QUERY_METHODS = ("sql", "fetchdf", "fetch_pyspark_df", "fetchall", "fetchone")
 
 
 @dataclass(frozen=True, slots=True)
