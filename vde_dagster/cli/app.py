@@ -39,12 +39,24 @@ class _Commands(SentenceGroup):
 
     def get_command(self, ctx: Any, name: str) -> Any:
         known = super().get_command(ctx, name)
-        function = None if known is not None else _PLUGINS.find(name)
-        if function is None:
+        if known is not None:
             return known
-        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(name, context_settings=ctx.command.context_settings)(function)
-        return typer.main.get_command(alone)
+        found = typer.Typer(cls=SentenceGroup, add_completion=False, rich_markup_mode=None)
+        function = _PLUGINS.find(name)
+        if function is not None:
+            found.command(name, context_settings=ctx.command.context_settings)(function)
+            return typer.main.get_command(found)
+        parts = {
+            both.removeprefix(f"{name} "): one
+            for both, one in _PLUGINS.working().items()
+            if both.startswith(f"{name} ")
+        }
+        for second, one in parts.items():
+            found.command(second)(one)
+        # A callback makes a group of a single command, too.
+        help_ = f"Commands that begin with `vde {name}`."
+        found.callback(help=help_, no_args_is_help=True)(lambda: None)
+        return typer.main.get_command(found) if parts else None
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*super().list_commands(ctx), *_PLUGINS.working()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,12 @@ def test_a_wrong_call_is_exit_code_2_with_a_message(arguments: list[str], vde: V
     ("arguments", "error", "hint"),
     [
         (["engine"], "a command is missing after `vde engine`", "run `vde engine --help` for its"),
+        (["docs"], "a command is missing after `vde docs`", "run `vde docs --help` for its"),
+        (
+            ["docs", "biuld"],
+            "No such command 'biuld'. Did you mean 'build'?",
+            "run `vde docs --help",
+        ),
         (["rollback"], "Missing argument 'ENV'.", "run `vde rollback --help` for its arguments"),
         (["state", "export"], "Missing argument 'FILE'.", "run `vde state export --help` for"),
         (["paln"], "No such command 'paln'. Did you mean 'plan'?", "run `vde --help` for the com"),
@@ -51,6 +58,12 @@ def test_the_hint_names_the_help_of_the_command(
     first, second = vde(*arguments).err.splitlines()
     assert first == f"error: {error}"
     assert second.startswith(f"hint: {hint}")
+
+
+def test_the_first_word_of_commands_from_plugins_has_a_help(vde: Vde) -> None:
+    ended = vde("docs", "--help")
+    assert ended.code == 0
+    assert re.findall(r"^  (\w+)  ", ended.out, re.M) == ["build", "serve", "write"]
 
 
 def test_a_missing_folder_is_a_mistake_in_the_call(tmp_path: Path, vde: Vde) -> None:
