@@ -266,6 +266,7 @@ def test_a_signal_ends_the_server_at_once_and_quietly(tmp_path: Path) -> None:
         process.stdout.readline()
         time.sleep(1)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        rest, said = process.communicate(timeout=60)
     assert process.returncode == 130
+    assert "error" not in rest, "the address is the only object"
     assert "Traceback" not in said

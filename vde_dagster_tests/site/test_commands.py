@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import urllib.request
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
@@ -61,3 +62,15 @@ def test_a_site_is_served_to_this_machine(tmp_path: Path) -> None:
         with urllib.request.urlopen(url, timeout=10) as answer:
             assert answer.read() == b"pages"
         server.shutdown()
+
+
+def test_ctrl_c_ends_the_server_with_the_address_as_the_only_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    publish_shop(tmp_path)
+    monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", interrupt)
+    assert call(["docs", "serve", "--port", "0", "--project", str(tmp_path), "--json"]) == 130
+    assert json.loads(capsys.readouterr().out)["url"].startswith("http://127.0.0.1:")

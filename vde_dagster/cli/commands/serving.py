@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from vde_dagster.base.names import current_user
-from vde_dagster.cli.errors import Cancelled
+from vde_dagster.cli.errors import CANCELLED, Cancelled
 from vde_dagster.cli.help import SentenceGroup
 from vde_dagster.cli.options import Debug, EnvironmentName, Json, ProjectDir, on_project
 from vde_dagster.cli.output import Output
@@ -80,9 +82,12 @@ def ui(
                 {"url": found.url, "home": str(found.home), "log": str(found.log)},
                 f"Dagster is at {found.url} (Ctrl-C stops it)",
             )
-            for name, message in found.load_errors().items():
-                output.err.print(f"code location {name} failed to load: {message}", markup=False)
-            found.wait()
+            with _ended_by_user():
+                for name, message in found.load_errors().items():
+                    output.err.print(
+                        f"code location {name} failed to load: {message}", markup=False
+                    )
+                found.wait()
     except KeyboardInterrupt:
         raise Cancelled from None
     finally:
@@ -112,11 +117,19 @@ def serve(
         # A shell makes background processes ignore SIGINT: set the handlers explicitly.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            server.run()
-        except KeyboardInterrupt:
-            raise Cancelled from None
+            with _ended_by_user():
+                server.run()
         finally:
             signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _ended_by_user() -> Iterator[None]:
+    # The result is already printed, and with --json it is the only object.
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise typer.Exit(CANCELLED) from None
 
 
 def _stopped(number: int, frame: Any) -> None:

@@ -12,6 +12,9 @@ from vde_dagster.api.commands import Output, on_project
 if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
 
+_STOPPED = 130
+"""Exit code after Ctrl-C."""
+
 Of = Annotated[
     str | None,
     typer.Argument(
@@ -94,7 +97,7 @@ def docs_serve(
         try:
             server.serve_forever()
         except KeyboardInterrupt:
-            return
+            raise typer.Exit(_STOPPED) from None
 
 
 def _build(
