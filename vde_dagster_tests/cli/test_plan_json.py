@@ -159,3 +159,10 @@ def test_two_forms_of_a_plan_at_once_are_a_mistake(template: ProjectFolder, vde:
     ended = vde("plan", "prod", "--json", "--format", "markdown", "--project", template.root)
     assert ended.code == 2
     assert ended.json["error"]["message"] == "--json and --format markdown cannot be combined"
+
+
+def test_a_plan_that_cannot_be_saved_is_one_object(template: ProjectFolder, vde: Vde) -> None:
+    path = template.root / "nowhere" / "plan.json"
+    ended = vde("plan", "prod", "--project", template.root, "--json", "--save", path)
+    assert ended.code == 2
+    assert "cannot write" in ended.json["error"]["message"]

@@ -123,6 +123,10 @@ def plan(
 
     work = workspace.plans.estimate(made)
     analysis = check_plan(workspace, made, output) if check else None
+    if save is not None and not made.is_empty:
+        # Before the output, so that an error is the only JSON object.
+        workspace.store.rights.require("plan", "save a plan")
+        workspace.plans.files.save(made.id, save)
     without = no_diff or workspace.settings.no_diff
     previous = {} if without or made.is_empty else workspace.plans.previous_snapshots(made)
     if form is Form.MARKDOWN:
@@ -158,19 +162,16 @@ def plan(
         by_id = f"to apply it, run: vde apply {made.environment} --plan {made.id}"
         output.note(by_id if stored else "the plan is not stored: you lack the right to plan")
     if save is not None:
-        _save(workspace, output, made, save)
+        output.note(_saved_note(made, save))
     if exit_code and not made.is_empty:
         raise typer.Exit(CHANGES)
 
 
-def _save(workspace: Workspace, output: Output, made: Plan, path: Path) -> None:
+def _saved_note(made: Plan, path: Path) -> str:
     if made.is_empty:
-        output.note(f"nothing to apply: {path} was not written")
-        return
-    workspace.plans.files.save(made.id, path)
-    output.note(
-        f"or from another checkout with the same state: vde apply {made.environment} --plan {path}"
-    )
+        return f"nothing to apply: {path} was not written"
+    command = f"vde apply {made.environment} --plan {path}"
+    return f"or from another checkout with the same state: {command}"
 
 
 @on_project
