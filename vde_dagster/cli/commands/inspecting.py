@@ -76,6 +76,11 @@ def render(
 
     shown = require_environment(workspace.store, environment)
     if refresh:
+        if options:
+            raise UsageError(
+                "--refresh prints no intervals and cannot be combined with --start and --end",
+                hint="remove --refresh, or --start and --end",
+            )
         tables = workspace.models.refresh(model, shown)
         value = {"model": model.lower(), "environment": environment}
         rows = [one.to_json() for one in tables]
@@ -244,6 +249,8 @@ def dag(
     from vde_dagster.cli.project_view import dag_json, dag_lines, dag_mermaid
     from vde_dagster.project.selection import select
 
+    if mermaid and output.as_json:
+        raise UsageError("--json and --mermaid cannot be combined", hint="remove one of them")
     every = workspace.project.models
     among = select(every, models or (), workspace.changed_files)
     lines = dag_mermaid if mermaid else dag_lines

@@ -79,8 +79,9 @@ def lineage(
     snapshot = snapshots[name]
     if column is not None:
         column = find_column(snapshot.name, column, [one.name for one in snapshot.columns])
-    if impact and against is not None:
-        raise UsageError("--impact and --against cannot be combined", hint="remove one of them")
+    if impact and (down or against is not None):
+        option = "--down" if down else "--against"
+        raise UsageError(f"--impact and {option} cannot be combined", hint="remove one of them")
     if impact:
         if column is None:
             raise UsageError(

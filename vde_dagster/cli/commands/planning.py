@@ -102,6 +102,15 @@ def plan(
             "--json and --format markdown cannot be combined", hint="remove one of them"
         )
     output = Output(output.as_json or form is Form.JSON)
+    if summary and (explain or output.as_json or form is Form.MARKDOWN):
+        raise UsageError(
+            "--summary cannot be combined with --explain, --json and --format",
+            hint="remove --summary, or the other option",
+        )
+    if explain and form is Form.MARKDOWN:
+        raise UsageError(
+            "--explain and --format markdown cannot be combined", hint="remove one of them"
+        )
     made = workspace.plan(
         confirm_environment(
             output,
@@ -329,7 +338,7 @@ def apply(
     removed or change their type. Examples: vde apply prod; vde apply dev --select marts.daily+
     --start 2024-01-01; vde apply prod --plan prod-1a2b3c4d5e
     """
-    if plan_id is not None and options:
+    if plan_id is not None and (options or create):
         raise UsageError(
             "--plan cannot be combined with plan options: the stored plan contains them",
             hint="plan again with these options, or remove them",

@@ -103,6 +103,8 @@ def init(
     from rich.markup import escape
 
     output = Output(as_json)
+    if folder is not None and project != Path("."):
+        raise UsageError("DIR and --project cannot be combined", hint="pass the folder once")
     target = folder if folder is not None else project
     if ci:
         if dbt or no_dagster:

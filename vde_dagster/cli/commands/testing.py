@@ -60,6 +60,11 @@ def run_tests(
     "raw.orders=SELECT * FROM raw.orders WHERE id < 5"
     """
     if create is not None:
+        if select:
+            raise UsageError(
+                "--select and --create cannot be combined: --create writes a test and runs none",
+                hint="remove one of them",
+            )
         from vde_dagster.execution.unit_testing.create_test import NewTest
 
         wanted = NewTest(
@@ -79,6 +84,7 @@ def run_tests(
         f"--environment {environment}": environment != "prod",
         "--query": query,
         "--var": var,
+        "--limit": limit != 10,
         "--name": name,
         "--path": path,
         "--overwrite": overwrite,

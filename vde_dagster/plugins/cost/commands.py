@@ -48,6 +48,8 @@ def cost(
     if accuracy:
         if env is not None:
             raise UsageError("--accuracy is of all environments", hint="leave --env out")
+        if by != "model":
+            raise UsageError("--accuracy and --by cannot be combined", hint="remove one")
         from vde_dagster.plugins.cost.accuracy import measure_accuracy
 
         found = measure_accuracy(workspace, since, until)

@@ -66,6 +66,11 @@ def describe(
             hint=f"forms: {', '.join(FORMS)}; for an environment: vde describe json {form}",
         )
     if schema:
+        if form != "json" or environment is not None or to is not None or at is not None:
+            raise UsageError(
+                "--schema describes the form json and cannot be combined with other options",
+                hint="write it to a file with: vde describe json --schema > schema.json",
+            )
         from vde_dagster.api.reports import Document
 
         Output(True).result(Document.json_schema(), "")

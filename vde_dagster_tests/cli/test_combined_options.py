@@ -1,0 +1,44 @@
+"""Options that exclude each other are refused, because one of them would be ignored."""
+
+from __future__ import annotations
+
+import pytest
+
+from vde_dagster_tests.cli.conftest import Vde
+from vde_dagster_tests.projects import ProjectFolder
+
+DAILY = "marts.daily_revenue"
+
+CALLS = (
+    "plan prod --summary --explain",
+    "plan prod --summary --json",
+    "plan prod --summary --format markdown",
+    "plan prod --explain --format markdown",
+    "apply prod --plan prod-1a2b3c4d5e --create",
+    f"render {DAILY} --refresh --start 2024-01-01",
+    "dag --mermaid --json",
+    f"lineage {DAILY}.order_date --impact --down",
+    f"test --create {DAILY} --select {DAILY}",
+    "test --limit 5",
+    "init other --project .",
+    "describe dbt --schema",
+    "describe json prod --schema",
+    "describe json --schema --to schema.json",
+    "cost --accuracy --by month",
+)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_an_option_that_would_be_ignored_is_refused(
+    call: str, template: ProjectFolder, vde: Vde, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(template.root)
+    words = [str(template.root) if word == "." else word for word in call.split()]
+
+    done = vde(*words)
+
+    assert done.code == 2, done.out
+    message, hint = done.err.splitlines()
+    assert "combined" in message or "requires --create" in message
+    assert hint.startswith("hint: ")
+    assert done.out == "" or list(done.json) == ["error"]
