@@ -168,9 +168,11 @@ def _show(console: Console, workspace: Workspace, result: ApplyResult) -> None:
         return
     assert result.environment is not None
     views = result.plan.views
+    recorded = sum(model.records_only for model in result.plan.builds)
+    computed = len(result.plan.builds) - len(result.skipped) - recorded
     console.print(
         f"[bold]{result.environment.name}[/] is at version {result.environment.version}: "
-        f"{count(len(result.plan.builds) - len(result.skipped), 'model')} computed, "
+        f"{count(computed, 'model')} computed, "
         f"{count(len(views.created), 'view')} created, {len(views.replaced)} replaced, "
         f"{len(views.dropped)} dropped"
     )

@@ -108,9 +108,12 @@ def summary(plan: Plan) -> str:
     counts: Counter[Change] = Counter(model.change for model in plan.models)
     changes = [change for change in Change if change is not Change.UNCHANGED and counts[change]]
     words = [f"{counts[change]} {change.value}" for change in changes]
-    computed = len(plan.computed)
+    recorded = sum(model.records_only for model in plan.computed)
+    computed = len(plan.computed) - recorded
     words.append(f"{computed} to compute" if computed else "nothing to compute")
-    if skips := len(plan.builds) - computed:
+    if recorded:
+        words.append(f"{recorded} to record as filled")
+    if skips := len(plan.builds) - len(plan.computed):
         words.append(f"{skips} to skip")
     if audited := plan.audited:
         words.append(f"{len(audited)} to audit")
@@ -191,7 +194,8 @@ def _work(
     amount = f"{count(len(computed), 'model')}, {count(number, 'interval')}"
     if computed:
         texts = [work_text(plan, model) for model in computed]
-        yield section("Computes", amount, "work", computed, texts)
+        title = "Records as filled" if computed[0].records_only else "Computes"
+        yield section(title, amount, "work", computed, texts)
     else:
         yield Section("Computes", "nothing")
     skips = [(model, model.skips) for model in plan.builds if model.skips is not None]

@@ -166,3 +166,10 @@ def test_a_plan_that_cannot_be_saved_is_one_object(template: ProjectFolder, vde:
     ended = vde("plan", "prod", "--project", template.root, "--json", "--save", path)
     assert ended.code == 2
     assert "cannot write" in ended.json["error"]["message"]
+
+
+def test_an_empty_backfill_computes_nothing(template: ProjectFolder, vde: Vde) -> None:
+    out = vde("plan", "prod", "--empty-backfill", "--project", template.root).out
+    assert "3 added, nothing to compute, 2 to record as filled" in out
+    assert "records as filled 2 models, 8 intervals" in out
+    assert "computes" not in out
