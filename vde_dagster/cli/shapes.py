@@ -148,15 +148,19 @@ def show_changes(console: Console, found: FoundChanges[Any]) -> None:
         show_rows(console, shown, [tuple(row[i] for i in kept) for row in found.rows])
 
 
-def changes_notes(found: FoundChanges[Any], rows: int) -> Iterator[str]:
-    """Yield notes on printed changes: number, versions, and the command that moves the cursor."""
+def changes_notes(found: FoundChanges[Any], rows: int, *, commit: bool) -> Iterator[str]:
+    """Yield notes on printed changes: number, versions, and the options that move the cursor.
+
+    Args:
+        commit: Whether this command moves the cursor.
+    """
     changes = found.changes
     versions = f"from version {changes.since} to {changes.until} of '{changes.environment}'"
     if changes.method != "resync":
         more = ", and there are more" if found.more else ""
         yield f"[dim]{count(rows, 'change')} {versions}{more}[/]"
     ack = _ack(found)
-    if ack is not None:
+    if ack is not None and not commit:
         moves = f"to move the cursor to version {changes.until}"
         yield f"[dim]{moves}: --cursor {found.cursor} --ack {ack}[/]"
 

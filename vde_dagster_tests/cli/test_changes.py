@@ -9,9 +9,12 @@ import pyarrow as pa
 import pytest
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ConflictError
+from vde_dagster.execution.changes.reading import Changes
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.cli.conftest import Vde
+from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 
 DOCS = Path(__file__).parents[2] / "docs/changes.md"
@@ -116,6 +119,29 @@ def _follow_as_the_docs_say(shop: ProjectFolder, monkeypatch: pytest.MonkeyPatch
         net = workspace.changes.read("prod", "shop.rows", cursor="search")
     assert [row[5] for row in net.rows] == [3, 4]
     assert follow() == {1: "a", 2: "b", 4: "d"}
+
+
+def test_a_cursor_that_cannot_be_moved_adds_no_second_json_object(
+    tmp_path: Path, vde: Vde, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = ProjectFolder(
+        tmp_path / "shop", {"models/rows.sql": "MODEL (name shop.rows, kind FULL); SELECT 1 AS id"}
+    )
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+    at = ("changes", "prod", "shop.rows", "--project", shop.root, "--cursor", "copy")
+    assert vde(*at, "--ack", "0-1").code == 0
+    shown = vde(*at, "--commit")
+    assert (shown.code, "the cursor 'copy' is at version 1" in shown.err) == (0, True)
+    assert "--ack" not in shown.err, "the command has moved the cursor"
+
+    def moved(*_: object) -> None:
+        raise ConflictError("another process moved it")
+
+    monkeypatch.setattr(Changes, "acknowledge", moved)
+    done = vde(*at, "--commit", "--json")
+    assert (done.code, done.json["rows"]) == (1, [])
+    assert done.err == "error: another process moved it\n"
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vde_dagster.cli.errors import report
 from vde_dagster.cli.options import EnvironmentName, ModelArgument, RowLimit, on_project
 from vde_dagster.cli.output import Output
-from vde_dagster.errors import UsageError
+from vde_dagster.errors import UsageError, VdeError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -128,15 +129,19 @@ def changes(
     if form in ("csv", "arrow"):
         found = workspace.changes.read_arrow(where, model, limit=limit, **asked)
         write_rows(found.rows, form, file)
-        _note(output, found, found.rows.num_rows)
+        _note(output, found, found.rows.num_rows, commit=commit)
     else:
         from vde_dagster.cli.shapes import changes_json, show_changes
 
         rows = found = workspace.changes.read(where, model, limit=limit, **asked)
         output.result(changes_json(rows), lambda console: show_changes(console, rows))
-        _note(output, rows, len(rows.rows))
+        _note(output, rows, len(rows.rows), commit=commit)
     if commit:
-        workspace.changes.acknowledge(found)
+        try:
+            workspace.changes.acknowledge(found)
+        except VdeError as error:
+            # A second JSON object on stdout would follow the printed rows.
+            raise typer.Exit(report(error, as_json=False, debug=False)) from error
         output.note(f"the cursor '{cursor}' is at version {found.changes.until}")
 
 
@@ -199,10 +204,10 @@ def _list(output: Output, workspace: Workspace, environment: str, model: ModelNa
     output.result(value, lambda console: show_cursors(console, value))
 
 
-def _note(output: Output, found: FoundChanges[Any], count: int) -> None:
+def _note(output: Output, found: FoundChanges[Any], count: int, *, commit: bool) -> None:
     from vde_dagster.cli.shapes import changes_notes
 
-    for line in changes_notes(found, count):
+    for line in changes_notes(found, count, commit=commit):
         output.note(line)
 
 
