@@ -1,7 +1,8 @@
-"""Every command and option that a page names is there."""
+"""Every command and option that a page or a message names is there."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -55,6 +56,55 @@ def test_commands_and_options_of_a_page_are_there(page: Path) -> None:
     found = [(words, wrong(words, commands)) for words in calls(page.read_text())]
 
     assert [(words, what) for words, what in found if what is not None] == []
+
+
+def messages(path: Path) -> Iterator[str]:
+    """Yield the texts of a module, with `x` in place of values."""
+    tree = ast.parse(path.read_text())
+    parts = {
+        id(part) for one in ast.walk(tree) if isinstance(one, ast.JoinedStr) for part in one.values
+    }
+    for one in ast.walk(tree):
+        if isinstance(one, ast.JoinedStr):
+            values = [part.value if isinstance(part, ast.Constant) else "x" for part in one.values]
+            yield "".join(map(str, values))
+        elif isinstance(one, ast.Constant) and isinstance(one.value, str) and id(one) not in parts:
+            yield one.value
+
+
+def lacking(words: list[str], commands: dict[str, Any]) -> bool:
+    """Return whether a call has fewer arguments than its command requires."""
+    found = commands.get(" ".join(words[:2])) or commands[words[0]]
+    rest = words[2:] if " ".join(words[:2]) in commands else words[1:]
+    if rest and (below := getattr(found, "commands", {}).get(rest[0])) is not None:
+        found, rest = below, rest[1:]
+    flags = {name for one in found.params if getattr(one, "is_flag", False) for name in one.opts}
+    values = [
+        word
+        for word, before in zip(rest, ["", *rest], strict=False)
+        if not word.startswith("-") and (before in flags or not before.startswith("-"))
+    ]
+    required = [one for one in found.params if one.required]
+    arguments = [one for one in required if one.param_type_name == "argument"]
+    options = {one.opts[0] for one in required} - {one.opts[0] for one in arguments}
+    return len(values) < len(arguments) or not options <= set(words)
+
+
+def test_a_command_after_the_colon_of_a_message_can_be_run() -> None:
+    commands = every_command()
+    found = [
+        (path.name, call)
+        for path in sorted((ROOT / "vde_dagster").rglob("*.py"))
+        for text in messages(path)
+        for call in re.findall(r": vde ((?:[^;,.`()]|\.(?=\w))+)", " ".join(text.split()))
+    ]
+
+    assert len(found) > 80
+    assert [
+        one
+        for one in found
+        if wrong(words := one[1].split(), commands) is not None or lacking(words, commands)
+    ] == []
 
 
 def test_a_command_that_is_not_there_is_found() -> None:

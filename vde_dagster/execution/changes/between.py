@@ -79,7 +79,7 @@ def changes_between(
 def _model_not_found(environment: str, model: ModelName, since: int, until: int) -> UsageError:
     return UsageError(
         f"no kept version {since} or {until} of '{environment}' contains the model {model}",
-        hint="to list models, run `vde info`; to list versions, run `vde history`",
+        hint=f"to list models, run `vde info`; to list versions, run `vde history {environment}`",
     )
 
 

@@ -281,7 +281,7 @@ def _views(views: Mapping[TableRef, str], pointers: Mapping[TableRef, Pointer]) 
     findings = []
     for ref, location in views.items():
         pointer = pointers.get(ref)
-        advice = "publish the current version again: vde rollback ENV --to VERSION (vde history)"
+        advice = "publish the current version again: vde rollback ENV --to VERSION"
         if pointer is None or (pointer.kind != VIEW and pointer.location != location):
             findings.append(Finding("view_gone", str(ref), "another program dropped it", advice))
         elif pointer.location != location:

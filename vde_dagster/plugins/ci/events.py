@@ -73,7 +73,8 @@ def _read_github_event(variables: Mapping[str, str]) -> Event:
     if name not in ("pull_request", "pull_request_target", "push"):
         raise UsageError(
             f"vde has no action for the event '{name}'",
-            hint="use the events pull_request and push, or run: vde ci check, deploy or close",
+            hint="use the events pull_request and push, or run an action directly: "
+            "vde ci check --pr N, vde ci deploy, vde ci close --pr N",
         )
     payload = _read_payload(variables.get("GITHUB_EVENT_PATH", ""))
     try:

@@ -40,6 +40,6 @@ def signatures_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator
         by_names = f" ({', '.join(names)})" if names else ""
         message = (
             f"{plan.environment} requires {count(needed, 'signature')}, but the plan has "
-            f"{len(names)}{by_names}: vde plan sign"
+            f"{len(names)}{by_names}: vde plan sign {plan.id}"
         )
         yield Objection("signatures", message, "refuse", tuple(settings.trusted))
