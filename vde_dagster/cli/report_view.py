@@ -65,8 +65,8 @@ def _lines(diff: Difference) -> list[str]:
 def show_data(console: Console, data: Iterable[DataDifference]) -> None:
     """Print the models whose tables differ between two versions."""
     for one in data:
-        after, before = ("?" if n is None else n for n in (one.after, one.before))
-        rows = f"{after} rows, {before} before"
+        after = "? rows" if one.after is None else count(one.after, "row")
+        rows = f"{after}, {'?' if one.before is None else f'{one.before:,}'} before"
         if one.added is not None:
             rows += f": {one.added} added, {one.removed} removed"
         table = "" if one.same_table else ", in another table"

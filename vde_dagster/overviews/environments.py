@@ -181,8 +181,8 @@ def freeze_sentence(result: FreezeResult) -> str:
     made, until = result.environment, short_time(result.environment.expires_at)
     kept = f"until {until} UTC" if until else f"until it is dropped: vde drop {made.name}"
     return (
-        f"{made.name} is frozen at {made.frozen}: {len(made.entries)} models, "
-        f"{result.tables} pinned tables; kept {kept}"
+        f"{made.name} is frozen at {made.frozen}: {count(len(made.entries), 'model')}, "
+        f"{count(result.tables, 'pinned table')}; kept {kept}"
     )
 
 

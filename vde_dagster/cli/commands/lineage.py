@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.texts import find_column
+from vde_dagster.base.texts import count, find_column
 from vde_dagster.cli.options import on_project
 from vde_dagster.cli.output import Output
 from vde_dagster.cli.project_view import trees
@@ -222,7 +222,7 @@ def _is_read(exposure: Exposure, name: ModelName, item: AffectedParts) -> bool:
 def _impact_line(name: ModelName, snapshot: Snapshot, item: AffectedParts) -> str:
     how = "" if snapshot.has_table else " (a view)"
     if item.rows:
-        return f"{name}{how}: its rows, therefore all {len(item.columns)} columns"
+        return f"{name}{how}: its rows, therefore all {count(len(item.columns), 'column')}"
     return f"{name}{how}: {', '.join(item.columns)}"
 
 

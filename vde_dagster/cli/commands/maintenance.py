@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vde_dagster.base.texts import count
 from vde_dagster.cli.help import SentenceGroup
 from vde_dagster.cli.options import DryRun, on_project
 from vde_dagster.cli.output import Output
@@ -41,7 +42,7 @@ def clean(workspace: Workspace, output: Output) -> None:
 
     State, tables and failure reports stay. Example: vde clean --project shop
     """
-    from vde_dagster.base.texts import count, size
+    from vde_dagster.base.texts import size
     from vde_dagster.project.loading.cache import clean_caches
 
     deleted = clean_caches(workspace.root)
@@ -93,9 +94,10 @@ def sync(workspace: Workspace, output: Output) -> None:
         report = sync_instance(workspace, instance)
     output.result(
         {name: number for name, number in asdict(report).items() if type(number) is int},
-        f"written to Dagster: {report.materializations} materializations, "
-        f"{report.environments} versions of environments, {report.checks} checks, "
-        f"{report.plans} plan pages; {report.wiped} partitions marked as missing"
+        f"written to Dagster: {count(report.materializations, 'materialization')}, "
+        f"{count(report.environments, 'version')} of environments, "
+        f"{count(report.checks, 'check')}, {count(report.plans, 'plan page')}; "
+        f"{count(report.wiped, 'partition')} marked as missing"
         if not report.is_empty
         else "Dagster is up to date",
     )
@@ -112,10 +114,10 @@ def export(workspace: Workspace, output: Output, exporter: ExporterName) -> None
     """
     done = workspace.maintenance.export(exporter)
     if done.forgotten:
-        output.note(f"{done.forgotten} records had expired before '{exporter}' read them")
+        output.note(f"{count(done.forgotten, 'record')} had expired before '{exporter}' read them")
     output.result(
         {"exporter": exporter, "news": done.records, "last": done.last, "missed": done.forgotten},
-        f"{exporter} received {done.records} records, up to number {done.last}",
+        f"{exporter} received {count(done.records, 'record')}, up to number {done.last}",
     )
 
 
@@ -167,4 +169,5 @@ def use_warehouse(workspace: Workspace, output: Output) -> None:
 
 
 def _show(output: Output, file: Path, counts: dict[str, int], verb: str) -> None:
-    output.result({"file": str(file), "rows": counts}, f"{sum(counts.values())} rows {verb} {file}")
+    rows = count(sum(counts.values()), "row")
+    output.result({"file": str(file), "rows": counts}, f"{rows} {verb} {file}")

@@ -288,7 +288,7 @@ def create_external_models(workspace: Workspace, output: Output, dry_run: DryRun
 
     done = declare_tables(workspace, dry_run=dry_run)
     verb = "would declare" if dry_run else "declared"
-    lines = [f"{verb} {name} with {len(own)} columns" for name, own in done.added.items()]
+    lines = [f"{verb} {name} with {count(len(own), 'column')}" for name, own in done.added.items()]
     output.result(done.to_json(), "\n".join(lines) or "nothing to declare")
     for name in done.absent:
         output.note(f"{name} is not in the project's catalog: declare it in external_models.yaml")

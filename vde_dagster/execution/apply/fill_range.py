@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.failures import SHOWN_ROWS, FailedAudit
+from vde_dagster.base.texts import count
 from vde_dagster.errors import AuditFailedError, ExecutionError, VdeError
 from vde_dagster.execution.apply.make_table import create_table
 from vde_dagster.execution.apply.skipping import FillInputs, SkipDecisions
@@ -81,7 +82,7 @@ class Auditor:
                 sample = result.sample[:SHOWN_ROWS]
                 found.append(FailedAudit(audit.label, result.failed_rows, sample))
         if found:
-            failures = ", ".join(f"{one.audit} found {one.rows} rows" for one in found)
+            failures = ", ".join(f"{one.audit} found {count(one.rows, 'row')}" for one in found)
             raised = AuditFailedError(
                 f"{snapshot.name}, {interval.text}: {failures}",
                 hint="a sample of the failing rows is stored with the plan",

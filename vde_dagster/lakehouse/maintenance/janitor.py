@@ -15,6 +15,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.texts import count
 from vde_dagster.base.times import instant_text
 from vde_dagster.errors import ConflictError, DamagedFileError
 from vde_dagster.lakehouse.io.manifests import bytes_of_no_other
@@ -137,8 +138,8 @@ def _drop_environments(run: sweep.Cleaning) -> None:
             continue
         with run.lakehouse.store.database.reading() as conn:
             views = published_views(conn, run.lakehouse.catalog_name, environment=name)
-            count = len(list(views))
-        reason = f"it expired at {instant_text(environment.expires_at)} ({count} views)"
+            shown = count(len(list(views)), "view")
+        reason = f"it expired at {instant_text(environment.expires_at)} ({shown})"
         decision = sweep.Decision("drop_environment", name, reason)
         run.act(decision, partial(_drop_environment, run, environment))
 
@@ -252,7 +253,8 @@ def expire_snapshots(
             run.report(sweep.Decision("hold_snapshots", str(table.ref), reason, "kept"))
         if not gone:
             continue
-        reason = f"{len(gone)} snapshots are past their retention time"
+        many = "1 snapshot is" if len(gone) == 1 else f"{len(gone):,} snapshots are"
+        reason = f"{many} past the retention time"
         if lapsed := [hold for hold in read if hold.snapshot_id in gone]:
             reason += (
                 f"; one was needed by {describe_holds(lapsed)}: its next fill computes all rows"

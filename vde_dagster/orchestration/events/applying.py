@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import dagster as dg
 
+from vde_dagster.base.texts import count
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.events import (
     ApplyResult,
@@ -249,7 +250,7 @@ def log_event(log: TimedLog, event: Event) -> None:
                 f"{snapshot.name}: filling {format_ranges(missing) or 'nothing'} of {table.ref}"
             )
         case IntervalFilled(snapshot=snapshot, result=filled):
-            rows = "" if filled.rows is None else f", {filled.rows:,} rows"
+            rows = "" if filled.rows is None else f", {count(filled.rows, 'row')}"
             how = "found"
             if event.skipped is not None:
                 how = f"skipped, {describe_skip(event.skipped)}"
@@ -265,7 +266,7 @@ def log_event(log: TimedLog, event: Event) -> None:
         case AuditFinished(snapshot=snapshot, audit=audit) if failed := event.result.failed_rows:
             say = log.error if audit.blocking else log.warning
             where = format_range(event.interval)
-            say(f"{snapshot.name}: audit {audit.label} found {failed:,} rows in {where}")
+            say(f"{snapshot.name}: audit {audit.label} found {count(failed, 'row')} in {where}")
         case ModelFinished(snapshot=snapshot, seconds=seconds):
             log.info(f"{snapshot.name}: done in {seconds:.1f} s")
         case ModelFailed(name=name, error=error, skipped=skipped):

@@ -243,13 +243,14 @@ class AuditEvents:
             "vde/seconds": sum(record.result.seconds for record in own) if own else None,
             **_failing(failed),
         }
+        verb = "fails" if rows == 1 else "fail"
         return dg.AssetCheckEvaluation(
             asset_key=self.context.catalog.key(audited.snapshot.name),
             check_name=check_names(audited.snapshot.model.audits)[audit.label],
             passed=not rows,
             metadata=without_nones(facts),
             severity=dg.AssetCheckSeverity.ERROR if audit.blocking else dg.AssetCheckSeverity.WARN,
-            description=f"{rows:,} rows fail in {_ranges(failed)}" if rows else None,
+            description=f"{count(rows, 'row')} {verb} in {_ranges(failed)}" if rows else None,
             target_materialization_data=self._target(audited, own),
         )
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 import dagster as dg
 
 from vde_dagster.base.secrets import mask
+from vde_dagster.base.texts import count
 from vde_dagster.errors import (
     AuditFailedError,
     ConflictError,
@@ -102,7 +103,8 @@ def _failure_metadata(error: ExecutionError) -> dict[str, Any]:
         ]
         shown["vde/failures"] = dg.MetadataValue.md(markdown_table(rows))
     audits = [
-        f"**{failure.model}**: {audit.audit}, {audit.rows} rows\n\n{markdown_table(audit.sample)}"
+        f"**{failure.model}**: {audit.audit}, {count(audit.rows, 'row')}\n\n"
+        f"{markdown_table(audit.sample)}"
         for failure in error.failures
         for audit in failure.audits
         if audit.sample

@@ -12,7 +12,7 @@ import typer
 
 from vde_dagster.api.commands import Output, on_project
 from vde_dagster.api.errors import UsageError
-from vde_dagster.api.values import parse_time
+from vde_dagster.api.values import count, parse_time
 
 if TYPE_CHECKING:
     from vde_dagster.api.reports import Document
@@ -95,7 +95,7 @@ def describe(
     _write_files(contents)
     files = [str(path) for path in contents]
     result = {"files": files, "of": document.of, "models": len(document.models)}
-    text = f"{len(document.models)} models of {document.of} are in {' and '.join(files)}"
+    text = f"{count(len(document.models), 'model')} of {document.of}: {' and '.join(files)}"
     output.result(result, text)
 
 

@@ -164,7 +164,7 @@ def metrics_diff(
         names = ", ".join(found.redefined_metrics)
         output.note(f"defined differently in {other} than in {one}: {names}")
     if rows:
-        output.note(f"[dim]{count(len(rows), 'value')} differ, {same} equal[/]")
+        output.note(f"[dim]{count(len(rows), 'value')} different, {same} equal[/]")
 
 
 @on_project

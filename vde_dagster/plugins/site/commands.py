@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vde_dagster.api.commands import Output, on_project
+from vde_dagster.api.values import count
 
 if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
@@ -54,7 +55,7 @@ def docs_build(
     """
     folder, size, models = _build(workspace, of, to, as_of, compare or ())
     page = folder / "index.html"
-    told = f"{models:,} models, {size / 1e6:,.2f} MB: {page.resolve().as_uri()}"
+    told = f"{count(models, 'model')}, {size / 1e6:,.2f} MB: {page.resolve().as_uri()}"
     output.result({"folder": str(folder), "page": str(page), "models": models, "bytes": size}, told)
 
 
@@ -92,7 +93,7 @@ def docs_serve(
     folder, size, models = _build(workspace, of, to, None)
     with serve_site(folder, port) as server:
         url = f"http://127.0.0.1:{server.server_port}/"
-        told = f"{models:,} models, {size / 1e6:,.2f} MB: {url}"
+        told = f"{count(models, 'model')}, {size / 1e6:,.2f} MB: {url}"
         output.result({"url": url, "folder": str(folder), "models": models, "bytes": size}, told)
         try:
             server.serve_forever()

@@ -1,0 +1,38 @@
+"""Counts of one have a noun in the singular."""
+
+from __future__ import annotations
+
+import pytest
+
+from vde_dagster_tests.cli.conftest import Vde
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.projects import ProjectFolder
+
+ONE = "MODEL (name shop.one, kind FULL); SELECT DISTINCT id FROM VALUES (1) AS t(id)"
+
+
+@pytest.fixture
+def shop(tmp_path_factory: pytest.TempPathFactory) -> ProjectFolder:
+    folder = ProjectFolder(tmp_path_factory.mktemp("one") / "shop", {"models/one.sql": ONE})
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ("freeze prod close", "close is frozen at prod@1: 1 model, 1 pinned table; kept"),
+        ("describe json --to one.json", "1 model of files: one.json"),
+        ("docs build --to site", "1 model, "),
+    ],
+)
+def test_one_is_written_in_the_singular(
+    call: str, told: str, shop: ProjectFolder, vde: Vde, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shop.root)
+
+    done = vde(*call.split())
+
+    assert done.code == 0, done.err
+    assert done.out.startswith(told)
