@@ -69,7 +69,7 @@ def _warning(finding: InPlaceFinding) -> str:
         )
     if finding.code in (InPlaceFindingCode.KIND_CHANGED, InPlaceFindingCode.KEY_RETYPED):
         return (
-            f"{name} is recomputed, although it is forward-only: {_obstacle(finding)}, which "
+            f"{name} is recomputed instead of changing forward-only: {_obstacle(finding)}, which "
             "requires a new table"
         )
     return _policy_warning(finding)

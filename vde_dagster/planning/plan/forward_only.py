@@ -184,10 +184,10 @@ class ForwardOnly:
         self, plain: Snapshot, code: InPlaceFindingCode, changes: ColumnChanges = ()
     ) -> None:
         # This is an error for a model with a physical version, and a warning for a forward-only
-        # model.
+        # model or plan.
         model = plain.model
         refuses = model.physical_version is not None
-        if refuses or model.kind.forward_only:
+        if refuses or model.kind.forward_only or self.options.forward_only:
             self.findings.append(InPlaceFinding(code, model, refuses, changes=changes))
 
     def _base(self, plain: Snapshot) -> tuple[Snapshot | None, PhysicalTable | None]:
