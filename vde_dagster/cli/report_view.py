@@ -192,7 +192,7 @@ def lint_json(findings: Sequence[Finding], models: int) -> dict[str, Any]:
 def show_lint(console: Console, findings: Sequence[Finding], models: int, *, idle: bool) -> None:
     if idle and not findings:
         console.print(
-            "no rules are enabled: list them under \\[tool.vde.linter] (rules, warn_rules), or "
+            "no rules are enabled: set rules, warn_rules or enabled in \\[tool.vde.linter], or "
             "try all of them: vde lint --rule all"
         )
         return

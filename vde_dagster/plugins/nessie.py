@@ -52,6 +52,9 @@ class NessieSettings(PluginSettings):
     token: str | None = field(default=None, repr=False)
 
     def mistakes(self) -> Iterator[tuple[str, str, str]]:
+        if not self.uri and (self.token is not None or self.ref != "main"):
+            hint = "write http://localhost:19120/api/v2"
+            yield "uri", "is missing, so nessie.ref and nessie.token have no effect", hint
         if self.uri and not self.uri.rstrip("/").endswith("/api/v2"):
             wrong = "is not the base of Nessie's API, version 2"
             yield "uri", wrong, "write http://localhost:19120/api/v2"

@@ -21,6 +21,8 @@ WRONG = {
         "names an unknown event: 'publicaton'"
     ),
     "owners.anna = []": "'notify.owners.anna' has no address",
+    "environments = ['feature/*']": "matches no environment's name: 'feature/*'",
+    "targets.team = { url = 'slack://hush', environments = ['Prod'] }": "matches no environment's",
     "owner_events = ['fail']": "names an unknown event: 'fail'",
     "per_hour = 0": "must be 1 or more",
     "per_hour = 'many'": "'notify.per_hour': input should be a valid integer",

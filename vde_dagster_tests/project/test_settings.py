@@ -147,6 +147,18 @@ def test_a_missing_secret_is_named(write_project: WriteProject) -> None:
         ("[tool.vde.spark]\nmater = 'x'", "2", "'spark.mater'", "did you mean 'master'?"),
         ("[tool.vde]\nspark.mater = 'x'", "2", "'spark.mater'", "did you mean 'master'?"),
         (
+            "[tool.vde]\npinned_environments = ['feature/x']",
+            "2",
+            "'feature/x' matches no",
+            "feature_x",
+        ),
+        ("[tool.vde]\nprotected = ['feature/*']", "2", "'feature/*' matches no", "feature_x"),
+        ("[tool.vde]\norphan_grace_hours = -1", "2", "must be 0 or more", "0 means none"),
+        ("[tool.vde]\ncatalog_options = {a = 'b'}", "2", "without 'catalog_type'", "catalog_type"),
+        ("[tool.vde.rest]\nproperties = {a = 'b'}", "2", "without 'rest.uri'", "set rest.uri"),
+        ("[tool.vde.rest]\noauth2_uri = 'http://x'", "2", "without 'rest.uri'", "set rest.uri"),
+        ("[tool.vde.nessie]\nref = 'dev'", "1", "nessie.token have no effect", "/api/v2"),
+        (
             "[tool.vde.dagster.auto_apply]\nprod = 'sometimes'",
             "2",
             "'dagster.auto_apply.prod'",

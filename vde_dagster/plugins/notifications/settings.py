@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -66,6 +67,7 @@ class NotifySettings(PluginSettings):
             else:
                 yield from _check_urls(f"owners.{owner}", given)
         yield from _check_events("owner_events", self.owner_events)
+        yield from _check_environments("environments", self.environments)
         if self.per_hour < 1:
             yield "per_hour", "must be 1 or more", "raise it"
         if self.dagster_url and not self.dagster_url.startswith(("http://", "https://")):
@@ -80,8 +82,9 @@ def _check_target(key: str, target: Mapping[str, Any]) -> Iterator[tuple[str, st
     for part in ("events", "environments"):
         if not _is_texts(target.get(part, [])):
             yield f"{key}.{part}", "is not a list of texts", "write ['…', '…']"
-        elif part == "events":
-            yield from _check_events(f"{key}.{part}", target.get(part, []))
+        else:
+            check = _check_events if part == "events" else _check_environments
+            yield from check(f"{key}.{part}", target.get(part, []))
 
 
 def _is_texts(value: Any) -> bool:
@@ -106,6 +109,13 @@ def _check_events(key: str, names: Any) -> Iterator[tuple[str, str, str]]:
     for name in names:
         if name not in EVENTS:
             yield key, f"names an unknown event: '{name}'", suggest(name, EVENTS, "events")
+
+
+def _check_environments(key: str, patterns: Any) -> Iterator[tuple[str, str, str]]:
+    for pattern in patterns:
+        if not re.fullmatch(r"([a-z0-9_*?]|\[[^\]]+\])+", pattern):
+            hint = "write it as `vde environments` does: feature_x for the branch feature/x"
+            yield key, f"matches no environment's name: '{pattern}'", hint
 
 
 Address = str | Mapping[str, Any]

@@ -322,7 +322,11 @@ def _wrong_numbers(settings: Settings) -> _Findings:
     for key in (*counts, "change_view_versions"):
         if getattr(settings, key) < 1:
             yield key, f"setting '{key}' must be 1 or more", "increase it"
-    for key, zero in (("environment_ttl_days", "unlimited"), ("load_processes", "one per core")):
+    for key, zero in (
+        *(("environment_ttl_days", "unlimited"), ("load_processes", "one per core")),
+        *(("janitor_grace_hours", "none"), ("orphan_grace_hours", "none")),
+        *(("snapshot_retention_days", "none"), ("reader_hold_days", "none")),
+    ):
         if getattr(settings, key) < 0:
             yield key, f"setting '{key}' must be 0 or more", f"0 means {zero}"
     if not 0 <= settings.max_removed <= 1:
@@ -376,6 +380,15 @@ def _wrong_texts(settings: Settings) -> _Findings:
     for key in ("id", "name"):
         if len(getattr(settings, key)) > 255:
             yield key, f"setting '{key}' has more than 255 characters", "shorten it"
+    # An environment's name has no other characters, so these would match nothing.
+    for key, form in (
+        ("pinned_environments", "[a-z0-9_]+"),
+        ("protected", r"([a-z0-9_*?]|\[[^\]]+\])+"),
+    ):
+        for name in getattr(settings, key):
+            if not re.fullmatch(form, name):
+                hint = "write it as `vde environments` does: feature_x for the branch feature/x"
+                yield key, f"setting '{key}': '{name}' matches no environment's name", hint
     prefix = settings.dagster.prefix
     if not re.fullmatch(r"([A-Za-z][A-Za-z0-9_]*)?", prefix):
         message = f"setting 'dagster.prefix': '{prefix}' is not a valid name"
@@ -411,11 +424,14 @@ def _wrong_catalogs(settings: Settings, plugins: Mapping[str, PluginSettings]) -
     given = {"catalog_type": settings.catalog_type, "rest.uri": rest.uri}
     named = [key for key, value in given.items() if value]
     named += [f"{name}.{own.catalog_key()}" for name, own in plugins.items() if own.catalog_key()]
+    if settings.catalog_options and named in ([], ["rest.uri"]):
+        message = "setting 'catalog_options' is given without 'catalog_type'"
+        yield "catalog_options", message, "name the catalog plug-in as catalog_type, or remove it"
     if len(named) > 1:
         message = f"settings '{named[0]}' and '{named[1]}' select two different catalogs"
         yield named[0], message, "remove one of them"
     if not rest.uri:
-        for key in ("warehouse", "token", "credential", "mirror"):
+        for key in ("warehouse", "token", "credential", "oauth2_uri", "mirror", "properties"):
             if getattr(rest, key):
                 message = f"setting 'rest.{key}' is given without 'rest.uri'"
                 yield f"rest.{key}", message, "set rest.uri to the REST catalog"
