@@ -249,6 +249,8 @@ def analyze_and_store(workspace: Workspace, plan: Plan, output: Output) -> Analy
         ProjectError: Spark rejects queries or audits. The error lists them, and nothing is stored.
         StoreError: Spark is not available.
     """
+    from rich.markup import escape
+
     from vde_dagster.execution.plans.analyse_queries import analyse_plan
 
     analysis = analyse_plan(workspace, plan)
@@ -258,5 +260,5 @@ def analyze_and_store(workspace: Workspace, plan: Plan, output: Output) -> Analy
         workspace.store.plans.save(plan)
     output.note(f"Spark analyzed {count(len(analysis.analysed), 'model')}: no errors")
     for name, why in analysis.left_out.items():
-        output.note(f"not analyzed: {name}: {why}")
+        output.note(f"not analyzed: {name}: {escape(why)}")
     return analysis

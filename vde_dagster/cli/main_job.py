@@ -89,7 +89,8 @@ def run_main_job(
             out.print(_UI)
             return 0
     except VdeError as error:
-        console.print(f"[red]error:[/] {error}", highlight=False, markup=True, soft_wrap=True)
+        console.print("[red]error:[/] ", end="")
+        console.print(str(error), highlight=False, markup=False, soft_wrap=True)
         return error.exit_code
 
 

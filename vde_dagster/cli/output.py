@@ -47,7 +47,7 @@ class Output:
     @staticmethod
     def show_failed_statements(console: Console, environment: str, failed: Sequence[str]) -> None:
         for sentence in failed:
-            console.print(f"[red]{sentence}[/]", highlight=False)
+            console.print(sentence, style="red", markup=False, highlight=False)
         if failed:
             console.print(
                 f"the views of {environment} are published; "

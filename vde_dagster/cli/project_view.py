@@ -63,6 +63,8 @@ def show_info(console: Console, info: dict[str, Any], *, plugins: bool) -> None:
     Args:
         plugins: Whether to print all plug-ins, or only those that cannot be imported.
     """
+    from rich.markup import escape
+
     rows: list[tuple[str, ...]] = []
     for model in info["models"]:
         versions = [(one["version"], ", ".join(one["shown_by"])) for one in model["versions"]]
@@ -75,10 +77,10 @@ def show_info(console: Console, info: dict[str, Any], *, plugins: bool) -> None:
         f"models     {len(info['models'])}: "
         + ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
     )
-    console.print(f"project    [bold]{info['project']['name']}[/]  {info['project']['root']}")
-    console.print(f"catalog    {info['catalog']}")
-    console.print(f"warehouse  {info['warehouse']}")
-    console.print(f"state      {info['state']}")
+    name, root = (escape(info["project"][key]) for key in ("name", "root"))
+    console.print(f"project    [bold]{name}[/]  {root}")
+    for key in ("catalog", "warehouse", "state"):
+        console.print(f"{key:<10} {info[key]}", markup=False)
     for environment in info["environments"]:
         console.print(f"environment {environment['name']} at version {environment['version']}")
     keys = ("seam", "name", "distribution", "version", "error")

@@ -156,7 +156,7 @@ def show_results(console: Console, results: Sequence[TestResult]) -> None:
 
     for result in results:
         mark = "[green]passed[/]" if result.passed else "[red]failed[/]"
-        console.print(f"{mark} {result.test.model} {result.test.name}")
+        console.print(f"{mark} {result.test.model} {escape(result.test.name)}")
         if result.error:
             console.print(f"  {escape(result.error)}")
         for part, found in result.differences:
@@ -196,10 +196,12 @@ def show_lint(console: Console, findings: Sequence[Finding], models: int, *, idl
             "try all of them: vde lint --rule all"
         )
         return
+    from rich.markup import escape
+
     for finding in findings:
         word = "[red]error[/]" if finding.certain else "[yellow]warning[/]"
         violation = finding.violation
-        console.print(f"{violation.location}: {word}: ", end="")
+        console.print(f"{escape(str(violation.location))}: {word}: ", end="")
         console.print(f"{violation.message} (rule {finding.rule})", markup=False)
     errors = sum(finding.certain for finding in findings)
     warnings = len(findings) - errors

@@ -77,7 +77,8 @@ def environments(workspace: Workspace, output: Output) -> None:
     def show(console: Console) -> None:
         console.print(table if found else "no environment has been published yet")
         for name, standing in ended.items():
-            console.print(f"'{name}' no longer exists; its mirror: {mirror_text(standing, now)}")
+            text = f"'{name}' no longer exists; its mirror: {mirror_text(standing, now)}"
+            console.print(text, markup=False)
 
     result = {"environments": listed}
     output.result({**result, "ended_mirrors": gone} if gone else result, show)

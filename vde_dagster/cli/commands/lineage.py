@@ -107,9 +107,11 @@ def lineage(
         "\n".join(_flow_lines(str(name), tops, flows, down=down)),
     )
     if snapshot.version.opaque and not down:
+        from rich.markup import escape
+
         output.note(
             "the lineage is incomplete, because part of the query is opaque: "
-            f"{snapshot.version.opaque}"
+            f"{escape(snapshot.version.opaque)}"
         )
 
 

@@ -177,9 +177,13 @@ def plan(
 
 
 def _saved_note(made: Plan, path: Path) -> str:
+    import shlex
+
+    from rich.markup import escape
+
     if made.is_empty:
-        return f"nothing to apply: {path} was not written"
-    command = f"vde apply {made.environment} --plan {path}"
+        return f"nothing to apply: {escape(str(path))} was not written"
+    command = escape(f"vde apply {made.environment} --plan {shlex.quote(str(path))}")
     return f"or from another checkout with the same state: {command}"
 
 

@@ -30,11 +30,13 @@ def keys_make(output: Output, name: KeyName, to: To = None) -> None:
     The private key is written to a file that only its owner can read, and is never printed.
     Example: vde keys make anna
     """
+    from rich.markup import escape
+
     from vde_dagster.plugins.signatures.keys import make_key
 
     path = to or Path(f"{name}.pem")
     public = make_key(path)
-    output.note(f"the private key is in {path}: keep it, and never commit it")
+    output.note(f"the private key is in {escape(str(path))}: keep it, and never commit it")
     output.note(
         "to trust it, add this line below \\[tool.vde.signatures.trusted] in pyproject.toml:"
     )
