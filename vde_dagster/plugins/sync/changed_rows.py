@@ -169,9 +169,10 @@ def _compare_by_spark(
     since = cursor.version if earlier is not None else 0
     added, removed, why = ask(since)
     form = _row_format(workspace, definition, version, place, added.schema)
-    why = _reason_to_resend(cursor, form.shape, earlier) or why
-    if why is not None and removed.num_rows:
-        added, removed, _ = ask(0)
+    if (reason := _reason_to_resend(cursor, form.shape, earlier)) is not None:
+        if why is None:
+            added, removed, _ = ask(0)
+        why = reason
     since = since if why is None else 0
     return ChangedRows(
         form.schema,
