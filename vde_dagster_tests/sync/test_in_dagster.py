@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -32,3 +33,43 @@ def test_it_runs_after_its_model_and_tells_what_it_sent(tmp_path: Path) -> None:
                 told = {name: one.value for name, one in event.metadata.items()}
                 assert (told["sent"], told["refused"], told["until"]) == (sent, 0, 1)
         assert len(receiver.rows) == 4
+
+
+def test_a_publication_during_a_run_is_followed_by_another_run(tmp_path: Path) -> None:
+    key, shop = dg.AssetKey(["sync", "latest"]), Shop(tmp_path / "shop")
+    shop.define(sink="http", to={"prod": {"url": "http://127.0.0.1:1/changes"}})
+    shop.publish()
+    definitions = vde_definitions(shop.folder.root)
+    environment = dg.AssetKey(["vde", "environment"])
+    cursor: Any = None
+    requested = []
+    partitions = definitions.resolve_asset_graph().get(environment).partitions_def
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert isinstance(partitions, dg.DynamicPartitionsDefinition)
+        instance.add_dynamic_partitions(partitions.name or "", ["prod"])
+
+        def publish_and_tick(*, published: bool) -> None:
+            nonlocal cursor
+            if published:
+                event = dg.AssetMaterialization(environment, partition="prod")
+                instance.report_runless_asset_event(event)
+            found = dg.evaluate_automation_conditions(
+                definitions,
+                instance=instance,
+                asset_selection=dg.AssetSelection.assets(key),
+                cursor=cursor,
+            )
+            cursor = found.cursor
+            requested.append(found.total_requested)
+
+        publish_and_tick(published=True)
+        publish_and_tick(published=True)
+        job = definitions.resolve_implicit_global_asset_job_def()
+        run = instance.create_run_for_job(
+            job, asset_selection={key}, status=dg.DagsterRunStatus.STARTED
+        )
+        publish_and_tick(published=True)
+        instance.report_run_canceled(run)
+        publish_and_tick(published=False)
+        publish_and_tick(published=False)
+    assert requested[1:] == [1, 0, 1, 0]

@@ -34,6 +34,9 @@ def make_assets(catalog: AssetCatalog, settings: Settings) -> Iterator[dg.Assets
 def _define_assets(catalog: AssetCatalog, readers: Sequence[Exposure]) -> dg.AssetsDefinition:
     names = catalog.names
     all_of = dg.AllPartitionMapping()
+    # An update during a run leads to another run.
+    updated = dg.AutomationCondition.any_deps_updated()
+    requested = dg.AutomationCondition.newly_requested()
     # A publication, and a rollback, too, is an event of this asset.
     published = dg.AssetDep(names.environment_key, partition_mapping=all_of)
     specs = {
@@ -49,7 +52,7 @@ def _define_assets(catalog: AssetCatalog, readers: Sequence[Exposure]) -> dg.Ass
             group_name=names.group,
             kinds={"metric"},
             description=f"The metric {one.name}, see {one.location}.",
-            automation_condition=dg.AutomationCondition.any_deps_updated()
+            automation_condition=updated.since(requested & ~updated)
             & ~dg.AutomationCondition.in_progress(),
         )
         for one in readers

@@ -31,6 +31,9 @@ def make_sync_assets(catalog: AssetCatalog, settings: Settings) -> Iterator[Any]
 def _make_asset(catalog: AssetCatalog, definition: SyncDefinition) -> dg.AssetsDefinition:
     names = catalog.names
     all_of = dg.AllPartitionMapping()
+    # An update during a run leads to another run.
+    updated = dg.AutomationCondition.any_deps_updated()
+    requested = dg.AutomationCondition.newly_requested()
 
     @dg.asset(
         key=names.asset_key("sync", definition.name),
@@ -47,7 +50,7 @@ def _make_asset(catalog: AssetCatalog, definition: SyncDefinition) -> dg.AssetsD
         description=f"Sends changes of {definition.source} to {definition.sink} "
         f"(mode: {definition.mode}) from the environments {', '.join(definition.to)}; "
         f"see {definition.place}.",
-        automation_condition=dg.AutomationCondition.any_deps_updated()
+        automation_condition=updated.since(requested & ~updated)
         & ~dg.AutomationCondition.in_progress(),
         required_resource_keys={names.resource},
     )
