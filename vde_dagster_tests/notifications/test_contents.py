@@ -114,7 +114,7 @@ def test_what_rules_hold_is_told_once_a_day(
     shop.edit("models/marts/customers.sql", "sum(amount) AS", "max(amount) AS")
     clock = Hours()
     with open_fake(shop.root, clock=clock) as workspace:
-        for hours in (0, 1, 30):
+        for hours in (0, 20, 30, 40):
             clock.hours = hours
             with pytest.raises(UsageError):
                 workspace.apply(workspace.plan("prod"))

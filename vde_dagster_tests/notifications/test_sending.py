@@ -263,7 +263,10 @@ def test_a_new_receiver_hears_of_the_last_day(shop: ProjectFolder, server: Recei
     with open_fake(shop.root, clock=clock) as workspace:
         apply(workspace, "prod")
         clock.hours = 30
+        answers = iter([False])  # the time is up after the first record
+        assert send_notifications(workspace, lambda: next(answers, True))[0].sent == 0
         assert send_notifications(workspace)[0].sent == 0
+        apply(workspace, "prod")
     assert server.got == []
 
 

@@ -94,6 +94,9 @@ class _Delivery:
         self.done = DeliveryResult(self.receiver.name)
 
     def run(self) -> DeliveryResult:
+        outbox = self.workspace.store.outbox
+        if not self.began and (old := outbox.last_before(self.now - FIRST)):
+            outbox.move_cursor(self.consumer, old)
         try:
             took = self.workspace.maintenance.deliver(
                 self.consumer, self._send_records, "`vde notify send`"
@@ -129,8 +132,6 @@ class _Delivery:
         return stop
 
     def _message_for(self, record: OutboxRecord) -> Message | None:
-        if not self.began and record.at < self.now - FIRST:
-            return None
         one = self.messages.for_record(record)
         if one is None or not one.is_for(self.receiver):
             return None

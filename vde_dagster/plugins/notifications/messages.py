@@ -170,15 +170,16 @@ class Messages:
         )
 
     def _was_reported(self, record: OutboxRecord, plan: Plan) -> bool:
-        """Return whether the same rules blocked the environment in the day before the record."""
-        rules = _rule_names(record)
+        """Return whether a record of the day before reports the same rules and environment."""
+        rules, reported = _rule_names(record), None
         for other in self.workspace.store.outbox.with_kind("held"):
-            is_before = 0 < other.number < record.number and record.at - other.at < _REPEAT_AFTER
-            if is_before and _rule_names(other) == rules:
-                known = self.workspace.store.plans.record(other.subject["plan"])
-                if known is not None and known.environment == plan.environment:
-                    return True
-        return False
+            is_before = 0 < other.number < record.number and _rule_names(other) == rules
+            if not is_before or (reported and other.at - reported < _REPEAT_AFTER):
+                continue
+            known = self.workspace.store.plans.record(other.subject["plan"])
+            if known is not None and known.environment == plan.environment:
+                reported = other.at
+        return reported is not None and record.at - reported < _REPEAT_AFTER
 
     def _failure_message(self, record: OutboxRecord, plan: Plan) -> Message | None:
         store, environment = self.workspace.store, plan.environment

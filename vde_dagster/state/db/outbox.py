@@ -147,6 +147,12 @@ class Outbox:
     def with_kind(self, kind: RecordKind) -> list[OutboxRecord]:
         return self._read(select(schema.outbox).where(_ROW.kind == kind).order_by(_ROW.seq))
 
+    def last_before(self, at: datetime) -> int:
+        """Return the number of the last record before an instant (UTC), or 0."""
+        self.number()
+        query = select(func.max(_ROW.number)).where(_ROW.at < at, _IS_RECORD)
+        return int(self.database.value(query) or 0)
+
     def cursor(self, consumer: str) -> int:
         """Return the number of the last record that a consumer has processed, or 0."""
         query = select(_ROW.subject).where(_ROW.kind == _CURSOR, _ROW.origin == consumer)
