@@ -20,6 +20,7 @@ from vde_dagster.errors import ExecutionError, UsageError, VdeError
 from vde_dagster.execution.environments.audit_environment import audit_environment
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
+from vde_dagster_tests.faults import Fault, FaultInjector, ProcessKilled
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 from vde_dagster_tests.state.builders import FakeClock
 
@@ -425,6 +426,29 @@ def test_a_fill_that_is_stopped_is_an_aborted_run(shop: ProjectFolder) -> None:
     assert states(events, "marts.customers") == ["START", "ABORT"]
     assert states(events, "apply.prod") == ["START", "FAIL"]
     assert not [one for one in events if "dataset" in one], "nothing was published"
+
+
+def test_a_fill_whose_process_died_is_aborted_once(shop: ProjectFolder) -> None:
+    clock = FakeClock()
+    dying = FaultInjector(Fault("state.note_fill.commit", "kill_after"), clock, in_process=True)
+    with open_fake(shop.root, effects=dying, clock=clock) as workspace:
+        plan = workspace.plan("prod")
+        with pytest.raises(ProcessKilled):
+            workspace.apply(plan)
+    clock.advance(hours=1)
+    failing = FakeSpark(["marts.customers"])
+    with open_fake(shop.root, failing, clock=clock) as workspace, pytest.raises(VdeError):
+        workspace.apply(plan)
+    clock.advance(hours=1)
+    with open_fake(shop.root, clock=clock) as workspace:
+        workspace.apply(plan)
+        workspace.maintenance.export("openlineage")
+    ends: dict[str, int] = {}
+    for one in heard(shop):
+        if one.get("eventType") in ("COMPLETE", "ABORT", "FAIL"):
+            ends[one["run"]["runId"]] = ends.get(one["run"]["runId"], 0) + 1
+    assert states(heard(shop), "apply.prod") == ["START", "FAIL", "START", "COMPLETE"]
+    assert set(ends.values()) == {1}
 
 
 @pytest.mark.proof

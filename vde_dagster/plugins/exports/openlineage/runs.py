@@ -164,8 +164,8 @@ class Runs:
     def _abort_events(
         self, record: OutboxRecord, plan: Plan, datasets: DatasetFactory
     ) -> Iterator[RunEvent]:
-        """Yield an end event for each fill whose process died, once the plan has ended."""
-        own = [one for one in self._plan_records(plan.id) if one.number <= record.number]
+        """Yield an end event for each fill whose process died, at the end of the plan's attempt."""
+        own = self._attempt_records(record)
         for begun in own:
             if begun.kind != "begun" or any(
                 one.kind in _ENDS and one.number > begun.number and _begins_attempt(begun, one)
