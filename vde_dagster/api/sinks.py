@@ -35,6 +35,7 @@ class Step:
         key: Columns that identify a row; empty for `append`.
         schema: The columns, spelled as in the model, with Arrow's types.
         names: For each column name in `schema`, the name of the same column in the view.
+        run: Id of the run, which a run that continues an interrupted one shares.
     """
 
     sync: str
@@ -45,6 +46,7 @@ class Step:
     key: tuple[str, ...]
     schema: pa.Schema
     names: Mapping[str, str] = field(default_factory=dict)
+    run: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,15 @@ def test_a_view_without_a_table_is_compared_by_the_engine(shop: Shop, receiver: 
     orders = {place: row["orders"] for place, row in receiver.rows.items()}
     assert orders == {"2": 2, "3": 1, "4": 1, "5": 1}
     assert shop.sync().sent == 0
+    shop.run_day()
+    shop.run_day()
+    shop.sync()
+    to["prod"]["url"] += "/other"
+    shop.define(source="marts.now", sink="http", to=to)
+    shop.run_day()
+    done = shop.sync()
+    assert (done.since, done.sent) == (0, 7), "a row is new, but the other place has no rows"
+    assert "definition, changed" in (done.why or "")
 
 
 def test_a_busy_server_is_asked_later_and_as_it_says(shop: Shop, receiver: Receiver) -> None:
@@ -138,6 +147,53 @@ def test_who_stopped_on_the_way_goes_there_first(shop: Shop, receiver: Receiver)
     shop.sync()
     equal(shop, receiver)
     assert shop.cursor() == [(3, None)]
+
+
+def test_each_full_run_has_other_keys_unless_it_continues_an_interrupted_one(
+    shop: Shop, receiver: Receiver
+) -> None:
+    shop.sync()
+    assert len(receiver.keys) == 3
+    receiver.rows.clear()
+    receiver.taken.clear()
+    receiver.answers = [lambda body: (500, {}) if body["batch"] != "1" else None]
+    with pytest.raises(ExecutionError, match="answered 500"):
+        shop.sync(full=True)
+    assert shop.cursor() == [(0, 1)]
+    assert len(receiver.keys) == 5, "two batches under new keys"
+    receiver.answers = []
+    assert shop.sync().sent == 4, "all rows, although the flag is not repeated"
+    equal(shop, receiver)
+    assert len(receiver.keys) == 6, "the end is new"
+    shop.sync(full=True)
+    assert len(receiver.keys) == 9
+
+
+def test_a_refused_row_waits_until_a_run_sends_its_key_again(
+    shop: Shop, receiver: Receiver
+) -> None:
+    def waiting() -> int:
+        with open_duck(shop.folder.root) as workspace:
+            return Syncs(workspace).status()[0].waiting
+
+    receiver.answers = [lambda body: (422, {}) if "'customer': 2," in str(body) else None]
+    assert shop.sync().refused == 1
+    assert shop.sync(full=True).refused == 1
+    assert waiting() == 1
+    receiver.answers.insert(0, lambda body: (500, {}) if body["batch"] == "end" else None)
+    with pytest.raises(ExecutionError):
+        shop.sync(full=True)
+    with pytest.raises(UsageError, match="cannot be replayed: its last run was interrupted") as no:
+        shop.sync(how="replay")
+    assert no.value.hint == "run `vde sync run prod latest` first"
+    receiver.answers.pop(0)
+    assert shop.sync().refused == 1
+    assert waiting() == 1
+    receiver.answers = []
+    shop.run_day()
+    assert shop.sync().sent == 2, "customer 2 is one of them"
+    assert waiting() == 0
+    equal(shop, receiver)
 
 
 def test_a_refused_row_is_kept_and_replayed_as_it_is_by_then(
@@ -217,6 +273,8 @@ def test_append_adds_what_came_and_never_twice_by_itself(shop: Shop, receiver: R
     with pytest.raises(UsageError, match="would add rows twice") as raised:
         shop.sync()
     assert "`vde sync run prod latest --full`" in (raised.value.hint or "")
+    with pytest.raises(UsageError, match="would add rows twice"):
+        shop.sync(how="plan")
 
 
 def test_a_plan_counts_no_removed_rows_if_nothing_is_deleted(

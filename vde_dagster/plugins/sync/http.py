@@ -77,6 +77,7 @@ class BatchPoster:
     session: Session
     effects: Effects
     _step_fields: dict[str, Any] = field(default_factory=dict)
+    _run: bytes = b""
     _next: float = 0.0
 
     def begin(self, step: Step) -> None:
@@ -88,6 +89,7 @@ class BatchPoster:
             "mode": step.mode,
             "full": not step.since,
         }
+        self._run = step.run.encode()
         self._key = step.key
 
     def send(self, batch: Batch) -> int:
@@ -114,7 +116,7 @@ class BatchPoster:
             self._next = time.monotonic() + 1 / sink.rate
         known = {
             "Content-Type": "application/json",
-            "Idempotency-Key": blake2b(content, digest_size=16).hexdigest(),
+            "Idempotency-Key": blake2b(content + self._run, digest_size=16).hexdigest(),
         }
         try:
             with self.effects.at("sync.post", sink.place):

@@ -112,16 +112,22 @@ class Ledger:
         found: SyncCursor = self.transact(work, "sync.cursor_read")
         return found
 
-    def record_begin(self, until: int) -> None:
-        """Record the version that is sent next, before sending its first row."""
-        first = dict.fromkeys(("version", "sent", "unchanged", "refused"), 0)
-        nothing = dict.fromkeys(("publication", "shape"), "")
-        self._write({"pending": until}, {**first, **nothing}, "sync.begun")
+    def record_begin(self, cursor: SyncCursor, until: int) -> str:
+        """Record the version that is sent next, and the position that its changes start from.
+
+        Returns:
+            The run's id, which a run that continues an interrupted one shares.
+        """
+        since = {name: getattr(cursor, name) for name in ("version", "publication", "shape")}
+        at = {} if cursor.pending == until else {"at": self.now()}
+        counts = dict.fromkeys(("sent", "unchanged", "refused"), 0)
+        self._write({**since, "pending": until, **at}, counts, "sync.begun")
+        return f"{self.cursor().at:%Y%m%d%H%M%S%f}"
 
     def record_done(self, cursor: SyncCursor) -> None:
         """Record the position after all rows of a version were sent."""
-        names = (name for name in SyncCursor.__dataclass_fields__ if name != "at")
-        self._write({name: getattr(cursor, name) for name in names}, {}, "sync.done")
+        known = {name: getattr(cursor, name) for name in SyncCursor.__dataclass_fields__}
+        self._write({**known, "at": self.now()}, {}, "sync.done")
 
     def store_refused(self, version: int, row: bytes, why: str) -> None:
         """Store a row (JSON) that the sink refused."""
@@ -147,8 +153,9 @@ class Ledger:
         return int(self.transact(lambda conn: conn.execute(query).scalar(), "sync.letters_read"))
 
     def delete_refused(self, numbers: Iterable[int]) -> None:
-        query = sa.delete(letters).where(letters.c.number.in_(list(numbers)))
-        self.transact(lambda conn: conn.execute(query) and None, "sync.forgotten")
+        query = sa.delete(letters).where(letters.c.number == sa.bindparam("own"))
+        if known := [{"own": number} for number in numbers]:
+            self.transact(lambda conn: conn.execute(query, known) and None, "sync.forgotten")
 
     @property
     def _sync_key(self) -> dict[str, str]:
@@ -157,9 +164,7 @@ class Ledger:
     def _key_conditions(self, table: sa.Table) -> list[Any]:
         return [table.c[name] == value for name, value in self._sync_key.items()]
 
-    def _write(self, changes: dict[str, Any], first: dict[str, Any], name: str) -> None:
-        values = {**changes, "at": self.now()}
-
+    def _write(self, values: dict[str, Any], first: dict[str, Any], name: str) -> None:
         def work(conn: sa.Connection) -> None:
             known = sa.update(cursors).where(*self._key_conditions(cursors)).values(**values)
             if not conn.execute(known).rowcount:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -150,7 +150,8 @@ class Syncs:
         with self._open(definition, environment) as (outside, version):
             cursor = outside.ledger.cursor()
             total = SyncResult(definition.name, version.name, cursor.version, version.version)
-            if full:
+            # An interrupted run of all rows continues, under its own idempotency keys.
+            if full and (cursor.version or cursor.pending != version.version):
                 cursor = _NO_POSITION
             # An interrupted step is finished first. Otherwise a row of that step would stay outside
             # if the next version changed the row back, because the row would not count as changed.
@@ -167,7 +168,8 @@ class Syncs:
                     cursor = replace(cursor, publication="")  # What is outside is not known.
                     continue
                 total = _add_counts(total, done.sent, done.unchanged, done.refused)
-                total = replace(total, since=min(total.since, done.since), why=done.why)
+                since, why = min(total.since, done.since), total.why or done.why
+                total = replace(total, since=since, why=why)
                 cursor = outside.ledger.cursor()
             return total
 
@@ -199,10 +201,17 @@ class Syncs:
             cursor, letters = ledger.cursor(), ledger.refused_rows()
             done = SyncResult(definition.name, version.name, cursor.version, cursor.version)
             at = self.workspace.store.versions.at(version.name, cursor.version)
-            if not letters or at is None:
+            if not letters:
                 return done
+            if at is None or cursor.pending is not None:
+                raise UsageError(
+                    f"refused rows of '{definition.name}' cannot be replayed: its last run "
+                    + ("was interrupted" if cursor.pending else "sent a version that is deleted"),
+                    hint=f"run `vde sync run {version.name} {definition.name}` first",
+                )
             with self._changes(definition, at, replace(cursor, version=0)) as found:
-                outside.delivery.begin(self._step(definition, at, cursor.version, found))
+                step = self._step(definition, at, cursor.version, found, f"{cursor.at}")
+                outside.delivery.begin(step)
                 again = _refused_changes(found, [one.row for one in letters])
                 changes = (one for one in again if _is_sent(one[0], definition))
                 for batch in _batches(changes, definition, f"replay {letters[-1].number}."):
@@ -239,14 +248,25 @@ class Syncs:
     ) -> Iterator[ChangedRows]:
         place = definition.sink_for(version.name).place
         with changed_rows(self.workspace, definition, version, cursor, place) as found:
+            if found.why is not None and definition.mode == "append":
+                raise UsageError(
+                    f"'{definition.name}' cannot continue from version {cursor.version}, and would "
+                    f"add rows twice: {found.why}",
+                    hint=f"`vde sync run {version.name} {definition.name} --full` adds all rows",
+                )
             found.require_key(found.key)
             yield found
 
     def _step(
-        self, definition: SyncDefinition, version: Environment, since: int, found: ChangedRows
+        self,
+        definition: SyncDefinition,
+        version: Environment,
+        since: int,
+        found: ChangedRows,
+        run: str,
     ) -> Step:
         names = (definition.name, version.name, since, version.version)
-        return Step(*names, definition.mode, found.key, found.schema, found.names)
+        return Step(*names, definition.mode, found.key, found.schema, found.names, run)
 
     def _deliver(
         self,
@@ -256,21 +276,22 @@ class Syncs:
         cursor: SyncCursor,
     ) -> SyncResult:
         with self._changes(definition, version, cursor) as found:
-            if found.why is not None and definition.mode == "append":
-                raise UsageError(
-                    f"'{definition.name}' cannot continue from version {cursor.version}, and would "
-                    f"add rows twice: {found.why}",
-                    hint=f"`vde sync run {version.name} {definition.name} --full` adds all rows",
-                )
-            outside.ledger.record_begin(version.version)
-            outside.delivery.begin(self._step(definition, version, found.since, found))
+            run = outside.ledger.record_begin(cursor, version.version)
+            earlier = _earlier_refused(outside.ledger, version, found)
+            outside.delivery.begin(self._step(definition, version, found.since, found, run))
             done = SyncResult(
                 definition.name, version.name, found.since, version.version, found.why
             )
             changes = self._count_unchanged(found, definition, same := [0])
+            sent_again: list[int] = []
             for batch in _batches(changes, definition):
                 done = _send(outside, version, batch, done)
+                for row in (*batch.rows, *batch.gone):
+                    sent_again += earlier.pop(_identity(row, found), ())
             done = _add_counts(done, sent=outside.delivery.end(), unchanged=same[0])
+            if found.key and not found.since:
+                sent_again += chain(*earlier.values())  # No row of the version has these keys.
+            outside.ledger.delete_refused(sent_again)
             outside.ledger.record_done(
                 SyncCursor(
                     *(version.version, version.publication_id, found.shape, None),
@@ -337,17 +358,38 @@ def _send(outside: _OpenSink, version: Environment, batch: Batch, done: SyncResu
     return _add_counts(done, sent=sent, unchanged=len(batch) - sent)
 
 
+def _earlier_refused(
+    ledger: Ledger, version: Environment, found: ChangedRows
+) -> dict[str, list[int]]:
+    """Return the numbers of stored refused rows that a step may send again, by their identity.
+
+    Without a key, an equal row is another one, unless an interrupted or a full run repeats it.
+    """
+    numbers: dict[str, list[int]] = {}
+    for one in ledger.refused_rows():
+        if found.key or not found.since or one.version == version.version:
+            known = _spell_names(one.row, found)
+            numbers.setdefault(_identity(known, found), []).append(one.number)
+    return numbers
+
+
+def _spell_names(row: Mapping[str, Any], found: ChangedRows) -> dict[str, Any]:
+    # Letters of earlier releases have all names in lower case.
+    names = {name.lower(): name for name in found.schema.names}
+    return {names[name.lower()]: value for name, value in row.items() if name.lower() in names}
+
+
+def _identity(row: Mapping[str, Any], found: ChangedRows) -> str:
+    names = found.key or found.schema.names
+    return json.dumps([json_value(row.get(name)) for name in names])
+
+
 def _refused_changes(found: ChangedRows, refused: list[dict[str, Any]]) -> Iterator[Change]:
     """Yield the current row of each refused key, or a deletion if no row has the key any longer.
 
     Without a key, yield the refused rows.
     """
-    key, names = found.key, {name.lower(): name for name in found.schema.names}
-    # Letters of earlier releases have all names in lower case.
-    known = [
-        {names[name.lower()]: value for name, value in row.items() if name.lower() in names}
-        for row in refused
-    ]
+    key, known = found.key, [_spell_names(row, found) for row in refused]
     if not key:
         types = {field.name: field.type for field in found.schema}
         yield from (
@@ -355,9 +397,9 @@ def _refused_changes(found: ChangedRows, refused: list[dict[str, Any]]) -> Itera
             for row in known
         )
         return
-    wanted = {json.dumps([row.get(name) for name in key]): row for row in known}
+    wanted = {_identity(row, found): row for row in known}
     for _, row in found.net_changes(key):
-        if wanted.pop(json.dumps([json_value(row[name]) for name in key]), None) is not None:
+        if wanted.pop(_identity(row, found), None) is not None:
             yield "row", row
     for row in wanted.values():
         yield "gone", {name: row.get(name) for name in key}
