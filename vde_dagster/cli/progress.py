@@ -73,7 +73,9 @@ class ApplyProgress:
                         f"[yellow]therefore skipped: {', '.join(map(str, event.skipped))}[/]"
                     )
             case events.VirtualUpdateRan(error=None):
-                self._print(f"{event.model}: [dim]{event.statement}[/]")
+                from rich.markup import escape
+
+                self._print(f"{event.model}: [dim]{escape(event.statement)}[/]")
             case events.Published():
                 environment = event.environment
                 self._print(

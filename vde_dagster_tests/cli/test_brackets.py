@@ -7,9 +7,13 @@ import io
 import pytest
 from rich.console import Console
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.cli.main_job import run_main_job
 from vde_dagster.cli.output import Output
+from vde_dagster.cli.progress import ApplyProgress
+from vde_dagster.execution.events import VirtualUpdateRan
 from vde_dagster_tests.cli.conftest import Vde
+from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 
 
@@ -20,6 +24,17 @@ def test_a_statement_that_failed_is_printed_whole() -> None:
     Output.show_failed_statements(Console(file=text, width=200), "prod", [sentence])
 
     assert text.getvalue().startswith(f"{sentence}\n")
+
+
+def test_a_statement_that_ran_is_printed_whole(template: ProjectFolder) -> None:
+    text = io.StringIO()
+    with open_fake(template.root) as workspace:
+        progress = ApplyProgress(Console(file=text, width=200), workspace.plan("prod"))
+    statement = "SELECT a[i] RLIKE '[/a]'"
+
+    progress.show(VirtualUpdateRan("prod", ModelName("shop", "one"), statement, None))
+
+    assert text.getvalue() == f"shop.one: {statement}\n"
 
 
 def test_the_main_job_names_the_table_of_settings_in_an_error(
