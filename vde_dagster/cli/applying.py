@@ -130,7 +130,12 @@ def apply_and_report(
             if guard.pressed:
                 raise Cancelled from None
             raise
-    output.result(result_json(result), lambda console: _show(console, workspace, result))
+    value = result_json(result)
+    if output.as_json and result.plan.is_empty:
+        from vde_dagster.execution.plans.due_work import pending_work
+
+        value["missing"] = pending_work(workspace, result.plan).to_json()
+    output.result(value, lambda console: _show(console, workspace, result))
     if result.failed_statements:
         raise SystemExit(ExecutionError.exit_code)
 

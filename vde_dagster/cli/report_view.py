@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.environments.audit_environment import AuditReport
     from vde_dagster.execution.environments.compare import DataDifference, Difference
     from vde_dagster.execution.linting.linter import Finding
+    from vde_dagster.execution.project_files.fixing import FixResult
     from vde_dagster.execution.unit_testing.run_test import TestResult
 
 
@@ -168,8 +169,11 @@ def show_results(console: Console, results: Sequence[TestResult]) -> None:
     console.print(f"{count(len(results), 'test')}, {failed} failed")
 
 
-def lint_json(findings: Sequence[Finding], models: int) -> dict[str, Any]:
+def lint_json(
+    findings: Sequence[Finding], models: int, mended: FixResult | None = None
+) -> dict[str, Any]:
     errors = sum(finding.certain for finding in findings)
+    parts = {} if mended is None else {"fixed": mended.done, "not_fixed": mended.left}
     return {
         "models": models,
         "errors": errors,
@@ -186,6 +190,13 @@ def lint_json(findings: Sequence[Finding], models: int) -> dict[str, Any]:
             }
             for finding in findings
         ],
+        **{
+            part: [
+                {"file": place.path.as_posix(), "line": place.line, "fix": fix.title}
+                for place, fix in fixes
+            ]
+            for part, fixes in parts.items()
+        },
     }
 
 

@@ -293,4 +293,8 @@ def test_fixes_of_rules_and_of_mistakes_are_made_and_the_rest_is_said(
     assert "SELECT id FROM raw.known" in (shop.root / "models/loud.sql").read_text()
     again = vde("lint", "--fix", "--project", shop.root)
     assert "models/two.sql" in again.out
+    shop.write("models/loud.sql", files["loud"])
+    told = vde("lint", "--fix", "--project", shop.root, "--json").json
+    assert told["fixed"] == [{"file": "models/loud.sql", "line": 2, "fix": "Write it small"}]
+    assert told["not_fixed"] == []
     assert (shop.root / "models/star.sql").read_text() == mended

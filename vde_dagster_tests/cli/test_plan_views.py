@@ -73,6 +73,8 @@ def test_nothing_to_do_is_said_only_when_nothing_is_missing(tmp_path: Path, vde:
     assert asked["missing"]["commands"] == ["vde run prod"]
     (missing,) = asked["missing"]["models"]["db.daily"]
     assert missing["start"] == "2024-01-03T00:00:00Z"
+    applied = vde("apply", *plan[1:], "--json").json
+    assert (applied["published"], applied["missing"]) == (False, asked["missing"])
 
 
 def test_the_version_is_told(vde: Vde) -> None:

@@ -198,7 +198,7 @@ def lint(
     """
     from vde_dagster.execution.linting.linter import Linter, reader_findings
 
-    among = None
+    among = mended = None
     if models:
         from vde_dagster.project.selection import select
 
@@ -224,7 +224,7 @@ def lint(
     from vde_dagster.cli.report_view import lint_json, show_lint
 
     output.result(
-        lint_json(findings, looked_at),
+        lint_json(findings, looked_at, mended),
         lambda console: show_lint(console, findings, looked_at, idle=linter.is_idle),
     )
     if any(finding.certain for finding in findings):
