@@ -145,6 +145,7 @@ def test_a_missing_secret_is_named(write_project: WriteProject) -> None:
         ("[tool.vde]\ndialect = 'sparc'", "2", "'sparc'", "did you mean 'spark'?"),
         ("[tool.vde]\nx = = 1", "2:5", "not valid TOML", "toml.io"),
         ("[tool.vde.spark]\nmater = 'x'", "2", "'spark.mater'", "did you mean 'master'?"),
+        ("[tool.vde.spark]\nwarm_minutes = 0", "2", "more than 0", "warm = false"),
         ("[tool.vde]\nspark.mater = 'x'", "2", "'spark.mater'", "did you mean 'master'?"),
         (
             "[tool.vde]\npinned_environments = ['feature/x']",

@@ -22,6 +22,7 @@ from vde_dagster.spark.session.settings import (
     packages,
     session_config,
 )
+from vde_dagster.spark.session.warm import configuration_digest
 from vde_dagster.spark.tables.columns import rename_columns
 
 
@@ -82,6 +83,21 @@ def test_an_empty_setting_downloads_no_packages(tmp_path: Path) -> None:
     project.write_text("[tool.vde]\nspark.packages = ['a:b:1']\n")
     config = context_config(SessionSettings.from_settings(read_settings(tmp_path)))
     assert config["spark.jars.packages"].endswith(",a:b:1")
+
+
+def test_another_setting_of_the_background_spark_starts_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("VDE_SPARK__WARM", "VDE_SPARK__WARM_UP"):
+        monkeypatch.delenv(name)
+
+    def digest(line: str) -> str:
+        (tmp_path / "pyproject.toml").write_text(f"[tool.vde.spark]\n{line}\n")
+        return configuration_digest(SessionSettings.from_settings(read_settings(tmp_path)))
+
+    lines = ("", "warm_minutes = 5", "warm_up = false")
+    assert len(set(map(digest, lines))) == len(lines)
+    assert digest("warm = false") == digest(""), "an engine started by hand is joined"
 
 
 def test_the_catalog_is_never_cached_and_has_views() -> None:

@@ -331,6 +331,9 @@ def _wrong_numbers(settings: Settings) -> _Findings:
             yield key, f"setting '{key}' must be 0 or more", f"0 means {zero}"
     if not 0 <= settings.max_removed <= 1:
         yield "max_removed", "setting 'max_removed' must be between 0 and 1", "write a fraction"
+    if settings.spark.warm_minutes <= 0:
+        message = "setting 'spark.warm_minutes' must be more than 0"
+        yield "spark.warm_minutes", message, "warm = false starts no background Spark"
 
 
 def _wrong_folders(settings: Settings) -> _Findings:

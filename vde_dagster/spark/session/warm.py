@@ -197,10 +197,12 @@ def _send_signal(pids: list[int], number: int) -> None:
 
 
 def configuration_digest(settings: SessionSettings) -> str:
-    """Hash the Spark configuration, variables, Java and packages that affect a JVM's start."""
+    """Hash the settings, variables, Java and packages that affect an engine's start."""
     import pyspark
 
-    config = json.dumps(context_config(settings), sort_keys=True)
+    warm = settings.warm
+    own = (warm.idle_seconds, warm.warm_up) if warm is not None else ()
+    config = json.dumps([context_config(settings), own], sort_keys=True)
     variables = sorted(item for item in os.environ.items() if item[0].startswith(_ENVIRONMENT))
     return digest(
         *("engine", config, json.dumps(variables), str(shutil.which("java")), sys.executable),
