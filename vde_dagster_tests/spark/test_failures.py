@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.errors import PySparkAttributeError
 
-from vde_dagster.spark.session.failures import cause_line, has_java_cause, java_causes
+from vde_dagster.spark.session.failures import (
+    cause_line,
+    execution_error,
+    has_java_cause,
+    java_causes,
+)
 
 
 class Told(Exception):
@@ -48,3 +54,15 @@ def test_an_exception_is_known_by_its_stack_or_by_the_name_before_its_message(
 def test_without_either_nothing_is_known() -> None:
     assert java_causes(Told("the server went away", None)) == []
     assert not has_java_cause(Told("the server went away", ""), "ValidationException")
+
+
+def test_code_that_needs_a_jvm_is_told_which_settings_give_it_one() -> None:
+    """A server of Spark Connect has no setting `warm`."""
+    missing = {"attr_name": "sparkContext"}
+    error = PySparkAttributeError(
+        errorClass="JVM_ATTRIBUTE_NOT_SUPPORTED", messageParameters=missing
+    )
+    hint = execution_error(error, "db.m").hint
+    assert hint is not None
+    assert "warm = false" in hint
+    assert "a master other than sc://" in hint

@@ -22,8 +22,8 @@ _HINTS = {
     "MISSING_AGGREGATION": "add the column to GROUP BY, or aggregate it",
     "AMBIGUOUS_REFERENCE": "write `table.column`, or give the columns different names",
     "OutOfMemoryError": MEMORY_HINT,
-    "JVM_ATTRIBUTE_NOT_SUPPORTED": "set warm = false under [tool.vde.spark]: a warm engine "
-    "supports DataFrames, but neither SparkContext nor RDDs",
+    "JVM_ATTRIBUTE_NOT_SUPPORTED": "set warm = false under [tool.vde.spark], and a master other "
+    "than sc://…: Spark Connect supports DataFrames, but neither SparkContext nor RDDs",
 }
 
 
