@@ -94,7 +94,8 @@ NEW = {
         SELECT a FROM own
     """,
     "models/marts/in_session.sql": """
-        MODEL (name marts.in_session, kind FULL);
+        MODEL (name marts.in_session, kind FULL, audits (
+          forall(criteria := (CAST(length(a) AS BINARY) IS NOT NULL))));
         SET spark.sql.ansi.enabled = false;
         SELECT customer AS a FROM staging.orders
     """,

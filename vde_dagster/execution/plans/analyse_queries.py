@@ -211,6 +211,7 @@ class _QueryAnalyzer:
         if rows is None or (table and not self._exists(table) and table.id not in self._stand_ins):
             return
         slot = snapshot.cadence.latest_slot(self.plan.created_at)
+        before = self._session_statements(snapshot)
         time_type = known.get(apart.name.lower()) if apart else None
         if apart and time_type is None:
             return
@@ -228,7 +229,7 @@ class _QueryAnalyzer:
                 continue
             try:
                 sql = render_audit(audit, snapshot, rows, resolver, catalog, slot, time_type)
-                self.handles.engine().analyze(sql)
+                self.handles.engine().analyze(sql, before)
             except SqlglotError:
                 continue  # It has types that SQLGlot does not support.
             except ExecutionError as error:
@@ -248,15 +249,19 @@ class _QueryAnalyzer:
         return self.tables[table.id].created
 
     def _render_query(self, snapshot: Snapshot) -> tuple[str, tuple[str, ...]]:
-        # These statements affect only the session.
+        now, catalog = self.plan.created_at, self.handles.settings.catalog
+        slot = snapshot.cadence.latest_slot(now)
+        query = render_query(snapshot.model, self._resolver(), catalog, slot, now)
+        return query, self._session_statements(snapshot)
+
+    def _session_statements(self, snapshot: Snapshot) -> tuple[str, ...]:
         resolver, catalog = self._resolver(), self.handles.settings.catalog
         now = self.plan.created_at
-        slot = snapshot.cadence.latest_slot(now)
-        return render_query(snapshot.model, resolver, catalog, slot, now), render_statements(
-            snapshot.model.pre_statements,
-            relation_function(resolver, catalog, slot, now),
+        return render_statements(
+            tuple(filter(snapshot.model.is_for_session, snapshot.model.pre_statements)),
+            relation_function(resolver, catalog, snapshot.cadence.latest_slot(now), now),
             resolver.views.quoted(snapshot.name, catalog),
-            slot,
+            snapshot.cadence.latest_slot(now),
             now,
         )
 
