@@ -320,8 +320,13 @@ class SparkEngine:
             _run_statements(session, task.before)
             yield session
 
-    def query(self, sql: str, limit: int | None = None) -> tuple[Columns, Rows]:
+    def query(
+        self, sql: str, limit: int | None = None, before: Sequence[str] = ()
+    ) -> tuple[Columns, Rows]:
         """Run a query, and return its columns and rows. Statements that write are refused.
+
+        Args:
+            before: Statements that run before the query, in the same private session.
 
         Returns:
             Name and Spark SQL type of each column, and the rows as Python values. A TIMESTAMP is
@@ -331,7 +336,13 @@ class SparkEngine:
             UsageError: Spark cannot parse or analyze the query.
             ExecutionError: The query failed while it ran.
         """
-        return self._with_retry(lambda: _collect(self._read(sql, limit)))
+
+        def run() -> tuple[Columns, Rows]:
+            with self._session_for(bool(before), not before) as session:
+                _run_statements(session, before)
+                return _collect(self._read(session, sql, limit))
+
+        return self._with_retry(run)
 
     def query_arrow(self, sql: str, limit: int | None = None) -> pa.Table:
         """Run a query, and return its rows as an Arrow table in UTC. Writing is refused.
@@ -340,7 +351,7 @@ class SparkEngine:
             UsageError: Spark cannot parse or analyze the query.
             ExecutionError: The query failed while it ran, or Arrow does not support a type.
         """
-        return self._with_retry(lambda: self._read(sql, limit).toArrow())
+        return self._with_retry(lambda: self._read(self.session, sql, limit).toArrow())
 
     def _with_retry(self, run: Callable[[], T]) -> T:
         try:
@@ -363,11 +374,11 @@ class SparkEngine:
         ):
             yield
 
-    def _read(self, sql: str, limit: int | None) -> DataFrame:
+    def _read(self, session: SparkSession, sql: str, limit: int | None) -> DataFrame:
         from pyspark.errors import AnalysisException, ParseException
 
         try:
-            frame = query_frame(self.session, failures.as_subquery(sql))
+            frame = query_frame(session, failures.as_subquery(sql))
             frame = frame if limit is None else frame.limit(limit)
             frame.schema  # noqa: B018 - A server is asked no earlier.
         except (AnalysisException, ParseException) as error:

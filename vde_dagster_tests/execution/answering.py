@@ -41,12 +41,14 @@ class AnsweringSpark(FakeSpark):
         self.right = right
         self.rows = rows
         self.tested: list[str] = []
+        self.before: list[str] = []
 
     def query(
-        self, sql: str, limit: int | None = None
+        self, sql: str, limit: int | None = None, before: Sequence[str] = ()
     ) -> tuple[tuple[tuple[str, str], ...], Sequence[tuple[Any, ...]]]:
         """Answer a query of a unit test."""
         if " AS expected" in sql:
             return (("n", "INT"),), ((42,),) * self.rows
         self.tested.append(sql)
+        self.before += before
         return (("n", "INT"),), ((42 if self.right else 41,),) * self.rows

@@ -153,7 +153,7 @@ class FakeSpark:
         return AuditResult(int(failed), ({"id": "1"},) if failed else (), 0.0)
 
     def query(
-        self, sql: str, limit: int | None = None
+        self, sql: str, limit: int | None = None, before: Sequence[str] = ()
     ) -> tuple[tuple[tuple[str, str], ...], Sequence[tuple[Any, ...]]]:
         """Return nothing."""
         return self.analyze(sql), ()

@@ -51,6 +51,26 @@ def test_tests_run_before_anything_is_filled(folder: ProjectFolder, engine: Answ
     assert "21" in sql
 
 
+def test_a_test_runs_after_the_settings_of_its_model(
+    folder: ProjectFolder, engine: AnsweringSpark
+) -> None:
+    """Its query has the temporary view that it reads; other statements do not run."""
+    folder.write(
+        "models/double.sql",
+        """
+        MODEL (name db.double, kind FULL);
+        SET spark.sql.ansi.enabled = false;
+        CREATE TEMPORARY VIEW some AS SELECT * FROM db.raw;
+        INSERT INTO db.log SELECT count(*) FROM some;
+        SELECT n * 2 AS n FROM some
+        """,
+    )
+    with open_fake(folder.root, engine) as workspace:
+        workspace.apply(workspace.plan("prod"))
+    assert engine.before == ["SET spark.sql.ansi.enabled = false"]
+    assert "some" in engine.tested[0]
+
+
 def test_a_failed_test_computes_and_publishes_nothing(folder: ProjectFolder) -> None:
     wrong = AnsweringSpark(right=False)
     with open_fake(folder.root, wrong) as workspace:

@@ -127,7 +127,7 @@ def _run_test(
 
 
 def _tested_code(model: Model) -> tuple[object, ...]:
-    return model.query, model.python, model.columns, model.session
+    return model.query, model.python, model.columns, model.session, model.pre_statements
 
 
 _NOWHERE = errors.SourceLocation(Path())

@@ -129,7 +129,8 @@ def result_rows(
         sources.setdefault(test.model, nothing_yet)
     if snapshot.model.python is not None:
         return _run_python(test, snapshot, sources, engine)
-    return engine.query(_render_test_query(test, snapshot.model, sources, part))
+    before = _session_statements(test, snapshot.model, sources)
+    return engine.query(_render_test_query(test, snapshot.model, sources, part), before=before)
 
 
 def cte_names(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> tuple[str, ...]:
@@ -188,12 +189,20 @@ def _test_times(test: UnitTest) -> tuple[Interval, datetime]:
 def _run_python(
     test: UnitTest, snapshot: Snapshot, sources: Mapping[ModelName, str], engine: SparkEngine
 ) -> tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]:
-    from vde_dagster.planning.rendering.render import render_statements
+    before = _session_statements(test, snapshot.model, sources)
+    return engine.run_python(snapshot, sources, *_test_times(test), before)
 
-    interval, now = _test_times(test)
-    statements = tuple(filter(Model.is_for_session, snapshot.model.pre_statements))
-    before = render_statements(statements, sources.get, "this_model", interval, now)
-    return engine.run_python(snapshot, sources, interval, now, before)
+
+def _session_statements(
+    test: UnitTest, model: Model, sources: Mapping[ModelName, str]
+) -> tuple[str, ...]:
+    from vde_dagster.planning.rendering.render import render_statements
+    from vde_dagster.project.reading.temporary_views import SESSION_VIEW
+
+    statements = [one for one in model.pre_statements if model.is_for_session(one)]
+    if model.query is not None:  # It contains the temporary views that it reads.
+        statements = [one for one in statements if not one.startswith(SESSION_VIEW)]
+    return render_statements(tuple(statements), sources.get, "this_model", *_test_times(test))
 
 
 def _compare_result(

@@ -20,6 +20,9 @@ from vde_dagster.sql.edits import Expanded
 from vde_dagster.sql.scanner import Token, unquote
 from vde_dagster.sql.statements import TemporaryView, read_dropped_name, read_temporary_view
 
+SESSION_VIEW = "CREATE OR REPLACE TEMPORARY VIEW "
+"""Beginning of the statement that also creates a view of the query in the session."""
+
 
 @dataclass(frozen=True, slots=True)
 class Statements:
@@ -207,7 +210,7 @@ def _create_view_statement(expander: Expander, names: TableNames, made: _Created
     assert made.own is not None
     columns = f" ({', '.join(made.view.columns)})" if made.view.columns else ""
     sql = render(expander, made.own, names).sql
-    return f"CREATE OR REPLACE TEMPORARY VIEW {quote(made.view.name)}{columns} AS {sql}"
+    return f"{SESSION_VIEW}{quote(made.view.name)}{columns} AS {sql}"
 
 
 def _render_all(expander: Expander, statements: Iterable[Expanded]) -> tuple[str, ...]:
