@@ -1,4 +1,4 @@
-"""Counts of one have a noun in the singular."""
+"""Counts of one have a noun in the singular, and an empty list is a sentence."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> ProjectFolder:
         ("freeze prod close", "close is frozen at prod@1: 1 model, 1 pinned table; kept"),
         ("describe json --to one.json", "1 model of files: one.json"),
         ("docs build --to site", "1 model, "),
+        ("sync status", "the project has no syncs"),
     ],
 )
-def test_one_is_written_in_the_singular(
+def test_one_and_none_are_written_in_words(
     call: str, told: str, shop: ProjectFolder, vde: Vde, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(shop.root)

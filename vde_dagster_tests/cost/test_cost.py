@@ -221,6 +221,7 @@ def test_the_command_prints_tables_and_one_json_object(shop: ProjectFolder, vde:
         _set_costs(workspace, 10.0, 1_000_000)
     said = vde("cost", "--by", "environment", *words, "--json").json
     assert set(said["parts"]) == {"prod"}
+    assert vde("cost", "--env", "Prod", *words, "--json").json["total"] == said["total"]
     assert said["parts"]["prod"] == said["total"]
     assert said["total"]["money"] == pytest.approx(
         said["total"]["fills"] * (10 / 3600 * 2 * 36 + 1)

@@ -7,6 +7,7 @@ import typer
 
 from vde_dagster.api.commands import Output, on_project, simple_table
 from vde_dagster.api.errors import UsageError
+from vde_dagster.api.plans import environment_name
 from vde_dagster.api.values import count, size
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def cost(
         return
     from vde_dagster.plugins.cost.spending import Total, list_work, total_by_group
 
-    items = list_work(workspace, since, until, env)
+    name = environment_name(env) if env is not None else None
+    items = list_work(workspace, since, until, name)
     named: By = by  # type: ignore[assignment]
     totals, prices = total_by_group(items, named), workspace.settings.cost
     whole = Total()

@@ -113,7 +113,9 @@ def sync_status(workspace: Workspace, output: Output) -> None:
     ]
     shown = [[row[name] for name in ("sync", "environment", *_STATUS)] for row in told]
     headers = ("sync", "environment", "has", "current", "refused, waiting", "since", "problem")
-    output.result({"syncs": told}, simple_table(headers, shown))
+    output.result(
+        {"syncs": told}, simple_table(headers, shown) if told else "the project has no syncs"
+    )
     if any(one.problem for one in found):
         raise typer.Exit(1)
 
