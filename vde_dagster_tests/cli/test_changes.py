@@ -154,6 +154,8 @@ def test_a_cursor_that_cannot_be_moved_adds_no_second_json_object(
         (["--cursor", "a", "--ack", "1-2", "--forget"], "--ack and --forget cannot be combined"),
         (["--cursor", "a", "--forget", "--limit", "1"], "read no changes"),
         (["--cursor", "a", "--ack", "1-2", "--each"], "read no changes"),
+        (["--from", "0", "--sql", "--limit", "1"], "--sql and --limit cannot be combined"),
+        (["--cursors", "--commit"], "--cursors cannot be combined with other options"),
         (["--cursor", "a", "--cursors"], "--cursors cannot be combined with other options"),
         (
             ["--cursors", "--format", "csv"],

@@ -14,6 +14,8 @@ CALLS = (
     "plan prod --summary --json",
     "plan prod --summary --format markdown",
     "plan prod --explain --format markdown",
+    "plan prod --skip-backfill --start 2024-01-01",
+    "plan prod --skip-backfill --min-intervals 1",
     "apply prod --plan prod-1a2b3c4d5e --create",
     f"render {DAILY} --refresh --start 2024-01-01",
     "dag --mermaid --json",
@@ -39,6 +41,6 @@ def test_an_option_that_would_be_ignored_is_refused(
 
     assert done.code == 2, done.out
     message, hint = done.err.splitlines()
-    assert "combined" in message or "requires --create" in message
+    assert any(part in message for part in ("combined", "requires --create", "skips the backfill"))
     assert hint.startswith("hint: ")
     assert done.out == "" or list(done.json) == ["error"]

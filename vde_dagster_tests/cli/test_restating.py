@@ -126,8 +126,21 @@ def test_the_work_is_estimated_by_earlier_fills(workspace: Workspace) -> None:
             "--restate cannot be combined with --skip-backfill",
             "leave --skip-backfill out",
         ),
+        (
+            ("prod", "--restate", "db.daily", "--forward-only"),
+            "--restate cannot be combined with --forward-only",
+            "leave --forward-only out",
+        ),
+        (
+            ("prod", "--restate", "db.daily", "--min-intervals", "3"),
+            "--restate cannot be combined with --min-intervals",
+            "leave --min-intervals out",
+        ),
     ],
-    ids=["unknown", "seed", "of production", "no environment", "no backfill"],
+    ids=[
+        *("unknown", "seed", "of production", "no environment", "no backfill"),
+        *("in place", "latest"),
+    ],
 )
 def test_what_makes_no_sense_is_one_message_and_changes_nothing(
     words: tuple[str, ...], message: str, hint: str, workspace: Workspace, vde: Vde

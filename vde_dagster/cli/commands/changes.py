@@ -146,6 +146,14 @@ def changes(
 
 
 def _check(said: Set[str], cursor: str | None, ack: str | None) -> None:
+    if "--cursors" in said and (cursor is not None or said - {"--cursors"}):
+        raise UsageError(
+            "--cursors cannot be combined with other options", hint="use --cursors alone"
+        )
+    if {"--sql", "--limit"} <= said:
+        raise UsageError(
+            "--sql and --limit cannot be combined", hint="remove --limit, and add it to the SQL"
+        )
     moves = said & {"--commit", "--ack", "--forget"}
     if cursor is None and moves:
         raise UsageError("no cursor was given", hint="add --cursor NAME")
@@ -153,10 +161,6 @@ def _check(said: Set[str], cursor: str | None, ack: str | None) -> None:
         raise UsageError(
             "--commit would skip changes that are not printed",
             hint="remove --limit and --sql, or move the cursor with --ack",
-        )
-    if "--cursors" in said and (cursor is not None or said - {"--cursors", "--commit"}):
-        raise UsageError(
-            "--cursors cannot be combined with other options", hint="use --cursors alone"
         )
     alone = said & {"--ack", "--forget"}
     if alone and said - alone:

@@ -84,7 +84,8 @@ class PlanOptions:
     def __post_init__(self) -> None:
         for name in ("select", "restate", "backfill", "allow_destructive", "allow_additive"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
-        if self.skip_backfill and (self.empty_backfill or self.backfill):
+        chosen = self.start or self.end or self.min_intervals or self.backfill
+        if self.skip_backfill and (self.empty_backfill or chosen):
             raise UsageError(
                 "a plan that skips the backfill neither fills intervals nor records them",
                 hint="leave out skip_backfill, or the options that choose what to fill",

@@ -118,6 +118,10 @@ def restate_published(
         ("--skip-backfill", options.skip_backfill),
         ("--empty-backfill", options.empty_backfill),
         ("--backfill-model", options.backfill),
+        ("--min-intervals", options.min_intervals),
+        ("--forward-only", options.forward_only),
+        ("--allow-destructive-model", options.allow_destructive),
+        ("--allow-additive-model", options.allow_additive),
     ):
         if given:
             raise UsageError(
