@@ -186,6 +186,9 @@ class Messages:
         known = store.plans.record(plan.id)
         if known is None or known.status != "failed":
             return None  # retried since, or published: another message reports that
+        own = store.outbox.for_plan(plan.id, store.outbox.number().newest)
+        if any(one.kind == "failed" and one.number > record.number for one in own):
+            return None
         results = store.audits.results(plan_id=plan.id, failed=True)
         owners = self._plan_owners(plan)
         found = _audit_lines(results, owners, "audit_blocked", blocking=True)
