@@ -210,7 +210,7 @@ def janitor_section(report: JanitorReport) -> Section:
     if kept:
         title += f", keeps {count(len(kept), 'object')}; --json lists each with its reason"
     if failed:
-        title += f"; {failed} failed, the next run retries them"
+        title += f"; {failed} failed, the next run retries all but refused deletions"
     columns = ("action", "subject", "reason", "outcome", "size")
     return Section(title, "", columns, tuple(rows), Mark.BAD if failed else Mark.PLAIN)
 

@@ -389,6 +389,18 @@ def test_records_that_nobody_needs_any_more_are_forgotten_with_their_history(
     assert look(world.url).environments["prod"]
 
 
+def test_events_are_forgotten_even_if_nothing_else_is_old(world: World, clock: FakeClock) -> None:
+    outbox = world.process().store.outbox
+    outbox.add("told", [{"receiver": "team", "subject": "old"}])
+    clock.advance(days=60)
+    outbox.add("told", [{"receiver": "team", "subject": "new"}])
+    outbox.number()
+    janitor(world, dry_run=True)
+    assert len(outbox.with_kind("told")) == 2
+    assert told(janitor(world), "forget_records") == []
+    assert [one.subject["subject"] for one in outbox.with_kind("told")] == ["new"]
+
+
 def test_a_dry_run_forgets_no_records(world: World, clock: FakeClock) -> None:
     publish(world, "1", "2")
     clock.advance(days=2)

@@ -178,18 +178,17 @@ def _drop_environment(run: sweep.Cleaning, environment: Environment) -> bool:
 
 def _forget_records(run: sweep.Cleaning) -> None:
     counts = run.store.retention.old_records(run.retention)
-    if not counts:
-        return
-    subject = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    subject = ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "events"
     reason = (
         f"they ended more than {run.retention.history.days} days ago, and no kept record refers "
         "to them"
     )
-
-    run.act(
-        sweep.Decision("forget_records", subject, reason),
-        lambda: bool(run.store.retention.forget_records(run.retention)),
-    )
+    decision = sweep.Decision("forget_records", subject, reason)
+    if counts:
+        run.act(decision, lambda: bool(run.store.retention.forget_records(run.retention)))
+    elif not run.dry_run:  # Records of the outbox are deleted without being counted.
+        with sweep.reporting(run, decision):
+            run.store.retention.forget_records(run.retention)
 
 
 def _report_mark(run: sweep.Cleaning, marked: Mark) -> None:

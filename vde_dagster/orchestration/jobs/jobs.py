@@ -318,7 +318,8 @@ def janitor(work: Work, config: JanitorConfig) -> Iterator[Any]:
     if report.failures:
         subjects = ", ".join(decision.subject for decision in report.failures)
         raise dg.Failure(
-            f"{len(report.failures)} cleanup steps failed; the next run retries them: {subjects}",
+            f"{len(report.failures)} cleanup steps failed; the next run retries all but refused "
+            f"deletions: {subjects}",
             metadata=metadata,
             allow_retries=False,
         )
