@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import timedelta
 from threading import Barrier
 
 import pytest
@@ -48,6 +49,18 @@ def test_a_plan_that_failed_can_be_rejected(store: StateStore) -> None:
     store.plans.save(plan())
     store.plans.set_status("p1", "failed", "Spark was away")
     assert store.plans.reject("p1", "anna").status == "rejected"
+
+
+def test_a_plan_that_is_being_applied_has_not_ended(store: StateStore, clock: FakeClock) -> None:
+    store.plans.save(plan())
+    store.plans.set_status("p1", "applying")
+    clock.advance(days=3)
+    now = clock.now()
+    found = store.plans.between(now - timedelta(days=1), now)
+    assert [one.id for one in found] == ["p1"]
+    store.plans.set_status("p1", "applied")
+    clock.advance(days=3)
+    assert store.plans.between(clock.now() - timedelta(days=1), clock.now()) == []
 
 
 def test_an_unknown_plan_cannot_be_rejected(store: StateStore) -> None:

@@ -181,7 +181,8 @@ class PlanStore:
         """Return the status of the plans whose creation to end overlaps a half-open range (UTC)."""
         table = schema.plans
         began, ended = table.c.created_at, func.coalesce(table.c.finished_at, table.c.created_at)
-        query = select(table).where(began < until, ended >= since).order_by(began, table.c.plan_id)
+        overlaps = (ended >= since) | (table.c.status == "applying")
+        query = select(table).where(began < until, overlaps).order_by(began, table.c.plan_id)
         return [_record(row) for row in self.database.rows(query)]
 
     def record(self, plan_id: str, connection: Connection | None = None) -> PlanRecord | None:
