@@ -153,7 +153,7 @@ def test_a_refused_act_is_one_message_before_anything_is_computed(
     assert looked.code == 0
     assert "db.total" in looked.out
     assert "the plan is not stored: you lack the right to plan" in looked.err
-    assert vde("plan", "prod", "--json", *at).json["environment"] == "prod"
+    assert vde("plan", "prod", "--json", *at).json["stored"] is False
     saved = vde("plan", "prod", "--save", world.project.root / "plan.json", *at)
     assert (saved.code, "right to plan" in saved.err) == (2, True)
     assert world.content() == before

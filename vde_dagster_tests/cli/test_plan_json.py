@@ -31,6 +31,7 @@ def test_a_plan_is_one_object_with_the_documented_names(template: ProjectFolder,
     assert set(plan) >= PLAN_KEYS
     assert plan["environment"] == "prod"
     assert plan["id"].startswith("prod-")
+    assert plan["stored"] is True
     models = {model["name"]: model for model in plan["models"]}
     assert list(models) == ["raw.orders", "staging.orders", "marts.daily_revenue"]
     for model in models.values():

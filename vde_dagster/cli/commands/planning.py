@@ -138,6 +138,7 @@ def plan(
         workspace.plans.files.save(made.id, save)
     without = no_diff or workspace.settings.no_diff
     previous = {} if without or made.is_empty else workspace.plans.previous_snapshots(made)
+    stored = not made.is_empty and workspace.store.rights.has("plan")
     if form is Form.MARKDOWN:
         from vde_dagster.reports.markdown import plan_comment
 
@@ -148,7 +149,7 @@ def plan(
         if made.is_empty:
             missing = pending_work(workspace, made).to_json()
         against = [one.to_json() for one in workspace.plans.gates.stored_objections(made)]
-        shown = {**plan_json(made), "objections": against, "missing": missing}
+        shown = {**plan_json(made), "stored": stored, "objections": against, "missing": missing}
         for model, told in zip(made.models, shown["models"], strict=True):
             told["diff"] = list(text_changes(made, model, previous))
         shown["estimate"] = work.to_json()
@@ -167,7 +168,6 @@ def plan(
     if work.models:
         output.note(work.sentence())
     if not made.is_empty:
-        stored = workspace.store.rights.has("plan")
         by_id = f"to apply it, run: vde apply {made.environment} --plan {made.id}"
         output.note(by_id if stored else "the plan is not stored: you lack the right to plan")
     if save is not None:
