@@ -22,12 +22,15 @@ CALLS = (
     f"lineage {DAILY}.order_date --impact --down",
     f"test --create {DAILY} --select {DAILY}",
     "test --limit 5",
+    f"test --create {DAILY} --var size=1 --var size=2",
     "init other --project .",
     "describe dbt --schema",
     "describe json prod --schema",
     "describe json --schema --to schema.json",
     "cost --accuracy --by month",
 )
+
+PARTS = ("combined", "requires --create", "skips the backfill", "twice")
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -41,6 +44,6 @@ def test_an_option_that_would_be_ignored_is_refused(
 
     assert done.code == 2, done.out
     message, hint = done.err.splitlines()
-    assert any(part in message for part in ("combined", "requires --create", "skips the backfill"))
+    assert any(part in message for part in PARTS)
     assert hint.startswith("hint: ")
     assert done.out == "" or list(done.json) == ["error"]

@@ -129,6 +129,9 @@ def test_a_file_is_no_folder_for_a_project(tmp_path: Path, vde: Vde) -> None:
     refused = vde("init", tmp_path / "shop")
     assert refused.code == 2
     assert "is a file" in refused.err
+    below = vde("init", tmp_path / "shop" / "new")
+    assert below.code == 2
+    assert below.err.startswith(f"error: cannot write to '{tmp_path}/shop/new': Not a directory\n")
 
 
 def test_the_plan_of_the_new_project_starts_no_java_and_is_told_for_people_too(

@@ -252,6 +252,9 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
         told = refused("serve", "--port", port, root=folder.root)
     assert port in told
     assert "--port" in told
+    told = refused("serve", "--port", "0", "--log", str(tmp_path / "no" / "log"), root=folder.root)
+    assert "No such file or directory" in told
+    assert "--log" in told
 
 
 def test_a_signal_ends_the_server_at_once_and_quietly(tmp_path: Path) -> None:

@@ -356,10 +356,14 @@ def new_project(folder: Path, *, dagster: bool = True, dbt: bool = False) -> New
             hint += f"; or keep your {DEFINITIONS}: {command} --no-dagster"
         raise UsageError(f"'{folder}' already has {', '.join(taken)}", hint=hint)
     written = sorted(template.keys() - there)
-    for path in written:
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(template[path], "utf-8")
+    try:
+        for path in written:
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(template[path], "utf-8")
+    except OSError as error:
+        hint = "choose another folder: vde init DIR"
+        raise UsageError(f"cannot write to '{folder}': {error.strerror}", hint=hint) from error
     return NewProject(tuple(written), tuple(sorted(there)), project_id)
 
 

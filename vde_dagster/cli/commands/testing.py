@@ -153,5 +153,7 @@ def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
                 f"{option} '{text}' does not have the form NAME=VALUE",
                 hint=f"write {option} name=value",
             )
+        if name.strip() in pairs:
+            raise UsageError(f"{option} has '{name.strip()}' twice", hint="remove one of them")
         pairs[name.strip()] = value.strip()
     return pairs

@@ -27,7 +27,12 @@ class Server:
 
     def __init__(self, workspace: Workspace, asked: ServerOptions) -> None:
         self._limits = Limits(connections=asked.connections, by_address=asked.by_address)
-        self._log = asked.log.open("a", encoding="utf-8") if asked.log is not None else None
+        try:
+            self._log = asked.log.open("a", encoding="utf-8") if asked.log is not None else None
+        except OSError as error:
+            raise UsageError(
+                f"cannot write {asked.log}: {error.strerror}", hint="pass another --log FILE"
+            ) from error
         self._app = make_app(
             workspace,
             may_be_open=is_loopback(asked.host),
