@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 
 import pytest
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, ProjectError, UsageError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.plugins.ci.checking import CheckResult, check_pull_request
@@ -82,6 +83,23 @@ def test_the_same_deployment_again_changes_nothing(team: Team) -> None:
         # Somebody meant that: the job of an old commit does not undo it.
         assert deploy(workspace, choose_forge(workspace)) == done
         assert not workspace.plan("prod", save=False).is_empty
+
+
+def test_the_same_deployment_again_reports_statements_that_still_fail(team: Team) -> None:
+    team.publish()
+    _checked(team, 7, "doubled", DOUBLED)
+    main = team.merge("doubled")
+    done, _ = _deployed(main)
+    with open_fake(main.root) as workspace:
+        store, grant = workspace.store, (ModelName("marts", "customers"), "CALL fail()")
+        store.database.run_transaction(
+            lambda conn: store.statements.intend(conn, "prod", done.plan_id, [grant])
+        )
+        (waiting,) = store.statements.waiting("prod")
+        store.statements.failed(waiting, "no such procedure")
+    again, used = _deployed(main)
+    assert (again.outcome, again.version, used) == ("published", done.version, 0)
+    assert again.failed == ("marts.customers: no such procedure",)
 
 
 def test_a_merge_that_changes_nothing_is_said_so(team: Team) -> None:

@@ -190,7 +190,8 @@ def _earlier_result(
     if plan_id is None:
         return None
     if not plan_id:
-        return DeployResult(commit, "unchanged", numbers)
+        failed = _waiting_statements(workspace)
+        return DeployResult(commit, "unchanged", numbers, failed=failed)
     store = workspace.store
     record = store.plans.record(plan_id)
     if record is None:
@@ -273,7 +274,14 @@ def _published_result(
     computed = 0
     with suppress(UsageError, StoreError):  # It may have been cleaned up since.
         computed = len(workspace.store.plans.load(plan_id).computed)
-    return DeployResult(commit, "published", numbers, plan_id, version, computed)
+    failed = _waiting_statements(workspace)
+    return DeployResult(commit, "published", numbers, plan_id, version, computed, failed=failed)
+
+
+def _waiting_statements(workspace: Workspace) -> tuple[str, ...]:
+    """Describe the statements that the next apply must run, as they failed or were interrupted."""
+    found = workspace.store.statements.waiting(PRODUCTION)
+    return tuple(f"{one.model}: {one.failure or 'a statement has not run'}" for one in found)
 
 
 def _waiting_result(
