@@ -17,6 +17,7 @@ from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import Prepared, ProjectFolder
+from vde_dagster_tests.state.builders import FakeClock
 
 DAILY, WEEK = ModelName("db", "daily"), ModelName("db", "week")
 FILES = {
@@ -193,6 +194,18 @@ def test_an_environment_of_a_past_execution_time_expires_after_days_from_now(
     assert (ends["prod"], ends["staging"]) == (None, None)
     assert ends["dev"] is not None
     assert timedelta(0) <= ends["dev"] - began - timedelta(days=7) < timedelta(minutes=5)
+
+
+def test_a_rollback_renews_the_time_until_an_environment_expires(tmp_path: Path) -> None:
+    folder, clock = ProjectFolder(tmp_path / "project", FILES), FakeClock(THIRD)
+    with open_fake(folder.root, clock=clock) as workspace:
+        workspace.apply(workspace.plan("dev"))
+        clock.advance(days=1)
+        workspace.apply(workspace.plans.due("dev"))
+        clock.advance(days=6)
+        workspace.environments.rollback("dev", 1)
+        (dev,) = workspace.store.environments.all()
+    assert (dev.version, dev.expires_at) == (3, clock.now() + timedelta(days=7))
 
 
 def test_an_apply_without_changes_keeps_an_expired_environment_and_a_run_does_not(

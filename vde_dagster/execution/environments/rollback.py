@@ -144,7 +144,7 @@ class Rollback:
             changed |= back.moved
         views = define_views(resolver, handles, changed)
         kept = {old.views.ref(name) for name in old.entries.keys() - part.entries.keys()}
-        now = store.database.clock.now()
+        now, kept_for = store.database.clock.now(), handles.settings.time_to_live(self.name)
         environment = replace(
             old,
             version=current.version + 1,
@@ -152,7 +152,7 @@ class Rollback:
             plan_id=None,
             published_at=now,
             published_by=self.who,
-            expires_at=current.expires_at,
+            expires_at=now + kept_for if kept_for and current.expires_at else current.expires_at,
             note=f"rollback to {old.version}{', definitions only' * self.definitions_only}",
         )
         publication = Publication(
