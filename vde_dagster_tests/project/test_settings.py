@@ -154,6 +154,12 @@ def test_a_missing_secret_is_named(write_project: WriteProject) -> None:
             "feature_x",
         ),
         ("[tool.vde]\nprotected = ['feature/*']", "2", "'feature/*' matches no", "feature_x"),
+        (
+            "[tool.vde]\ntrino_catalog = 'a'\nview_catalogs = {trino = 'b'}",
+            "3",
+            "'view_catalogs.trino' differ",
+            "remove one",
+        ),
         ("[tool.vde]\norphan_grace_hours = -1", "2", "must be 0 or more", "0 means none"),
         ("[tool.vde]\ncatalog_options = {a = 'b'}", "2", "without 'catalog_type'", "catalog_type"),
         ("[tool.vde.rest]\nproperties = {a = 'b'}", "2", "without 'rest.uri'", "set rest.uri"),
@@ -189,6 +195,19 @@ def test_a_wrong_environment_variable_is_named(
         read_settings(write_project({}))
 
     assert "VDE_CONCURRENCY" in (caught.value.hint or "")
+
+
+def test_a_misspelled_environment_variable_is_refused(
+    write_project: WriteProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VDE_OF_ANOTHER_PROGRAM", "x")
+    assert read_settings(write_project({})).concurrency == 4
+    monkeypatch.setenv("VDE_WARHOUSE", "s3://lake")
+
+    with pytest.raises(ProjectError, match="VDE_WARHOUSE sets nothing") as caught:
+        read_settings(write_project({}))
+
+    assert caught.value.hint == "did you mean VDE_WAREHOUSE?"
 
 
 def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 from vde_dagster.base.plugins import Seam
-from vde_dagster.base.texts import printable, suggest
+from vde_dagster.base.texts import closest_by_one_letter, printable, suggest
 from vde_dagster.base.times import parse_instant, utc, zone_name
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.configuration.config_files import config_files
@@ -178,8 +178,16 @@ def _validate(
     from pydantic import ValidationError
     from pydantic_settings import SettingsError
 
-    names = (name for name in os.environ if name.upper().startswith(ENV_PREFIX))
-    variables = tuple((name, os.environ[name]) for name in sorted(names))
+    names = sorted(name for name in os.environ if name.upper().startswith(ENV_PREFIX))
+    known = {*(f.name for f in _FIELDS), *_PLUGINS.names()}
+    for name in names:
+        # Other programs may have variables with this prefix, so only a typing error is refused.
+        own = name[len(ENV_PREFIX) :].partition("__")[0].lower()
+        meant = closest_by_one_letter(own, known) if own not in known and len(own) > 3 else None
+        if meant is not None:
+            message = f"the environment variable {name} sets nothing"
+            raise ProjectError(message, hint=f"did you mean {ENV_PREFIX}{meant.upper()}?")
+    variables = tuple((name, os.environ[name]) for name in names)
     try:
         return dict(_check_types(tuple(plugins.items()), pickle.dumps(table), variables))
     except ValidationError as error:
@@ -427,6 +435,10 @@ def _wrong_catalogs(settings: Settings, plugins: Mapping[str, PluginSettings]) -
     given = {"catalog_type": settings.catalog_type, "rest.uri": rest.uri}
     named = [key for key, value in given.items() if value]
     named += [f"{name}.{own.catalog_key()}" for name, own in plugins.items() if own.catalog_key()]
+    trino = settings.view_catalogs.get("trino", settings.trino_catalog)
+    if settings.trino_catalog and trino != settings.trino_catalog:
+        message = "settings 'trino_catalog' and 'view_catalogs.trino' differ"
+        yield "view_catalogs", message, "remove one of them"
     if settings.catalog_options and named in ([], ["rest.uri"]):
         message = "setting 'catalog_options' is given without 'catalog_type'"
         yield "catalog_options", message, "name the catalog plug-in as catalog_type, or remove it"
