@@ -96,9 +96,9 @@ def test_render_shows_the_query_with_its_times_and_tables(
 ) -> None:
     shown = vde(
         "render", "marts.daily_revenue", "--start", "2024-01-02", "--end", "2024-01-03",
-        "--project", template.root, "--json",
+        "--environment", "Prod", "--project", template.root, "--json",
     ).json  # fmt: skip
-    assert shown["model"] == "marts.daily_revenue"
+    assert (shown["model"], shown["environment"]) == ("marts.daily_revenue", "prod")
     assert "'2024-01-02'" in shown["sql"]
     assert "@" not in shown["sql"]
     assert "vde__raw" in shown["sql"]

@@ -75,6 +75,7 @@ def render(
     from vde_dagster.execution.published_version import require_environment
 
     shown = require_environment(workspace.store, environment)
+    value = {"model": model.lower(), "environment": shown}
     if refresh:
         if options:
             raise UsageError(
@@ -82,13 +83,12 @@ def render(
                 hint="remove --refresh, or --start and --end",
             )
         tables = workspace.models.refresh(model, shown)
-        value = {"model": model.lower(), "environment": environment}
         rows = [one.to_json() for one in tables]
         output.result({**value, "tables": rows}, "\n\n".join(map(_refresh_text, tables)))
         return
     sql = workspace.models.render(model, shown, options.start, options.end)
     pretty = format_query(sql, workspace.settings)
-    output.result({"model": model.lower(), "environment": environment, "sql": pretty}, pretty)
+    output.result({**value, "sql": pretty}, pretty)
 
 
 def _refresh_text(refresh: TableRefresh) -> str:
@@ -182,7 +182,7 @@ def evaluate(
     output.result(
         {
             "model": str(found.model),
-            "environment": environment,
+            "environment": shown,
             **found.interval.to_json(),
             **rows_json(found.columns, found.rows),
             "statements_left_out": found.left_out,
