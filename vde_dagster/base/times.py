@@ -242,12 +242,12 @@ def relative_instant(text: str, now: datetime) -> datetime:
     steps = -number if found["direction"] == "ago" else number
     unit = found["unit"]
     if unit in _MONTHS:
-        return _add_months(midnight, steps * _MONTHS[unit])
+        return add_months(midnight, steps * _MONTHS[unit])
     return (now if unit in _FINE else midnight) + _UNITS[unit] * steps
 
 
-def _add_months(day: datetime, steps: int) -> datetime:
-    # The 31st becomes the last day of a shorter month.
+def add_months(day: datetime, steps: int) -> datetime:
+    """Move an instant by months; the 31st becomes the last day of a shorter month."""
     year, month = divmod(day.year * 12 + day.month - 1 + steps, 12)
     if not 1 <= year <= 9999:
         raise OverflowError(f"the year {year} does not exist")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,12 @@ def snapshot(tmp_path: Path, signal: str, call: str = "ready()") -> Snapshot:
     project = load_project(folder.root)
     built = build_snapshots(project.models, lambda name: (("day", "DATE"),))
     return next(found for name, found in built.items() if str(name) == "a.m")
+
+
+def test_a_batch_that_begins_within_a_unit_has_the_rest_of_it_first() -> None:
+    batch = Batch(IntervalUnit.DAY, Interval(utc("2024-01-01T12:00"), utc("2024-01-03T12:00")))
+    ends = ["2024-01-01T12:00", "2024-01-02", "2024-01-03", "2024-01-03T12:00"]
+    assert list(batch) == [*pairwise(map(utc, ends))]
 
 
 def test_a_range_of_a_thousand_million_intervals_is_no_list() -> None:

@@ -55,6 +55,14 @@ def missing(one: Snapshot, filled: IntervalSet, available: IntervalSet = ALL) ->
     return missing_intervals(one, filled, window(), {one.name: begin}, available)
 
 
+def test_a_table_that_became_monthly_on_the_last_day_of_a_month_catches_up() -> None:
+    made = snapshot("a.b", kind=Full())
+    monthly = replace(made, model=replace(made.model, cron="0 0 1 * *"))
+    until, now = ranges("2024-03-30/2024-03-31"), datetime(2024, 3, 31, 12, tzinfo=timezone.utc)
+    found = missing_intervals(monthly, until, Window(now), {}, ALL, catches_up=True)
+    assert found == until
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [

@@ -52,8 +52,9 @@ class Batch(Sequence[Pair]):
         return self._pair(numbers)
 
     def _pair(self, number: int) -> Pair:
-        start = self.unit.shift(self.interval.start, number)
-        return start, min(self.unit.shift(start, 1), self.interval.end)
+        start = self.unit.shift(self.unit.floor(self.interval.start), number)
+        end = min(self.unit.shift(start, 1), self.interval.end)
+        return max(start, self.interval.start), end
 
 
 def signal_caller(

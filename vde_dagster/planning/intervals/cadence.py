@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 from enum import Enum
 
 from vde_dagster.base.cron import last_tick, shortest_gap_seconds
+from vde_dagster.base.times import add_months
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.project.model import Model
 
@@ -52,10 +53,9 @@ class IntervalUnit(Enum):
         return floor if floor == instant else self.shift(floor, 1)
 
     def shift(self, boundary: datetime, steps: int) -> datetime:
-        """Move the start of a unit by a number of units."""
+        """Move an instant, such as the start of a unit, by a number of units."""
         if months := _MONTHS.get(self):
-            month = boundary.year * 12 + boundary.month - 1 + steps * months
-            return boundary.replace(year=month // 12, month=month % 12 + 1)
+            return add_months(boundary, steps * months)
         return boundary + _STEPS[self] * steps
 
     def align_inward(self, intervals: IntervalSet) -> IntervalSet:
