@@ -104,11 +104,13 @@ def apply_and_report(
     *,
     approved: bool = False,
     skip_tests: bool = False,
+    ignore_cron: bool = False,
 ) -> None:
     """Apply a plan with progress on stderr and print the result.
 
     Args:
         approved: Whether the user has approved exactly this plan.
+        ignore_cron: Whether the plan is a run that does not wait for crons.
     """
     from vde_dagster.cli.progress import ApplyProgress
 
@@ -135,7 +137,7 @@ def apply_and_report(
         from vde_dagster.execution.plans.due_work import pending_work
 
         value["missing"] = pending_work(workspace, result.plan).to_json()
-    output.result(value, lambda console: _show(console, workspace, result))
+    output.result(value, lambda console: _show(console, workspace, result, ignore_cron))
     if result.failed_statements:
         raise SystemExit(ExecutionError.exit_code)
 
@@ -162,14 +164,14 @@ def failed_statements_json(failed: Sequence[VirtualUpdateRan]) -> list[dict[str,
     ]
 
 
-def _show(console: Console, workspace: Workspace, result: ApplyResult) -> None:
+def _show(console: Console, workspace: Workspace, result: ApplyResult, ignore_cron: bool) -> None:
     sentences = [one.sentence for one in result.failed_statements]
     Output.show_failed_statements(console, result.plan.environment, sentences)
     if not result.published and not result.plan.is_empty:
         console.print(f"plan {result.plan.id} was already applied: nothing to do")
         return
     if not result.published:
-        console.print(empty_plan_message(workspace, result.plan))
+        console.print(empty_plan_message(workspace, result.plan, ignore_cron=ignore_cron))
         return
     assert result.environment is not None
     views = result.plan.views
@@ -227,19 +229,22 @@ class _Interruptible:
         return threading.current_thread() is threading.main_thread()
 
 
-def empty_plan_message(workspace: Workspace, plan: Plan, *, selected: bool = False) -> str:
+def empty_plan_message(
+    workspace: Workspace, plan: Plan, *, selected: bool = False, ignore_cron: bool = False
+) -> str:
     """Return the message for an empty plan, including any missing intervals."""
     from vde_dagster.execution.plans.due_work import pending_work
 
     if plan.kind is PlanKind.RESTATEMENT:
-        return f"[bold]{plan.environment}[/]: nothing to restate in this range"
+        where = " in this range" if plan.start or plan.end else ""
+        return f"[bold]{plan.environment}[/]: nothing to restate{where}"
     missing = pending_work(workspace, plan)
     what = "the selected models have not changed" if selected else "nothing has changed"
     if missing:
         return f"[bold]{plan.environment}[/]: {what}; {missing.sentence()}"
     if selected:
         return f"[bold]{plan.environment}[/]: {what}, and no intervals are missing"
-    if plan.kind is PlanKind.RUN:
+    if plan.kind is PlanKind.RUN and not ignore_cron:
         return (
             f"[bold]{plan.environment}[/] is up to date: nothing is due; "
             "--ignore-cron computes before the next tick"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from vde_dagster_tests.cli.conftest import Vde
@@ -34,6 +36,28 @@ def test_one_and_none_are_written_in_words(
     monkeypatch.chdir(shop.root)
 
     done = vde(*call.split())
+
+    assert done.code == 0, done.err
+    assert done.out.startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ("run prod", "prod is up to date: nothing is due; --ignore-cron computes before"),
+        ("run prod --ignore-cron", "prod is up to date: nothing to do\n"),
+        ("plan prod --restate shop.view", "prod: nothing to restate\n"),
+    ],
+)
+def test_an_empty_plan_advises_no_option_that_was_given(
+    call: str, told: str, tmp_path: Path, vde: Vde
+) -> None:
+    view = "MODEL (name shop.view, kind VIEW); SELECT 1 AS id"
+    folder = ProjectFolder(tmp_path / "shop", {"models/view.sql": view})
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+
+    done = vde(*call.split(), "--project", folder.root)
 
     assert done.code == 0, done.err
     assert done.out.startswith(told)

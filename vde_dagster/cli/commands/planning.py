@@ -406,7 +406,7 @@ def run(
     from vde_dagster.cli.applying import apply_and_report
 
     plan = workspace.plans.due(environment, options, at_once=True)
-    apply_and_report(workspace, plan, output, concurrency)
+    apply_and_report(workspace, plan, output, concurrency, ignore_cron=options.ignore_cron)
 
 
 OfModels = Annotated[list[str] | None, typer.Option("--model", metavar="MODELS", help=PATTERNS)]
