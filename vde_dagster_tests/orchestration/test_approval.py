@@ -571,3 +571,13 @@ def test_a_models_page_shows_what_is_published_first_and_the_pending_edit_as_a_d
     assert edit.startswith(" column place is renamed to position.")
     assert "-SELECT customer, revenue, rank()" in edit.replace("-    SELECT", "-SELECT")
     assert "+SELECT revenue, customer, rank()" in edit.replace("+    SELECT", "+SELECT")
+
+
+def test_the_hint_names_the_job_with_the_projects_prefix(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path / "shop", {"models/a.sql": "MODEL (name x.a); SELECT 1 AS id"})
+    folder.write("pyproject.toml", '[tool.vde.dagster]\nprefix = "sales"\n')
+    with open_fake(folder.root) as workspace:
+        plan = workspace.plan("prod")
+        with pytest.raises(ConflictError) as raised:
+            require_proposed(workspace, plan)
+    assert str(raised.value.hint).endswith("or the job sales_vde_new_plan")

@@ -176,7 +176,8 @@ def require_proposed(workspace: Workspace, plan: Plan) -> None:
     record = workspace.store.plans.record(plan.id)
     if record is not None and record.status == "applied":
         return
-    again = f"run `vde plan {plan.environment} --propose` or the job vde_new_plan"
+    job = Names.from_settings(workspace.settings).named("vde_new_plan")
+    again = f"run `vde plan {plan.environment} --propose` or the job {job}"
     if plan.proposal is None:
         raise ConflictError(f"plan {plan.id} was not proposed for approval", hint=again)
     if not plan.proposal.matches_files(project_hash(workspace.root)):
