@@ -63,6 +63,15 @@ def test_a_tick_without_its_environment_is_skipped_and_says_what_to_do(
     assert "vde_plan_and_apply" in said
 
 
+def test_a_schedule_of_a_branch_is_that_of_its_environment(built: ProjectFolder) -> None:
+    built.write("pyproject.toml", '[tool.vde.dagster.schedules]\n"feature/x" = "5 4 * * *"')
+    with open_fake(built.root) as workspace:
+        workspace.apply(workspace.plan("feature/x", skip_backfill=True))
+    asked = tick(built, "vde_run_feature_x")
+    assert isinstance(asked, dg.RunRequest)
+    assert asked.tags[ENVIRONMENT_TAG] == "feature_x"
+
+
 def test_a_tick_asks_for_a_run_of_its_environment(built: ProjectFolder) -> None:
     with open_fake(built.root) as workspace:
         workspace.apply(workspace.plan("prod", skip_backfill=True))

@@ -50,7 +50,7 @@ from vde_dagster.overviews.environments import (
     rollback_notes,
     rollback_sentence,
 )
-from vde_dagster.planning.environments.environment import PRODUCTION
+from vde_dagster.planning.environments.environment import PRODUCTION, environment_name
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.project.settings import Settings
 from vde_dagster.reports.reasons import describe_breaks
@@ -142,7 +142,8 @@ def scheduled_job(environment: str) -> str:
 
 def crons(settings: Settings) -> dict[str, str]:
     """Return the cron of each scheduled environment. By default, only production has one."""
-    return settings.dagster.schedules or {PRODUCTION: HOURLY}
+    given = settings.dagster.schedules.items()
+    return {environment_name(name): cron for name, cron in given} or {PRODUCTION: HOURLY}
 
 
 def _filled_assets(catalog: AssetCatalog, environment: str = "") -> list[dg.AssetKey]:
@@ -330,7 +331,8 @@ def janitor(work: Work, config: JanitorConfig) -> Iterator[Any]:
 def drop_environment(work: Work, config: DropConfig) -> Iterator[Any]:
     """Mark an environment as expired."""
     work.workspace.environments.drop(config.environment)
-    message = f"the next cleanup (job vde_janitor) drops {config.environment}"
+    janitor = work.names.named("vde_janitor")
+    message = f"the next cleanup (job {janitor}) drops {config.environment}"
     work.context.log.info(message)
     delete_closed_partitions(work.workspace, work.projection.instance)
     yield dg.Output(None)
