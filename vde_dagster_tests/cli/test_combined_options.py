@@ -1,4 +1,4 @@
-"""Options that exclude each other are refused, because one of them would be ignored."""
+"""Options that exclude each other, or have no effect, are refused."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ CALLS = (
     f"test --create {DAILY} --select {DAILY}",
     "test --limit 5",
     f"test --create {DAILY} --var size=1 --var size=2",
+    f"test --create {DAILY} --path ../models/orders.yaml",
+    f"test --create {DAILY} --path orders.txt",
     "init other --project .",
     "describe dbt --schema",
     "describe json prod --schema",
@@ -30,7 +32,7 @@ CALLS = (
     "cost --accuracy --by month",
 )
 
-PARTS = ("combined", "requires --create", "skips the backfill", "twice")
+PARTS = ("combined", "requires --create", "skips the backfill", "twice", "not a YAML file")
 
 
 @pytest.mark.parametrize("call", CALLS)

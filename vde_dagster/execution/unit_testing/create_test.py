@@ -73,7 +73,14 @@ def create_test(handles: Handles, wanted: NewTest) -> CreatedTest:
         raise UsageError(f"{model} has neither a query nor code to test", hint="name another model")
     name = wanted.name or f"test_{model.name}"
     path = Path(settings.tests_dir) / (wanted.path or f"{name}.yaml")
-    if handles.path(path).exists() and not wanted.overwrite:
+    is_there = handles.path(path).exists()
+    if path.is_absolute() or ".." in path.parts or path.suffix.lower() not in (".yaml", ".yml"):
+        # Such a file would not be read as a test.
+        raise UsageError(
+            f"'{path}' is not a YAML file in the folder '{settings.tests_dir}'",
+            hint="pass its path in this folder: --path orders.yaml",
+        )
+    if is_there and not wanted.overwrite:
         raise UsageError(f"the file {path} exists", hint="add --overwrite, or another --path")
     tables = _rows_of_parents(handles, model, wanted)
     body: dict[str, Any] = {"model": str(model)}
