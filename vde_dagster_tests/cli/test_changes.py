@@ -171,6 +171,7 @@ def test_a_cursor_that_cannot_be_moved_adds_no_second_json_object(
             "--format has no effect, because this command reads no rows",
         ),
         (["--from", "1", "--output", "rows"], "--output requires csv or arrow"),
+        (["--from", "1", "--format", "csv", "--output", "."], ". is a folder"),
         (
             ["--from", "1", "--format", "csv", "--output", "no/where"],
             "the folder no does not exist",

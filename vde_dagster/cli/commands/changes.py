@@ -237,6 +237,8 @@ def check_form(form: str | None, file: Path | None, *, as_json: bool, alone: boo
         )
     if file is not None and form not in ("csv", "arrow"):
         raise UsageError("--output requires csv or arrow", hint="add --format csv or arrow")
+    if file is not None and file.is_dir():
+        raise UsageError(f"{file} is a folder", hint=f"write --output {file / 'changes.csv'}")
     if form == "arrow" and file is None and sys.stdout.isatty():
         raise UsageError(
             "Arrow is binary and cannot be shown on a terminal",
