@@ -16,7 +16,7 @@ from vde_dagster.base.installing import how_to_install
 from vde_dagster.errors import NoSparkError, StoreError
 from vde_dagster.spark.jvm.local_files import use_plain_files
 from vde_dagster.spark.session.compiling import Compiling
-from vde_dagster.spark.session.connect import has_client, is_remote
+from vde_dagster.spark.session.connect import has_client, is_remote, was_closed
 from vde_dagster.spark.session.jvm_failure import has_own_jvm, is_gone, remember_engine
 from vde_dagster.spark.session.session import (
     new_session,
@@ -37,6 +37,9 @@ logger = logging.getLogger(__name__)
 RETRY_SECONDS = 10.0
 """Seconds after a failed start of Spark without a new attempt; waiting threads fail at once."""
 
+PROBE_SECONDS = 60.0
+"""Seconds after which a server is asked again whether it has closed the shared session."""
+
 
 class Sessions:
     """Starts Spark when it is first needed, and lends sessions."""
@@ -50,6 +53,7 @@ class Sessions:
         self._lock = threading.Lock()
         self._given_up = threading.Event()
         self._shared: SparkSession | None = None
+        self._probed = 0.0
         self._guest: SparkSession | None = None
         self._guests = ExitStack()
         self._idle: list[SparkSession] = []
@@ -65,7 +69,7 @@ class Sessions:
 
     @property
     def shared(self) -> SparkSession:
-        """The shared session, for work that leaves it unchanged. Replaced after its JVM ended."""
+        """The shared session, for work that leaves it unchanged. Replaced after its end."""
         with self._lock:
             known = self._shared
             if known is not None and not self._join and self._is_gone(known):
@@ -79,6 +83,7 @@ class Sessions:
                     with ExitStack() as joining:
                         self._join_engine(joining)
                         self._shared = start_session(self._joined, self._join)
+                        self._probed = time.monotonic()
                 except StoreError as error:
                     self._failed = (time.monotonic(), error)
                     raise
@@ -111,6 +116,9 @@ class Sessions:
         """The session for user code, which may change the session in any way."""
         shared = self.shared
         with self._lock:
+            if self._guest is not None and is_remote(self._guest) and was_closed(self._guest):
+                self._guest = None
+                self._guests.close()
             if self._guest is None:
                 self._guest = new_session(shared, self._joined)
                 if self._engine is not None:  # Such code may compute between statements.
@@ -127,6 +135,8 @@ class Sessions:
         with self._lock:
             # The first statement of a new session takes some hundred milliseconds.
             session = self._idle.pop() if self._idle else None
+        if session is not None and is_remote(session) and was_closed(session):
+            session = None
         if session is None:
             session = new_session(shared, self._joined)
         clean = False
@@ -215,9 +225,14 @@ class Sessions:
         return found
 
     def _is_gone(self, session: SparkSession) -> bool:
-        if is_remote(session):
-            return self.has_lost_engine
-        return is_gone(session)
+        if not is_remote(session):
+            return is_gone(session)
+        if self.has_lost_engine:
+            return True
+        if time.monotonic() - self._probed < PROBE_SECONDS:
+            return False
+        self._probed = time.monotonic()
+        return was_closed(session)
 
     def _close_catalog(self, session: SparkSession) -> None:
         if is_remote(session):

@@ -42,6 +42,20 @@ def tag_on_server(session: SparkSession, tag: str) -> str:
     return f"SparkConnect_SessionTag_User_{user}_Session_{client._session_id}_Tag_{tag}"
 
 
+def was_closed(session: SparkSession) -> bool:
+    """Return whether a server has closed a session, because it was idle for long or by a restart.
+
+    The request counts as a use of the session.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        session.conf.get("spark.sql.session.timeZone")
+    except PySparkException as error:
+        return "INVALID_HANDLE.SESSION_" in str(error)
+    return False
+
+
 def query_frame(session: SparkSession, query: str) -> DataFrame:
     if not is_remote(session):
         return session.sql(query)
