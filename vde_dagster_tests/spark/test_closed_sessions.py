@@ -1,4 +1,4 @@
-"""Sessions that a server of Spark Connect has closed are replaced, without Spark."""
+"""Sessions of Spark Connect that were closed: replaced, and no obstacle to a cancel."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from vde_dagster.spark import sessions
+from vde_dagster.spark.session.jobs import PlanJobs
 from vde_dagster.spark.sessions import Sessions
 from vde_dagster_tests.spark.test_settings import settings
 
@@ -19,6 +20,7 @@ class Remote:
 
     def __init__(self, *_: object) -> None:
         self.conf, self.closed, self.asked = self, False, 0
+        self.interrupted: list[str] = []
 
     def get(self, key: str) -> str:
         self.asked += 1
@@ -28,6 +30,11 @@ class Remote:
 
     def stop(self) -> None:
         """Do nothing."""
+
+    def interruptTag(self, tag: str) -> None:
+        if self.closed:
+            raise ValueError("Cannot invoke RPC on closed channel!")
+        self.interrupted.append(tag)
 
 
 @pytest.fixture
@@ -61,3 +68,13 @@ def test_closed_private_and_guest_sessions_are_replaced(made: Sessions) -> None:
     with made.private(reuse=True) as again:
         assert again is not private
     assert made.guest is not guest
+
+
+def test_a_session_that_closes_meanwhile_does_not_keep_a_cancel_from_the_others() -> None:
+    closed, running = Remote(), Remote()
+    closed.closed = True
+    jobs: Any = PlanJobs()
+    jobs._remote = [("plan", closed), ("plan", running), ("another", Remote())]
+    jobs._running["plan"] = 1
+    assert not jobs.cancel(running, "plan", 0.0)
+    assert running.interrupted == ["vde-plan-plan"]

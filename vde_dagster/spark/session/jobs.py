@@ -7,7 +7,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from vde_dagster.errors import ExecutionError
@@ -120,7 +120,8 @@ class PlanJobs:
         with self._lock:
             sessions = [one for whose, one in self._remote if whose == plan_id]
         for one in sessions:
-            one.interruptTag(_PLAN_TAG.format(plan_id))
+            with suppress(Exception):  # Its work has just ended, and closed the session.
+                one.interruptTag(_PLAN_TAG.format(plan_id))
 
 
 def _cancelled_error(plan_id: str) -> ExecutionError:
