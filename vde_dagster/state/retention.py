@@ -23,7 +23,7 @@ from vde_dagster.state.db.codec import load_columns, load_stored_plan
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.leases import LeaseStore, environment_lease
 from vde_dagster.state.db.log import record
-from vde_dagster.state.db.outbox import forget_records
+from vde_dagster.state.db.outbox import Outbox, forget_records
 from vde_dagster.state.db.rows import chunks, to_micros
 from vde_dagster.state.plans.plans import OPEN_PLANS, PlanStore
 from vde_dagster.state.tables.tables import (
@@ -224,6 +224,8 @@ class RetentionStore:
             forget_records(conn, before)
             return _counts(found)
 
+        # Only numbered records are deleted, and without a consumer nothing else numbers them.
+        Outbox(self.database).number()
         return self.database.run_transaction(work, name="janitor.records", beside=_READ)
 
 
