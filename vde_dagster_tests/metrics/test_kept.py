@@ -120,7 +120,7 @@ def test_a_metric_that_only_the_files_have_is_refused_with_what_to_do(
         ended = vde("metrics", *words, "--project", shop.root, "--json")
         assert ended.code == 2, ended.out
         assert "lacks 'sold', which is defined in the files" in ended.json["error"]["message"]
-        assert "vde plan" in ended.json["error"]["hint"]
+        assert "vde apply" in ended.json["error"]["hint"]
     _apply(shop, "dev")
     assert vde("metrics", "query", "sold", "-e", "dev", "--sql", "--project", shop.root).code == 0
     ended = vde("metrics", "diff", "dev", "prod", "-m", "sold", "--project", shop.root, "--json")

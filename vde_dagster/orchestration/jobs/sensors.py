@@ -124,12 +124,12 @@ def evaluate(
                     reporter.add_plan(plan.id)
             # This withdraws the plans of earlier files.
             delete_closed_partitions(workspace, instance)
-            # Another daemon may have withdrawn them first, so the state is asked, not the call.
-            closed = store.closed_to_approval(waiting, found)
+            # Another daemon may have withdrawn some of them. Plans that a run works on stay.
+            shown = set(instance.get_dynamic_partitions(str(reporter.names.plans.name)))
     except VdeError as error:
         # The cursor stays, so the next tick checks again.
         raise dg.Failure(str(error)) from error
-    left = [plan_id for plan_id in waiting if plan_id not in closed]
+    left = [plan_id for plan_id in waiting if plan_id in shown and plan_id not in past]
     if plans is None and len(left) == len(made):
         return dg.SkipReason(_UNCHANGED)
     return _result(reporter.names, found, plans, left)

@@ -179,12 +179,12 @@ def _validate(
     from pydantic_settings import SettingsError
 
     names = sorted(name for name in os.environ if name.upper().startswith(ENV_PREFIX))
-    known = {*(f.name for f in _FIELDS), *_PLUGINS.names()}
+    known = {f.name for f in _FIELDS}
     for name in names:
         # Other programs may have variables with this prefix, so only a typing error is refused.
         own = name[len(ENV_PREFIX) :].partition("__")[0].lower()
         meant = closest_by_one_letter(own, known) if own not in known and len(own) > 3 else None
-        if meant is not None:
+        if meant is not None and own not in _PLUGINS.names():
             message = f"the environment variable {name} sets nothing"
             raise ProjectError(message, hint=f"did you mean {ENV_PREFIX}{meant.upper()}?")
     variables = tuple((name, os.environ[name]) for name in names)
