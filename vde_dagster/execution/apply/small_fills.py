@@ -24,19 +24,13 @@ def is_small(lakehouse: Lakehouse, task: FillTask, looked: FillInputs) -> bool:
     """
     if task.query is None or _MAKES_ROWS.search(task.query):
         return False
-    rows = 0
-    for read in looked.reads:
-        state = looked.inputs.get(read.key)
-        if state is None:
-            return False
-        found = rows_at(lakehouse.table_metadata(read.ref), state.read_id)
-        if found is None:
-            return False
-        rows += found
+    # An input without a state is no table of this catalog.
+    if any(read.key not in looked.inputs for read in looked.reads):
+        return False
+    read_at = [(read.ref, looked.inputs[read.key].read_id) for read in looked.reads]
+    rows = [rows_at(lakehouse.table_metadata(ref), commit) for ref, commit in read_at]
     if task.table.created:
         metadata = lakehouse.table_metadata(task.table.ref)
-        found = rows_at(metadata, head_of(metadata, task.table.branch))
-        if found is None:
-            return False
-        rows += found
-    return rows <= MOST_ROWS
+        rows.append(rows_at(metadata, head_of(metadata, task.table.branch)))
+    known = [one for one in rows if one is not None]
+    return len(known) == len(rows) and sum(known) <= MOST_ROWS

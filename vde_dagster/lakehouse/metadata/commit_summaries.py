@@ -143,10 +143,12 @@ def rows_in(summary: Mapping[str, str]) -> int | None:
 
 def rows_at(metadata: dict[str, Any], snapshot_id: int | None) -> int | None:
     """Return how many rows a snapshot has according to its summary, or None if unknown."""
-    found = next(history(metadata, snapshot_id), None)
-    if found is None:
-        return 0 if snapshot_id is None else None
-    return rows_in(found.get("summary", {}))
+    return 0 if snapshot_id is None else rows_in(_read_summary(metadata, snapshot_id))
+
+
+def _read_summary(metadata: dict[str, Any], snapshot_id: int) -> Mapping[str, str]:
+    found: Mapping[str, str] = next(history(metadata, snapshot_id), {}).get("summary", {})
+    return found
 
 
 def growth_between(metadata: dict[str, Any], before: int | None, after: int | None) -> Growth:
@@ -165,10 +167,9 @@ def growth_between(metadata: dict[str, Any], before: int | None, after: int | No
 
 def bytes_at(metadata: dict[str, Any], snapshot_id: int | None) -> int | None:
     """Return the total size of a snapshot's files from its summary, or None if unknown."""
-    found = next(history(metadata, snapshot_id), None)
-    if found is None:
-        return 0 if snapshot_id is None else None
-    total = found.get("summary", {}).get("total-files-size")
+    if snapshot_id is None:
+        return 0
+    total = _read_summary(metadata, snapshot_id).get("total-files-size")
     return None if total is None else int(total)
 
 
