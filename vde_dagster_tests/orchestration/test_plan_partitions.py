@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
 from threading import Barrier, Lock
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
@@ -291,7 +292,9 @@ def test_files_that_are_being_edited_are_planned_once_they_rest(
 
     saved: list[bool] = []
     cursor = tick(folder.root, instance)
-    monkeypatch.setattr("vde_dagster.orchestration.jobs.sensors.time.sleep", save)
+    # Only for the sensor: other threads of the process sleep, too.
+    own = SimpleNamespace(sleep=save)
+    monkeypatch.setattr("vde_dagster.orchestration.jobs.sensors.time", own)
     folder.edit(TOP, "max", "min")
     skipped = evaluate(folder.root, cursor, instance, quiet_seconds=3.0)
     assert isinstance(skipped, dg.SkipReason)

@@ -36,10 +36,12 @@ def test_the_first_tick_plans_and_asks_for_the_plans_page(
         assert not workspace.started_engine
 
 
-def test_the_cursor_is_a_short_hash_and_unchanged_files_do_nothing(built: ProjectFolder) -> None:
-    first = tick(built)
+def test_the_cursor_is_a_short_hash_and_unchanged_files_do_nothing(
+    built: ProjectFolder, instance: dg.DagsterInstance
+) -> None:
+    first = tick(built, instance=instance)
     assert len(first.cursor.split()[0]) <= 64
-    assert isinstance(tick(built, first.cursor), dg.SkipReason)
+    assert isinstance(tick(built, first.cursor, instance), dg.SkipReason)
 
 
 def test_an_edit_is_planned_again(built: ProjectFolder) -> None:
@@ -50,14 +52,14 @@ def test_an_edit_is_planned_again(built: ProjectFolder) -> None:
 
 
 def test_a_broken_file_fails_the_tick_with_its_place_and_is_looked_at_again(
-    built: ProjectFolder,
+    built: ProjectFolder, instance: dg.DagsterInstance
 ) -> None:
-    first = tick(built)
+    first = tick(built, instance=instance)
     built.write("models/marts/broken.sql", "MODEL (name marts.broken, kind FULL);\nSELECT FROM")
     with pytest.raises(dg.Failure, match=r"models/marts/broken\.sql:2"):
-        tick(built, first.cursor)
+        tick(built, first.cursor, instance)
     built.remove("models/marts/broken.sql")
-    assert isinstance(tick(built, first.cursor), dg.SkipReason)
+    assert isinstance(tick(built, first.cursor, instance), dg.SkipReason)
 
 
 def test_an_environment_that_asks_for_it_is_applied_at_once(built: ProjectFolder) -> None:
