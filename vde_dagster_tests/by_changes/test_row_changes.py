@@ -6,14 +6,16 @@ import re
 from unittest.mock import MagicMock
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 
-from vde_dagster.planning.engine_tasks import ChangedGroups, ChangedRows
+from vde_dagster.planning.engine_tasks import ChangedGroups, ChangedKeys, ChangedRows
 from vde_dagster.semantics.refresh.keys import KeySteps
 from vde_dagster.semantics.refresh.linear import RowSteps, find_row_steps
 from vde_dagster.semantics.refresh.merged import GroupSteps, find_group_steps
 from vde_dagster.semantics.refresh.methods import find_refresh
 from vde_dagster.semantics.refresh.qualified import NotRefreshableError, qualify
+from vde_dagster.spark.strategies.changed_keys import changed_keys
 from vde_dagster.spark.strategies.changed_rows import NotWrittenError, write_changes
 from vde_dagster_tests.by_changes.histories import History
 from vde_dagster_tests.by_changes.random_queries import SCHEMA
@@ -253,6 +255,26 @@ def test_aggregates_are_not_merged_in_a_column_of_another_type() -> None:
     assert type(found) is KeySteps
 
 
+class JavaError(Py4JJavaError):
+    """An error of Java that PySpark does not convert, such as those of Iceberg's procedures."""
+
+    def __init__(self) -> None:
+        thrown = MagicMock(_target_id="o1")
+        thrown.getClass().getName.return_value = "org.apache.iceberg.exceptions.NotFoundException"
+        thrown.getMessage.return_value, thrown.getCause.return_value = "no file", None
+        super().__init__("An error occurred", thrown)
+
+    def __str__(self) -> str:
+        return "An error occurred while calling o1.sql"
+
+
+REFUSALS = [
+    (AnalysisException("a column is ambiguous"), "a column is ambiguous"),
+    (JavaError(), "NotFoundException: no file"),
+]
+
+
+@pytest.mark.parametrize(("error", "why"), REFUSALS)
 @pytest.mark.parametrize(
     "changed",
     [
@@ -262,10 +284,22 @@ def test_aggregates_are_not_merged_in_a_column_of_another_type() -> None:
     ],
 )
 def test_all_rows_are_computed_if_spark_refuses_the_query_of_the_changes(
-    changed: ChangedRows | ChangedGroups,
+    changed: ChangedRows | ChangedGroups, error: Exception, why: str
 ) -> None:
     write = MagicMock()
     write.table.head.return_value = 7
-    write.session.sql.side_effect = AnalysisException("a column is ambiguous")
-    with pytest.raises(NotWrittenError, match="the changes cannot be computed: a column is amb"):
+    write.session.sql.side_effect = error
+    with pytest.raises(NotWrittenError, match=f"the changes cannot be computed: {why}"):
         write_changes(write, changed)
+
+
+@pytest.mark.parametrize(("error", "why"), REFUSALS)
+def test_all_rows_are_computed_if_spark_refuses_the_query_of_the_changed_keys(
+    error: Exception, why: str
+) -> None:
+    write = MagicMock(why_all=[], notes=[])
+    write.task.changed = ChangedKeys(("id",), "SELECT")
+    write.session.sql.side_effect = error
+    with changed_keys(write) as keys:
+        assert keys is None
+    assert write.why_all == [f"its changed keys cannot be computed: {why}"]

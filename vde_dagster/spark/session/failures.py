@@ -186,6 +186,15 @@ def whole_stack(error: BaseException) -> str:
     return "\n".join(parts)
 
 
+def is_spark_failure(error: BaseException) -> bool:
+    """Return whether Spark raised an error, in this process's JVM or on a Connect server."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    # PySpark converts only some of Java's exceptions; Spark Connect has one class for the others.
+    return isinstance(error, PySparkException | Py4JJavaError)
+
+
 def cause_line(error: BaseException) -> str:
     """Return the most informative line of an exception, such as the message of its Java cause."""
     java = java_causes(error)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import quote, string_literal
 from vde_dagster.planning.engine_tasks import ChangedKeys
+from vde_dagster.spark.session.failures import cause_line, is_spark_failure
 from vde_dagster.spark.strategies.base import Write
 from vde_dagster.spark.strategies.computed_rows import ComputedRows, compute_once, write_size
 
@@ -98,8 +99,6 @@ def write_equal(left: str, right: str, names: Sequence[str]) -> str:
 @contextmanager
 def changed_keys(write: Write) -> Iterator[KeysView | None]:
     """Yield the keys to compute, or None if all rows must be computed."""
-    from pyspark.errors import PySparkException
-
     changed = write.task.changed
     if not isinstance(changed, ChangedKeys):
         yield None
@@ -107,8 +106,10 @@ def changed_keys(write: Write) -> Iterator[KeysView | None]:
     try:
         rows = compute_once(_read_keys(write, changed))
     # The keys' query evaluates expressions also for rows that the model's query removes first.
-    except PySparkException as error:
-        reason = str(error).partition("\n")[0]
+    except Exception as error:
+        if not is_spark_failure(error):
+            raise
+        reason = cause_line(error)
         write.why_all.append(f"its changed keys cannot be computed: {reason}")
         write.notes.append(
             f"all rows are computed, because computing the changed keys failed: {reason}"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.names import quote, string_literal
 from vde_dagster.lakehouse.metadata.commit_summaries import is_quiet
 from vde_dagster.planning.engine_tasks import ChangedGroups, ChangedRows
+from vde_dagster.spark.session.failures import cause_line, is_spark_failure
 from vde_dagster.spark.strategies.base import Write
 from vde_dagster.spark.strategies.changed_keys import keys_view
 from vde_dagster.spark.strategies.computed_rows import ComputedRows, compute_once
@@ -65,23 +66,15 @@ def _check_head(write: Write, since: int | None) -> None:
 
 
 def _run_query(write: Write, query: str) -> DataFrame:
-    from pyspark.errors import PySparkException
-
-    try:
+    with _computing("the changes"):
         return write.session.sql(query)
-    except PySparkException as error:
-        raise NotWrittenError(_describe_failure("the changes", error)) from error
 
 
 def _append(write: Write, changed: ChangedRows) -> None:
-    from pyspark.errors import PySparkException
-
     changes = _run_query(write, changed.query)
     rows = cast_to_table(changes, write.task, write.frame_types)
-    try:
+    with _computing("the changes"):
         write.writer(rows, write.task.branch).append()
-    except PySparkException as error:
-        raise NotWrittenError(_describe_failure("the changes", error)) from error
 
 
 def _change_rows(write: Write, changed: ChangedRows) -> None:
@@ -215,24 +208,24 @@ def _replace(
     Raises:
         NotWrittenError: Changes contradict the table's rows, or Spark cannot compute the rows.
     """
-    from pyspark.errors import PySparkException
-
-    try:
+    with _computing("the changes", why_failed):
         head = write.table.head(write.task.branch)
         replace_rows(write, condition, rows, head=head, deletion=deletion)
-    except PySparkException as error:
-        why = why_failed if why_failed in str(error) else _describe_failure("the changes", error)
-        raise NotWrittenError(why) from error
 
 
 def _compute(frame: DataFrame, what: str) -> ComputedRows:
-    from pyspark.errors import PySparkException
-
-    try:
+    with _computing(what):
         return compute_once(frame)
-    except PySparkException as error:
-        raise NotWrittenError(_describe_failure(what, error)) from error
 
 
-def _describe_failure(what: str, error: Exception) -> str:
-    return f"{what} cannot be computed: {str(error).partition(chr(10))[0]}"
+@contextmanager
+def _computing(what: str, why_failed: str | None = None) -> Iterator[None]:
+    """Raise NotWrittenError in place of an error of Spark: `why_failed` if the error has it."""
+    try:
+        yield
+    except Exception as error:
+        if not is_spark_failure(error):
+            raise
+        if why_failed is not None and why_failed in str(error):
+            raise NotWrittenError(why_failed) from error
+        raise NotWrittenError(f"{what} cannot be computed: {cause_line(error)}") from error
