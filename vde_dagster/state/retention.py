@@ -282,8 +282,13 @@ def kept_versions(
     heads = schema.environments.c
     alive: set[str] = set(conn.execute(sa.select(heads.environment).where(heads.live)).scalars())
     table = schema.environment_versions.c
+    # In order of version, as instants of earlier releases may go back: a kept version needs entries
+    # that are deleted with a later one.
+    newest = sa.func.max(table.published_at).over(
+        partition_by=table.environment, order_by=table.version
+    )
     # As plain numbers: there may be a hundred thousand, and nearly all are only compared.
-    published = sa.type_coerce(table.published_at, sa.BigInteger)
+    published = sa.type_coerce(newest, sa.BigInteger)
     query = sa.select(table.environment, table.version, published)
     oldest = to_micros(now - policy.history)
     changes = _changes(conn)

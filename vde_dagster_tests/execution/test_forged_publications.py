@@ -90,6 +90,31 @@ def test_a_forged_publication_moves_nothing_of_a_rest_catalog(
     assert_moves_nothing(OnRest(tmp_path, empty_database, rest_server), environment)
 
 
+def test_a_publication_whose_files_cannot_be_read_stops_nothing(
+    tmp_path: Path, empty_database: Path
+) -> None:
+    made = Warehouses(tmp_path, empty_database)
+    with_history(made)
+
+    def damage(workspace: Workspace) -> None:
+        decide(workspace, "prod")
+        damaged = "UPDATE vde_publications SET files = x'78' WHERE publication_id = 'forged'"
+        workspace.store.database.run_transaction(
+            lambda conn: conn.exec_driver_sql(damaged) and None, name="test"
+        )
+        assert not workspace.lakehouse.recover()
+        (found,) = [
+            one for one in workspace.maintenance.fsck() if one.problem == "foreign_publication"
+        ]
+        assert "cannot be read" in found.detail
+
+    made.run(damage)
+    before = made.look()
+    made.project.edit("models/marts/week.sql", "sum(revenue)", "max(revenue)")
+    made.run(lambda workspace: workspace.apply(workspace.plan("prod"), who="me"))
+    assert made.look() != before
+
+
 def _drops_it(file: PublishedFile) -> PublishedFile:
     return replace(file, previous=file.location, location="")
 

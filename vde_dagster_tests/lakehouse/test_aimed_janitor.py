@@ -6,6 +6,7 @@ wants it. What is kept is read from files by the test itself.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from vde_dagster.lakehouse.catalogs.catalog import TABLE, Swap
 from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
 from vde_dagster.lakehouse.io.files import MetadataFiles
 from vde_dagster.lakehouse.io.inside import flaw_inside
+from vde_dagster.lakehouse.maintenance.fsck import fsck
 from vde_dagster.lakehouse.maintenance.janitor import JanitorReport, clean
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.state.db import schema
@@ -270,6 +272,22 @@ def test_a_row_that_cannot_be_read_stops_nothing(place: Place) -> None:
     stray = Path(place.named(".parquet")[0][7:]).with_name("unused.parquet")
     stray.write_text("x")
     place.record([[f"file://{stray}", None, "data"]])
+    place.clean()
+    assert not stray.exists()
+
+
+def test_a_row_that_cannot_be_read_lets_files_wait_that_it_may_name(place: Place) -> None:
+    """Files of expired Iceberg snapshots, which no metadata names, and readers still use."""
+    stray = Path(place.named(".parquet")[0][7:]).with_name("unused.parquet")
+    stray.write_text("x")
+    os.utime(stray, (LONG_AGO.timestamp(), LONG_AGO.timestamp()))
+    place.record(b"x", decided_at=place.world.clock.now())
+    told = [one for one in place.clean().decisions if one.action == "delete_orphans"]
+    assert [one.outcome for one in told] == ["failed"]
+    assert "evil" in str(told[0].error)
+    assert stray.exists()
+    assert fsck(place.process.lakehouse, timedelta(days=3))
+    place.world.clock.advance(days=30)
     place.clean()
     assert not stray.exists()
 

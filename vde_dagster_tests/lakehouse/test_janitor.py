@@ -16,9 +16,10 @@ from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
 from vde_dagster.lakehouse.maintenance.fsck import fsck
 from vde_dagster.lakehouse.maintenance.janitor import JanitorReport, clean
 from vde_dagster.lakehouse.metadata.commit_summaries import scratch_branch
+from vde_dagster.state.db import schema
 from vde_dagster_tests.faults import Fault, FaultInjector
 from vde_dagster_tests.lakehouse.oracle import look, query
-from vde_dagster_tests.lakehouse.protocol import RETENTION, Job, World, fast_folder
+from vde_dagster_tests.lakehouse.protocol import RETENTION, Job, Process, World, fast_folder
 from vde_dagster_tests.state.builders import FakeClock, day, days, plan, snapshot, table
 
 
@@ -78,6 +79,28 @@ def test_versions_that_can_be_rolled_back_to_keep_their_tables(
     assert told(report, "forget_version") == ["prod version 1"]
     assert len(told(report, "give_up_table")) == 1
     assert world.process().rollback("prod", 2).version == 5
+
+
+def test_a_clock_that_went_back_leaves_no_kept_version_without_its_models(
+    world: World, clock: FakeClock
+) -> None:
+    """States of earlier releases have versions that are older than the version before."""
+    publish(world, "1", "2", "3", "4")
+    process = world.process()
+    known = schema.environment_versions
+    with process.store.database.transaction() as conn:
+        long_ago = clock.now() - timedelta(days=400)
+        conn.execute(known.update().where(known.c.version == 3).values(published_at=long_ago))
+    shown = {number: _models_of(process, number) for number in (1, 2, 3, 4)}
+    janitor(world, history_versions=50)
+    kept = [one.version for one in process.store.versions.history("prod")]
+    assert 1 in kept
+    assert {number: _models_of(process, number) for number in kept} == shown
+
+
+def _models_of(process: Process, version: int) -> object:
+    found = process.store.versions.at("prod", version)
+    return found and found.entries
 
 
 def test_dry_run_explains_everything_and_does_nothing(world: World, clock: FakeClock) -> None:

@@ -438,7 +438,7 @@ def _orphans(
     lakehouse: LakeHandles, tables: Iterable[LedgerTable], grace: timedelta
 ) -> list[Finding]:
     before = lakehouse.store.database.clock.now() - grace
-    findings = []
+    findings: list[Finding] = []
     for table in tables:
         if table.status != LIVE or table.branch is not None:
             continue  # The files of a branch belong to its table.
@@ -446,6 +446,8 @@ def _orphans(
             found = find_orphans(lakehouse, table, before)
         except DamagedFileError:
             continue  # Another check reports that.
+        except StoreError as error:
+            return [*findings, Finding("orphans", str(table.ref), error.message, error.hint or "")]
         if found:
             detail = (
                 f"{len(found)} data files ({sum(file.bytes for file in found)} bytes) that its "

@@ -32,7 +32,11 @@ from vde_dagster.lakehouse.publishing.publication import announced_change
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.environments.pins import restore_filled
-from vde_dagster.state.environments.publications import PublicationRecord, PublishedFile
+from vde_dagster.state.environments.publications import (
+    UNREADABLE,
+    PublicationRecord,
+    PublishedFile,
+)
 from vde_dagster.state.fills.fills import FillRecord
 
 if TYPE_CHECKING:
@@ -77,7 +81,7 @@ def settle(lakehouse: LakeHandles, publication_id: str) -> None:
     """Move all remaining pointers of a committed publication."""
     store = lakehouse.store
     record = store.publications.get(publication_id)
-    if record is None or record.status != "decided":
+    if record is None or record.status != "decided" or record.files == UNREADABLE:
         return
     owned = {"vde.environment": record.environment}
     made = [file.ref.namespace for file in record.files if file.ref and file.previous is None]

@@ -22,7 +22,11 @@ from vde_dagster.lakehouse.publishing.view_ledger import PublishedView, publishe
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.state.environments.pins import Pin, dump_filled
-from vde_dagster.state.environments.publications import PublicationRecord, PublishedFile
+from vde_dagster.state.environments.publications import (
+    UNREADABLE,
+    PublicationRecord,
+    PublishedFile,
+)
 
 if TYPE_CHECKING:
     from vde_dagster.lakehouse.handles import LakeHandles
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
 
 def find_contradiction(lakehouse: LakeHandles, record: PublicationRecord) -> str | None:
     """Return why a committed publication's files contradict the state, or None if they agree."""
+    if record.files == UNREADABLE:
+        return "its list of files cannot be read"
     store = lakehouse.store
     version = record.version or 0
     made = store.versions.at(record.environment, version)

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Connection, insert, select, update
 
-from vde_dagster.errors import ConflictError
+from vde_dagster.errors import ConflictError, StoreError
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db import schema
@@ -70,6 +70,10 @@ class PublishedFile:
     into: str | None = None
     snapshot_id: int | None = None
     widened: tuple[tuple[str, str], ...] = ()
+
+
+UNREADABLE = (PublishedFile("", None, "unreadable"),)
+"""Files of a record whose list of files is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,16 +185,18 @@ class PublicationStore:
         query = select(schema.publications).where(_ROW.cleaned_at.is_(None))
         rows = self.database.rows(query.order_by(_ROW.started_at))
         # A damaged list of files counts as empty, so that it does not stop the janitor.
-        return [
-            value_from_row(
-                PublicationRecord, row, id=row.publication_id, files=_readable_files(row.files)
-            )
-            for row in rows
-        ]
+        return [_record(row, damaged=()) for row in rows]
 
     def files_to_delete(self) -> list[str]:
-        query = select(_ROW.files).where(_ROW.cleaned_at.is_(None), _ROW.status == "unused")
-        return [file[0] for row in self.database.rows(query) for file in unpack(row.files)]
+        """Return the noted files, or raise StoreError if a row's list of files is damaged."""
+        records = self._read((_ROW.status == "unused") & _ROW.cleaned_at.is_(None), _ROW.started_at)
+        for record in records:
+            if record.files == UNREADABLE:
+                raise StoreError(
+                    f"the list of files in the row {record.id} of vde_publications is damaged",
+                    hint="the janitor gives the row up after its grace time",
+                )
+        return [file.location for record in records for file in record.files]
 
     def open_files(self, but: Collection[str] = ()) -> set[str]:
         """Return the files that unfinished publications, except `but`, write or replace."""
@@ -227,18 +233,20 @@ class PublicationStore:
         return changed.rowcount == 1
 
 
-def _record(row: Any) -> PublicationRecord:
-    files = tuple(_file(values) for values in unpack(row.files))
+def _record(row: Any, damaged: tuple[PublishedFile, ...] = UNREADABLE) -> PublicationRecord:
+    files = _readable_files(row.files, damaged)
     return value_from_row(PublicationRecord, row, id=row.publication_id, files=files)
 
 
-def _readable_files(packed: bytes) -> tuple[PublishedFile, ...]:
+def _readable_files(
+    packed: bytes, damaged: tuple[PublishedFile, ...] = ()
+) -> tuple[PublishedFile, ...]:
     try:
         files = tuple(_file(values) for values in unpack(packed))
     except (ValueError, TypeError, LookupError, EOFError, zlib.error):
-        return ()
+        return damaged
     named = [one for file in files for one in (file.location, file.previous) if one is not None]
-    return files if all(isinstance(one, str) for one in named) else ()
+    return files if all(isinstance(one, str) for one in named) else damaged
 
 
 def _file_values(file: PublishedFile) -> list[Any]:
