@@ -40,6 +40,8 @@ from vde_dagster.spark.strategies import Write, find_strategy
 from vde_dagster.spark.tables.columns import spark_type
 from vde_dagster.spark.tables.iceberg import IcebergTable
 from vde_dagster.spark.tables.rows import collect_rows
+from vde_dagster.sql.scanner import SourceText, scan
+from vde_dagster.sql.trees import QUERY_WORDS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -228,7 +230,7 @@ class SparkEngine:
                 write = replace(write, digester=strategy.digester(write))
             strategy.write(write)
             for statement in task.after:
-                s.sql(statement)
+                _run_statement(s, statement)
             table.refresh()
             commit = table.find_commit(task.branch, {FILL_KEY: write.summary[FILL_KEY]})
             output = strategy.output(write, commit) if commit is not None else None
@@ -468,7 +470,7 @@ class SparkEngine:
 
     def _prepare(self, session: SparkSession, task: FillTask, table: IcebergTable) -> Write:
         for statement in task.before:
-            session.sql(statement)
+            _run_statement(session, statement)
         types = table.types()
         frame = source_frame(
             session, task, types, self._root, partial(self._jobs.is_cancelled, task.plan_id)
@@ -496,7 +498,16 @@ class SparkEngine:
 def _run_statements(session: SparkSession, statements: Sequence[str]) -> None:
     for statement in statements:
         with _translate_errors(f"the statement {errors.shortened(statement, 80)}"):
-            session.sql(statement)
+            _run_statement(session, statement)
+
+
+def _run_statement(session: SparkSession, statement: str) -> None:
+    frame = session.sql(statement)
+    # Spark only analyzes a query until its rows are read, with the calls of functions in it.
+    tokens = scan(SourceText(Path("statement"), statement))
+    if next(token for token in tokens if token.kind != "comment").text.upper() in QUERY_WORDS:
+        numbered = frame.toDF(*(f"c{number}" for number in range(len(frame.columns))))
+        numbered.write.format("noop").mode("overwrite").save()
 
 
 _SAMPLE_ROWS = 20

@@ -112,6 +112,26 @@ def test_a_broken_audit_names_model_and_audit(spark_engine: SparkEngine) -> None
         audit(spark_engine, "SELECT nothing FROM range(1)")
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT raise_error('ran')",
+        "-- check\nWITH a AS (SELECT id FROM range(3)) SELECT 1 AS x, assert_true(id < 2, 'ran'), "
+        "1 AS x, named_struct() FROM a",
+        "(VALUES (raise_error('ran')))",
+    ],
+)
+def test_queries_among_statements_are_run(spark_engine: SparkEngine, statement: str) -> None:
+    with pytest.raises(ExecutionError, match="ran"):
+        spark_engine.run_statement(statement)
+    for other in (
+        "SELECT NULL AS x, map('a', 1), 1 AS x",
+        "WITH a AS (SELECT 1) FROM a",
+        "SET a=b",
+    ):
+        spark_engine.run_statement(other)
+
+
 def test_analysis_gives_types_and_runs_nothing(spark_engine: SparkEngine) -> None:
     before = jobs_started(spark_engine)
     columns = spark_engine.analyze(
