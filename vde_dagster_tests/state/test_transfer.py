@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -68,8 +69,14 @@ def test_other_schema_is_refused(filled: StateStore, store: StateStore, tmp_path
 
 @pytest.mark.parametrize(
     "content",
-    [b"hello", gzip.compress(b"hello\n"), gzip.compress(b"[1]\n")],
-    ids=["text", "no JSON", "no object"],
+    [
+        b"hello",
+        gzip.compress(b"hello\n"),
+        gzip.compress(b"[1]\n"),
+        gzip.compress(b'{"format": "vde-state-1"}\n'),
+        gzip.compress(b"{}")[:12],
+    ],
+    ids=["text", "no JSON", "no object", "no schema", "cut off"],
 )
 def test_other_files_are_refused(store: StateStore, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "file").write_bytes(content)
@@ -77,3 +84,42 @@ def test_other_files_are_refused(store: StateStore, tmp_path: Path, content: byt
         import_state(store.database, tmp_path / "file")
     with pytest.raises(UsageError, match=r"the file .* does not exist"):
         import_state(store.database, tmp_path / "other")
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "cut off": lambda data: data[: len(data) // 2],
+    "other bytes": lambda data: data[:-8] + bytes(8),
+    "no JSON": lambda data: _with_line(data, "{hello"),
+    "no row": lambda data: _with_line(data, "7"),
+    "an object": lambda data: _with_line(data, '{"a": 1}'),
+    "twice": lambda data: _with_line(data, gzip.decompress(data).decode().splitlines()[1]),
+    "a column that is missing": lambda data: _with_line(data, '["vde_news", {"seq": 99}]'),
+    "another column": lambda data: _with_line(data, '["vde_news", {"hello": 1}]'),
+    "another value": lambda data: _with_line(data, '["vde_news", {"seq": 99, "at": "x"}]'),
+}
+
+
+def _with_line(data: bytes, line: str) -> bytes:
+    return gzip.compress(gzip.decompress(data) + line.encode() + b"\n")
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_export_is_one_message_and_imports_nothing(
+    damage: str, filled: StateStore, store: StateStore, tmp_path: Path
+) -> None:
+    path = tmp_path / "state.gz"
+    export_state(filled.database, path)
+    path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    with pytest.raises(UsageError, match=r"state\.gz is damaged: .*; nothing was imported"):
+        import_state(store.database, path)
+    assert store.project.is_new()
+
+
+def test_an_export_that_cannot_be_written_leaves_no_file(
+    filled: StateStore, tmp_path: Path
+) -> None:
+    (tmp_path / "folder").mkdir()
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(UsageError, match=r"cannot write .*folder: Is a directory"):
+        export_state(filled.database, tmp_path / "folder")
+    assert sorted(tmp_path.iterdir()) == before

@@ -10,7 +10,9 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime, timezone
 from itertools import groupby, islice
 from operator import itemgetter
@@ -18,11 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.exc import StatementError
 
+from vde_dagster.base.failures import NO_SPACE_HINT, is_no_space
 from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import StoreError, UsageError
 from vde_dagster.state.db import schema
-from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.database import Database, is_fault
 from vde_dagster.state.db.log import record
 from vde_dagster.state.db.rows import Instant, from_micros, to_micros
 from vde_dagster.state.db.schema import SCHEMA_VERSION
@@ -52,9 +56,25 @@ def tables_of_plugins() -> list[sa.MetaData]:
 
 
 def export_state(database: Database, path: Path) -> dict[str, int]:
-    """Write all rows except leases and rights to a file, and count them by table."""
-    counts: dict[str, int] = {}
+    """Write all rows except leases and rights to a file, and count them by table.
+
+    Raises UsageError if the file cannot be written.
+    """
     temporary = path.with_name(f".{path.name}.part")
+    try:
+        counts = _write_rows(database, temporary)
+        with database.effects.at("state.export", str(path)):
+            temporary.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        hint = NO_SPACE_HINT if is_no_space(error) else None
+        raise UsageError(f"cannot write {path}: {error.strerror or error}", hint=hint) from error
+    return counts
+
+
+def _write_rows(database: Database, temporary: Path) -> dict[str, int]:
+    counts: dict[str, int] = {}
     with database.reading() as conn, gzip.open(temporary, "wt", encoding="utf-8") as file:
         file.write(json.dumps({"format": FORMAT, "schema": SCHEMA_VERSION}) + "\n")
         there = set(sa.inspect(conn).get_table_names())
@@ -64,13 +84,14 @@ def export_state(database: Database, path: Path) -> dict[str, int]:
             for row in conn.execute(sa.select(table)).mappings():
                 file.write(json.dumps([table.name, _with_forms(table, row, False)]) + "\n")
                 counts[table.name] += 1
-    with database.effects.at("state.export", str(path)):
-        temporary.replace(path)
     return counts
 
 
 def import_state(database: Database, path: Path) -> dict[str, int]:
-    """Read all rows from an exported file into an empty state database, and count them by table."""
+    """Read all rows from an exported file into an empty state database, and count them by table.
+
+    Raises UsageError if the file is damaged, or the database is not empty. Nothing is stored then.
+    """
     _check_header(path)
 
     def work(conn: sa.Connection) -> dict[str, int]:
@@ -95,7 +116,12 @@ def import_state(database: Database, path: Path) -> dict[str, int]:
             if table.name not in counts and table.name not in made:
                 table.create(conn, checkfirst=True)
                 made.add(table.name)
-            conn.execute(sa.insert(table), rows)
+            try:
+                conn.execute(sa.insert(table), rows)
+            except StatementError as error:
+                if is_fault(error):
+                    raise
+                raise _damaged(path, f"a row of {table.name} cannot be stored") from error
             counts[table.name] = counts.get(table.name, 0) + len(rows)
         _continue_sequences(conn)
         _let_import(conn, "off")
@@ -111,9 +137,9 @@ def _check_header(path: Path) -> None:
             header = json.loads(file.readline() or "{}")
     except FileNotFoundError as error:
         raise UsageError(f"the file {path} does not exist") from error
-    except (OSError, ValueError) as error:
+    except _UNREADABLE as error:
         raise UsageError(f"{path} is not an export of a state store") from error
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
+    if not isinstance(header, dict) or header.get("format") != FORMAT or "schema" not in header:
         raise UsageError(f"{path} is not an export of a state store")
     if header["schema"] != SCHEMA_VERSION:
         raise StoreError(
@@ -122,7 +148,26 @@ def _check_header(path: Path) -> None:
         )
 
 
+_UNREADABLE = (OSError, EOFError, zlib.error, ValueError, TypeError, LookupError)
+
+
+def _damaged(path: Path, why: str) -> UsageError:
+    return UsageError(
+        f"{path} is damaged: {why}; nothing was imported",
+        hint="copy the file again, or use another export",
+    )
+
+
 def _batches(path: Path) -> Iterator[tuple[sa.Table, list[dict[str, Any]]]]:
+    try:
+        yield from _read_batches(path)
+    except (TypeError, LookupError) as error:
+        raise _damaged(path, "a line is not a row of a table") from error
+    except _UNREADABLE as error:
+        raise _damaged(path, str(error)) from error
+
+
+def _read_batches(path: Path) -> Iterator[tuple[sa.Table, list[dict[str, Any]]]]:
     tables = {table.name: table for table in [*transferred_tables(), *_plugin_tables()]}
     with gzip.open(path, "rt", encoding="utf-8") as file:
         next(file)
@@ -149,10 +194,12 @@ _FORMS: dict[type[Any], tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 
 
 def _with_forms(table: sa.Table, row: Mapping[Any, Any], reading: bool) -> dict[str, Any]:
+    if unknown := row.keys() - table.columns.keys():
+        raise ValueError(f"the table {table.name} has no column {min(unknown)}")
     changed = dict(row)
     for column in table.columns:
         form = _FORMS.get(type(column.type))
-        if form is not None and row[column.name] is not None:
+        if form is not None and row.get(column.name) is not None:
             changed[column.name] = form[reading](row[column.name])
     return changed
 
