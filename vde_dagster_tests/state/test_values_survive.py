@@ -112,6 +112,23 @@ def test_plan_is_read_back_equal(store: StateStore) -> None:
         store.plans.load("p2")
 
 
+def test_only_a_plan_that_is_gone_or_damaged_is_not_found(
+    store: StateStore, backend: str, tmp_path: Path
+) -> None:
+    made = plan()
+    store.plans.save(made)
+    assert store.plans.find("p1") == made
+    assert store.plans.find("p2") is None
+    with store.database.engine.begin() as connection:
+        connection.execute(schema.plans.update().values(payload=b"no zlib"))
+    assert store.plans.find("p1") is None
+    if backend == "sqlite":
+        store.database.engine.dispose()
+        (tmp_path / "vde.db").write_text("hello " * 1000)
+        with pytest.raises(StoreError, match="file is not a database"):
+            store.plans.find("p1")
+
+
 def test_plan_goes_through_its_statuses_and_never_back(store: StateStore, clock: FakeClock) -> None:
     store.plans.save(plan())
     store.plans.set_status("p1", "applying")

@@ -9,7 +9,7 @@ import dagster as dg
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import listed
-from vde_dagster.errors import ConflictError, VdeError
+from vde_dagster.errors import ConflictError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.dagster_private import PARTITION_NAME_TAG
 from vde_dagster.orchestration.events.provenance import ProjectionContext
@@ -34,15 +34,6 @@ from vde_dagster.project.loading.loader import project_hash
 from vde_dagster.reports.plan import Readers
 from vde_dagster.reports.plan_json import skip_json
 from vde_dagster.state.plans.plans import OPEN_PLANS, PlanRecord
-from vde_dagster.state.store import StateStore
-
-
-def stored_plan(store: StateStore, plan_id: str) -> Plan | None:
-    """Read a stored plan, or return None if it or one of its snapshots was deleted."""
-    try:
-        return store.plans.load(plan_id)
-    except VdeError:
-        return None
 
 
 def plan_tags(plan: Plan | PlanRecord) -> dict[str, str]:

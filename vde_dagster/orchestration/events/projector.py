@@ -27,7 +27,6 @@ from vde_dagster.orchestration.events.plans import (
     plan_tags,
     published_page,
     rejected_events,
-    stored_plan,
 )
 from vde_dagster.orchestration.events.provenance import ProjectionContext, input_tags
 from vde_dagster.orchestration.events.publication import Preview, publication_parts
@@ -134,7 +133,7 @@ class Projector:
 
     def plan(self, plan_id: str) -> Plan | None:
         if plan_id not in self._plans:
-            self._plans[plan_id] = stored_plan(self.context.store, plan_id)
+            self._plans[plan_id] = self.context.store.plans.find(plan_id)
         return self._plans[plan_id]
 
     def _pointer(self, plan: Plan, table_id: str) -> int | None:

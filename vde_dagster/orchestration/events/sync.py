@@ -26,7 +26,6 @@ from vde_dagster.orchestration.events.plans import (
     delete_closed_partitions,
     page_events,
     rejected_events,
-    stored_plan,
 )
 from vde_dagster.orchestration.events.provenance import (
     Log,
@@ -298,7 +297,7 @@ def _plans(context: ProjectionContext) -> Iterator[records.Projected]:
         wanted = record.status in ("planned", "applied") and record.id not in past
         if not wanted or (shown[names.plan_key] and (shown[names.apply_key] or not is_applied)):
             continue
-        plan = stored_plan(store, record.id)
+        plan = store.plans.find(record.id)
         if plan is not None:
             yield records.NewPartition(names.plans, plan.id)
             if not shown[names.plan_key]:

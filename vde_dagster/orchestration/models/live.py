@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import ProjectError, VdeError
+from vde_dagster.errors import ProjectError
 from vde_dagster.execution.plans.gather_state import reuse_production_tables
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
@@ -381,9 +381,8 @@ def load_live_models(
 def _approved_plans(store: StateStore) -> list[Plan]:
     found = []
     for record in store.plans.approved():
-        try:
-            plan = store.plans.load(record.id)
-        except VdeError:  # cleaned up meanwhile: the plan cannot be resumed
+        plan = store.plans.find(record.id)
+        if plan is None:  # cleaned up meanwhile: the plan cannot be resumed
             continue
         tables = [model.table.id for model in plan.builds if model.table is not None]
         if record.status == "applying" or store.tables.load(tables):

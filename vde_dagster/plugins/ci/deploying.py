@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from vde_dagster.api.errors import ConflictError, StoreError, UsageError, VdeError
+from vde_dagster.api.errors import ConflictError, UsageError, VdeError
 from vde_dagster.api.plans import PRODUCTION, Change, Plan
 from vde_dagster.api.reports import literal
 from vde_dagster.api.values import count
@@ -271,9 +270,8 @@ def _published_result(
 ) -> DeployResult:
     history = workspace.store.versions.history(PRODUCTION, _MOST_VERSIONS)
     version = next((one.version for one in history if one.plan_id == plan_id), None)
-    computed = 0
-    with suppress(UsageError, StoreError):  # It may have been cleaned up since.
-        computed = len(workspace.store.plans.load(plan_id).computed)
+    plan = workspace.store.plans.find(plan_id)
+    computed = len(plan.computed) if plan is not None else 0
     failed = _waiting_statements(workspace)
     return DeployResult(commit, "published", numbers, plan_id, version, computed, failed=failed)
 
@@ -295,11 +293,8 @@ def _load_reviewed_plans(workspace: Workspace, numbers: Sequence[int]) -> list[P
     found = [
         one for number in numbers if (one := load_reviewed_plan(workspace, number)) is not None
     ]
-    plans = []
-    for one in found:
-        with suppress(UsageError, StoreError):
-            plans += [workspace.store.plans.load(one.plan_id)] if one.plan_id else []
-    return plans if found else None
+    plans = (workspace.store.plans.find(one.plan_id) for one in found if one.plan_id)
+    return [plan for plan in plans if plan is not None] if found else None
 
 
 def _reasons_to_wait(

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from vde_dagster.api.errors import StoreError
 from vde_dagster.api.plans import Change, Plan
 from vde_dagster.api.values import Settings, Work, size
 
@@ -132,8 +130,9 @@ def list_work(
     for record in plans.values():
         ended = record.finished_at
         if record.status == "applied" and record.kind != "run" and ended and since <= ended < until:
-            with suppress(StoreError):  # Its snapshots were cleaned up since.
-                items += _reuse_items(workspace, store.plans.load(record.id), ended)
+            plan = store.plans.find(record.id)
+            if plan is not None:
+                items += _reuse_items(workspace, plan, ended)
     chosen = (one for one in items if environment in (None, one.environment))
     return sorted(chosen, key=lambda one: (one.at, one.model))
 

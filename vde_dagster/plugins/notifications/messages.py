@@ -100,9 +100,8 @@ class Messages:
             return self._audit_message(record)
         if record.kind not in ("plan", "held", "failed"):
             return None
-        try:
-            plan = self.workspace.store.plans.load(record.subject["plan"])
-        except VdeError:  # it, or an object it needs, was cleaned up
+        plan = self.workspace.store.plans.find(record.subject["plan"])
+        if plan is None:
             return None
         if record.kind == "held":
             return self._objection_message(record, plan)
@@ -245,9 +244,8 @@ class Messages:
             return None
         if environment.plan_id is None:
             return self._rollback_message(record, environment)
-        try:
-            plan = store.plans.load(environment.plan_id)
-        except VdeError:
+        plan = store.plans.find(environment.plan_id)
+        if plan is None:
             return None
         who = f"by {environment.published_by} on {instant_text(environment.published_at)}"
         event = "run" if plan.kind is PlanKind.RUN else "publication"

@@ -143,12 +143,26 @@ class PlanStore:
             StoreError: The content of the plan's row, or of a snapshot, does not match its id.
         """
         with self.database.reading() as conn:
-            stored = self._content(plan_id, conn)
-            if stored is None:
-                raise UsageError(
-                    f"the plan '{plan_id}' does not exist", hint="create one: vde plan ENV"
-                )
-            snapshots = self.snapshots.load(stored.snapshot_ids, conn)
+            return self._load(plan_id, conn)
+
+    def find(self, plan_id: str) -> Plan | None:
+        """Read a plan, or return None if it or one of its snapshots was deleted, or is damaged.
+
+        Raises:
+            StoreError: The state cannot be read.
+        """
+        # Inside of `reading`, a database that fails raises its own errors.
+        with self.database.reading() as conn, suppress(UsageError, StoreError):
+            return self._load(plan_id, conn)
+        return None
+
+    def _load(self, plan_id: str, connection: Connection) -> Plan:
+        stored = self._content(plan_id, connection)
+        if stored is None:
+            raise UsageError(
+                f"the plan '{plan_id}' does not exist", hint="create one: vde plan ENV"
+            )
+        snapshots = self.snapshots.load(stored.snapshot_ids, connection)
         lacking = [key for key in stored.snapshot_ids if key not in snapshots]
         if lacking:
             raise StoreError(
@@ -242,12 +256,8 @@ class PlanStore:
         )
         found: list[str] = [row.plan_id for row in self.database.rows(query)]
         closed = self.closed_to_approval(found, files)
-        plans = []
-        for plan_id in reversed(found):
-            if plan_id not in closed:
-                with suppress(StoreError):  # its snapshots were cleaned up meanwhile
-                    plans.append(self.load(plan_id))
-        return plans
+        plans = (self.find(plan_id) for plan_id in reversed(found) if plan_id not in closed)
+        return [plan for plan in plans if plan is not None]
 
     def statuses(self, plan_ids: Iterable[str]) -> dict[str, str]:
         table = schema.plans.c

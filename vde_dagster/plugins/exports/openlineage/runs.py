@@ -28,7 +28,6 @@ from openlineage.client.facet_v2 import (
 )
 
 from vde_dagster import __version__
-from vde_dagster.api.errors import VdeError
 from vde_dagster.api.plans import Interval, Plan, Snapshot
 from vde_dagster.api.values import ModelName
 from vde_dagster.api.workspace import AuditRecord, FillRecord, OutboxRecord, Workspace
@@ -86,12 +85,8 @@ class Runs:
     def plan(self, plan_id: str) -> tuple[Plan, DatasetFactory] | None:
         """Return a plan and a factory for its datasets, or None if the plan was deleted."""
         if plan_id not in self._plans:
-            try:
-                plan = self.workspace.store.plans.load(plan_id)
-            except VdeError:
-                self._plans[plan_id] = None
-            else:
-                self._plans[plan_id] = plan, self._datasets(plan)
+            plan = self.workspace.store.plans.find(plan_id)
+            self._plans[plan_id] = None if plan is None else (plan, self._datasets(plan))
         return self._plans[plan_id]
 
     def _datasets(self, plan: Plan) -> DatasetFactory:
