@@ -175,11 +175,9 @@ def _show(console: Console, workspace: Workspace, result: ApplyResult, ignore_cr
         return
     assert result.environment is not None
     views = result.plan.views
-    recorded = sum(model.records_only for model in result.plan.builds)
-    computed = len(result.plan.builds) - len(result.skipped) - recorded
     console.print(
         f"[bold]{result.environment.name}[/] is at version {result.environment.version}: "
-        f"{count(computed, 'model')} computed, "
+        f"{count(result.computed, 'model')} computed, "
         f"{count(len(views.created), 'view')} created, {len(views.replaced)} replaced, "
         f"{len(views.dropped)} dropped"
     )

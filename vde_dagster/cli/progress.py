@@ -49,7 +49,8 @@ class ApplyProgress:
         match event:
             case events.ApplyStarted() if total := sum(self._units.values()):
                 models = count(len(self._units), "model")
-                self._print(f"computing {models}, {count(total, 'interval')}")
+                work = "recording as filled" if event.plan.recorded else "computing"
+                self._print(f"{work} {models}, {count(total, 'interval')}")
             case events.UnitTestFinished(result=result) if not result.passed:
                 self._print(f"[red]{event.snapshot.name}: {result.test.name} failed[/]")
             case events.UnitTestFinished(remembered=False):

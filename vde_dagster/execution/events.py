@@ -175,3 +175,8 @@ class ApplyResult:
     failed_statements: tuple[VirtualUpdateRan, ...] = ()
     skipped: Mapping[ModelName, Skipped] = field(default_factory=dict)
     refreshes: Mapping[ModelName, Refresh] = field(default_factory=dict)
+
+    @property
+    def computed(self) -> int:
+        """Number of computed models."""
+        return len(self.plan.builds) - len(self.plan.recorded) - len(self.skipped)

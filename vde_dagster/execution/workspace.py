@@ -90,7 +90,8 @@ class Workspace(Handles):
             tests = None if skip_tests else PlanTests.load(self, plan)
             require_engine_for(plan, self, tests)
             # Others may be skipped, for which no engine is needed.
-            if any(model.table and not model.table.created for model in plan.computed):
+            begun = (*plan.computed, *plan.recorded)
+            if any(model.table and not model.table.created for model in begun):
                 self.start_engine_in_background()
             if self.started_engine is not None:
                 self.started_engine.begin(plan.id)

@@ -108,12 +108,11 @@ def summary(plan: Plan) -> str:
     counts: Counter[Change] = Counter(model.change for model in plan.models)
     changes = [change for change in Change if change is not Change.UNCHANGED and counts[change]]
     words = [f"{counts[change]} {change.value}" for change in changes]
-    recorded = sum(model.records_only for model in plan.computed)
-    computed = len(plan.computed) - recorded
+    computed, recorded = len(plan.computed), len(plan.recorded)
     words.append(f"{computed} to compute" if computed else "nothing to compute")
     if recorded:
         words.append(f"{recorded} to record as filled")
-    if skips := len(plan.builds) - len(plan.computed):
+    if skips := len(plan.builds) - computed - recorded:
         words.append(f"{skips} to skip")
     if audited := plan.audited:
         words.append(f"{len(audited)} to audit")
@@ -189,12 +188,12 @@ def _work(
         headers = ("model", "change", work, *(("estimate",) if known else ()), "version")
         return Section(title, amount, headers, rows)
 
-    computed = plan.computed
+    computed = plan.recorded or plan.computed
     number = sum(count_units(plan.snapshots[m.snapshot_id or ""], m.intervals) for m in computed)
     amount = f"{count(len(computed), 'model')}, {count(number, 'interval')}"
     if computed:
         texts = [work_text(plan, model) for model in computed]
-        title = "Records as filled" if computed[0].records_only else "Computes"
+        title = "Records as filled" if plan.recorded else "Computes"
         yield section(title, amount, "work", computed, texts)
     else:
         yield Section("Computes", "nothing")

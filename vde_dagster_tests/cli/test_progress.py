@@ -38,6 +38,23 @@ def test_a_model_that_is_only_audited_is_not_counted_as_computed(tmp_path: Path)
     assert "(2/1)" not in text
 
 
+def test_recording_as_filled_is_not_computing(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path / "shop")
+    folder.write("models/one.sql", AUDITED.format(name="one", audits="", n=1))
+    log = MagicMock()
+    with open_fake(folder.root) as workspace:
+        plan, said = workspace.plan("prod", empty_backfill=True), StringIO()
+
+        def show(event: Event) -> None:
+            progress.show(event)
+            log_event(log, event)
+
+        with ApplyProgress(Console(file=said, width=200), plan) as progress:
+            workspace.apply(plan, on_event=show)
+    assert "recording as filled 1 model, 1 interval\n" in said.getvalue()
+    assert log.info.call_args_list[0].args[0].endswith("models to record as filled: 1")
+
+
 def test_what_a_fill_notes_is_shown_and_logged(tmp_path: Path) -> None:
     folder = ProjectFolder(tmp_path / "shop")
     folder.write("models/one.sql", AUDITED.format(name="one", audits="", n=1))

@@ -47,6 +47,16 @@ def test_a_publication_is_told_once_with_what_to_do(shop: ProjectFolder, server:
     assert one["message"].endswith("`vde history prod` lists its versions.")
 
 
+def test_models_that_are_only_recorded_as_filled_are_not_told_as_computed(
+    shop: ProjectFolder, server: Receiving
+) -> None:
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod", empty_backfill=True))
+        send_notifications(workspace)
+    (one,) = server.got
+    assert one["title"].endswith("version 1: 5 models changed, 4 recorded as filled")
+
+
 @pytest.mark.proof
 def test_a_call_whose_time_is_up_leaves_the_rest_of_a_receivers_records_to_the_next(
     shop: ProjectFolder, server: Receiving

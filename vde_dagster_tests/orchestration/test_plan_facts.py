@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import dagster as dg
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.events.plans import applied_event
+from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import SHORT
-from vde_dagster.orchestration.pages.plan_page import plan_metadata
+from vde_dagster.orchestration.pages.plan_page import plan_metadata, waiting_plans
 from vde_dagster.orchestration.pages.report_text import short_markdown
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.reports.plan import plan_report
 from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.orchestration.conftest import told_of
 from vde_dagster_tests.projects import Prepared, ProjectFolder
 
 NOW = datetime(2024, 1, 4, 12, tzinfo=timezone.utc)
@@ -98,7 +103,9 @@ def test_a_restatement_says_what_is_computed_again_and_what_is_outdated_elsewher
     assert outdated in short
 
 
-def test_what_is_only_recorded_and_what_is_missing_are_told_apart(folder: ProjectFolder) -> None:
+def test_what_is_only_recorded_and_what_is_missing_are_told_apart(
+    folder: ProjectFolder, instance: dg.DagsterInstance
+) -> None:
     later = NOW + timedelta(days=1)
     with open_fake(folder.root) as workspace:
         plan = workspace.plans.due("prod", now=later)
@@ -109,6 +116,14 @@ def test_what_is_only_recorded_and_what_is_missing_are_told_apart(folder: Projec
     with open_fake(folder.root) as workspace:
         plan = workspace.plan("dev", now=NOW, empty_backfill=True)
         _, records, _ = page(workspace, plan)
+        facts = plan_metadata(workspace.store, plan)
+        assert (facts["vde/computes"], facts["vde/skips"]) == (0, 0)
+        live: Any = SimpleNamespace(waiting=(plan,), read_at=None)
+        listed = waiting_plans(cast(AssetCatalog, SimpleNamespace(live=live, names=SHORT)))
+        assert listed.endswith("computes nothing; records 3 models as filled")
+        result = workspace.apply(plan)
+        done = applied_event(told_of(workspace, instance), result.plan, result.environment)
+        assert (done.metadata["vde/models_computed"].value, result.computed) == (0, 0)
     assert (
         records["db.daily"] == "3 days, 2024-01-01 … 2024-01-03, recorded as filled, not computed"
     )

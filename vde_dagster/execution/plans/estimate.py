@@ -198,7 +198,7 @@ def _make_estimate(handles: Handles, plan: Plan) -> Estimate:
     shown = shown or store.environments.get(PRODUCTION)
     entries = {} if shown is None else shown.entries
     before = {name: entry.table_id for name, entry in entries.items()}
-    computed = [model for model in plan.computed if not model.records_only]
+    computed = plan.computed
     tables = {
         model.name: [model.table.id if model.table else None, before.get(model.name)]
         for model in computed

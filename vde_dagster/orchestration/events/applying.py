@@ -237,9 +237,8 @@ class TimedLog:
 def log_event(log: TimedLog, event: Event) -> None:
     match event:
         case ApplyStarted(plan=plan):
-            log.info(
-                f"plan {plan.id} for {plan.environment}, models to compute: {len(plan.builds)}"
-            )
+            work = "record as filled" if plan.recorded else "compute"
+            log.info(f"plan {plan.id} for {plan.environment}, models to {work}: {len(plan.builds)}")
         case UnitTestFinished(result=result) if not result.passed:
             test = result.test
             log.error(f"{test.model}: unit test {test.name} failed: {result.summary}")

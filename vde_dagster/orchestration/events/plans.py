@@ -81,7 +81,7 @@ def applied_event(
         {
             "vde/plan": plan.id,
             "vde/environment": plan.environment,
-            "vde/models_computed": len(plan.builds) - len(skipped),
+            "vde/models_computed": len(plan.builds) - len(plan.recorded) - len(skipped),
             "vde/published": True,
             "vde/seconds": seconds,
             "vde/version": published and published.version,

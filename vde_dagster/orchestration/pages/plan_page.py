@@ -91,7 +91,7 @@ def plan_metadata(
         "vde/environment": plan.environment,
         "vde/warnings": len(plan.notices),
         "vde/computes": len(plan.computed),
-        "vde/skips": len(plan.builds) - len(plan.computed),
+        "vde/skips": sum(model.skips is not None for model in plan.builds),
         "vde/intervals": sum(
             count_units(plan.snapshots[model.snapshot_id or ""], model.intervals)
             for model in plan.builds
@@ -281,6 +281,8 @@ def waiting_plans(catalog: AssetCatalog) -> str:
             f"by {author}, {_age(plan.created_at, catalog.live.read_at or plan.created_at)}",
             f"computes {count(len(plan.computed), 'model') if plan.computed else 'nothing'}",
         ]
+        if plan.recorded:
+            parts.append(f"records {count(len(plan.recorded), 'model')} as filled")
         if plan.breaks:
             parts.append(f"**breaks: {describe_breaks(plan.breaks)}**")
         lines.append("; ".join(parts))

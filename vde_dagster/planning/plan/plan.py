@@ -349,8 +349,14 @@ class Plan:
 
     @property
     def computed(self) -> tuple[PlannedModel, ...]:
-        """The models of `builds` without known skips, in topological order."""
-        return tuple(model for model in self.models if model.builds and model.skips is None)
+        """The models of `builds` that are neither `recorded` nor, as far as known, skipped."""
+        left = (model for model in self.builds if model.skips is None)
+        return tuple(model for model in left if not model.records_only)
+
+    @property
+    def recorded(self) -> tuple[PlannedModel, ...]:
+        """The models of `builds` that are only recorded as filled."""
+        return tuple(model for model in self.builds if model.records_only)
 
     def restates_alone(self, table_id: str, inputs: Collection[str]) -> bool:
         """Return whether the plan fills a table again, and fills none of its inputs first.

@@ -106,9 +106,8 @@ def _build(workspace: Workspace, environment: str, findings: Findings) -> str:
     findings.errors += (one.sentence for one in result.failed_statements if one.error)
     if not result.published:
         return "up to date"
-    computed = len(result.plan.builds) - len(result.skipped)
-    reused = sum(model.table is not None for model in result.plan.models) - computed
-    return f"{count(computed, 'model')} computed, {max(reused, 0)} reused"
+    reused = sum(model.table is not None for model in result.plan.models) - result.computed
+    return f"{count(result.computed, 'model')} computed, {max(reused, 0)} reused"
 
 
 def _merge_sentence(seen: Plan) -> str:

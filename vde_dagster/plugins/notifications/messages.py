@@ -385,8 +385,10 @@ class Messages:
 def _summarize(plan: Plan) -> str:
     changed = sum(model.change is not Change.UNCHANGED for model in plan.models)
     parts = [f"{count(changed, 'model')} changed"] if changed else []
-    if plan.builds:
-        parts.append(f"{len(plan.builds)} computed")
+    if computed := len(plan.builds) - len(plan.recorded):
+        parts.append(f"{computed} computed")
+    if plan.recorded:
+        parts.append(f"{len(plan.recorded)} recorded as filled")
     if plan.breaks:
         parts.append(count(len(plan.breaks), "breaking change"))
     return ", ".join(parts) or "nothing changed"
