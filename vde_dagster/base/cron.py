@@ -118,9 +118,28 @@ def _utc_offset(clock: datetime, zone: ZoneInfo, fold: int) -> timedelta:
 
 @functools.cache
 def shortest_gap_seconds(cron: str) -> float:
-    """Return the shortest time between six successive ticks, in seconds: 86400.0 for `@daily`."""
+    """Return the shortest time between two successive ticks, in seconds: 86400.0 for `@daily`."""
     from croniter import croniter  # Not every command needs ticks.
 
-    ticks = croniter(cron, _A_LEAP_YEAR - timedelta(days=1))
-    moments = [ticks.get_next(datetime) for _ in range(6)]
-    return float(min((b - a).total_seconds() for a, b in itertools.pairwise(moments)))
+    (minutes, hours, *dates), nth_weekdays = croniter.expand(cron)
+    clock = sorted(
+        60 * hour + minute
+        for hour in (range(24) if hours == ["*"] else map(int, hours))
+        for minute in (range(60) if minutes == ["*"] else map(int, minutes))
+    )
+    gaps = [later - earlier for earlier, later in itertools.pairwise(clock)]
+    days = _shortest_gap_days(cron, 28 if nth_weekdays or dates.count(["*"]) < 2 else 2)
+    return 60.0 * min([*gaps, days * 24 * 60 - clock[-1] + clock[0]])
+
+
+def _shortest_gap_days(cron: str, years: int) -> int:
+    """Return the shortest time between two days with ticks. Weekdays and dates meet in 28 years."""
+    from croniter import croniter
+
+    ticks = croniter(f"0 0 {' '.join(cron.split()[2:])}", _A_LEAP_YEAR - timedelta(days=366))
+    last, shortest = ticks.get_next(datetime), timedelta.max
+    # The years are one without and one with a 29 February, which may be the only tick.
+    while shortest.days > 1 and (shortest == timedelta.max or last.year < 2023 + years):
+        tick = ticks.get_next(datetime)
+        last, shortest = tick, min(shortest, tick - last)
+    return shortest.days

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vde_dagster.base.cron import last_tick
+from vde_dagster.base.cron import last_tick, shortest_gap_seconds
 from vde_dagster.planning.intervals.cadence import Cadence, IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 
@@ -35,6 +35,27 @@ def utc(text: str) -> datetime:
 )
 def test_the_unit_is_the_largest_that_fits_between_two_ticks(cron: str, unit: IntervalUnit) -> None:
     assert Cadence(cron).unit is unit
+
+
+@pytest.mark.parametrize(
+    ("cron", "hours"),
+    [
+        ("0 0 * * *", 24),
+        ("0 0 * * 0", 7 * 24),
+        ("0 0 1 * *", 28 * 24),  # February
+        ("0 0 1 1 *", 365 * 24),
+        ("0 0 29 2 *", 1461 * 24),
+        ("0 0 */7 * *", 24),  # 29 February and 1 March
+        ("0 0 * * 1#1,0#5", 24),
+        ("0 0,4,8,12,16,20,22 * * *", 2),
+        ("0 1,23 * * *", 2),
+        ("0 1,23 1,3 * *", 22),
+        ("0 0,1 1 1 *", 1),
+        ("0,8,16,24,32,40,48,59 * * * *", 1 / 60),
+    ],
+)
+def test_the_shortest_time_between_ticks_is_of_all_ticks(cron: str, hours: float) -> None:
+    assert shortest_gap_seconds(cron) == hours * 3600
 
 
 @pytest.mark.parametrize(
