@@ -33,6 +33,9 @@ from vde_dagster_tests.project.conftest import WriteProject
         ("postgres", "yyyyMMddHH", "%Y%m%d%H"),
         ("snowflake", "yyyy-MM-dd HH:mm:ss", "%Y-%m-%d %H:%M:%S"),
         ("oracle", "dd/MM/yyyy", "%d/%m/%Y"),
+        ("postgres", 'YYYY-MM-DD"T"HH24', "%Y-%m-%dT%H"),
+        ("snowflake", 'YYYY-MM-DDTHH24"DD"', "%Y-%m-%dT%HDD"),
+        ("snowflake", "YYYY-MM-DD HH24:MI:SS.FF6", "%Y-%m-%d %H:%M:%S.%f"),
     ],
 )
 def test_a_format_is_strftimes_or_the_dialects(dialect: str, written: str, expected: str) -> None:
@@ -52,10 +55,14 @@ def test_a_format_is_strftimes_or_the_dialects(dialect: str, written: str, expec
         ("spark", "yyyy-M-d", "'M' is neither one of"),
         ("spark", "day", "'d' is neither one of"),
         ("spark", "", "it contains none of"),
-        ("duckdb", "day", "it contains none of"),
-        ("snowflake", "day", "it contains none of|is not one of"),
-        ("postgres", "YYYY-MM-DD HH12", "'%I' is not one of"),
-        ("postgres", "YYYYMMDDHH", "'HH' has no meaning in postgres"),
+        ("duckdb", "day", "'d' is neither one of"),
+        ("bigquery", "yyyy-MM-d", "'d' is neither one of"),
+        ("snowflake", "day", "'d' is not a supported unit of snowflake"),
+        ("snowflake", "YYYY-MM-DD HH24:MI:SS.FF9", "'FF9' is not a supported unit"),
+        ("postgres", "YYYY-MM-DD HH12", "'HH12' is not a supported unit of postgres"),
+        ("postgres", "YYYYMMDDHH", "'HH' is not a supported unit of postgres"),
+        ("postgres", "YYYY-MM-DD H", "'H' is not a supported unit of postgres"),
+        ("tsql", "yyyy-M-dd", "'M' is not a supported unit of tsql"),
     ],
 )
 def test_what_tells_no_one_range_of_time_is_refused(

@@ -44,6 +44,9 @@ _OLD_YEAR_LETTERS = {"Y": "%Y", "YYYY": "%Y", "YY": "%y"}
 """Letters that Spark no longer supports and that SQLMesh reads as the year."""
 _SPARKS_OWN = frozenset({"", "spark", "spark2", "databricks", "hive"})
 _PIECES = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|.", re.DOTALL)
+_UNIT = re.compile(r"([A-Za-z])\1*\d*")
+_LITERALS = frozenset(("T", "Z"))
+"""Letters of ISO 8601's notation, which need no quotes."""
 _HINT = "%Y, %m, %d, %H, %M, %S (and %y, %b, %B, %f)"
 
 
@@ -121,17 +124,22 @@ def _from_dialect(text: str, dialect: str) -> str:
 
     own = Dialect.get_or_raise(dialect)
     signs = any(key.startswith("%") for key in own.TIME_MAPPING)
-    if "%" in text and not signs:
-        return text
-    found = (format_time(text, own.TIME_MAPPING, own.TIME_TRIE) or text).replace("strict", "")
-    left = re.sub('%.|"[^"]*"', "", found)
-    if "%" not in text and re.search("[A-Za-z]", left):
-        # The dialect does not know all letters, so the format may be Spark's.
+    if "%" in text:
+        return (format_time(text, own.TIME_MAPPING) or text) if signs else text
+    usable = (*UNITS, *_SAME)
+    known = {key: to for key, to in own.TIME_MAPPING.items() if "%" not in to or to in usable}
+    if signs or not known:
+        return _from_spark(text)
+    parts = text.split('"')  # Every second part is literal text.
+    parts[::2] = [format_time(part, known) or "" for part in parts[::2]]
+    units = (unit[0] for part in parts[::2] for unit in _UNIT.finditer(re.sub("%.", " ", part)))
+    unknown = next((unit for unit in units if unit not in _LITERALS), None)
+    if unknown is not None:
+        # The format may be Spark's.
         with suppress(ValueError):
-            return _from_spark(text) or found
-        if twice := re.search(r"([A-Za-z])\1", left):
-            raise ValueError(f"'{twice[0]}' has no meaning in {dialect}")
-    return found
+            return _from_spark(text)
+        raise ValueError(f"'{unknown}' is not a supported unit of {dialect}")
+    return "".join(parts)
 
 
 def _from_spark(text: str) -> str:
