@@ -30,6 +30,7 @@ from vde_dagster.planning.tables.pinned_reads import Input
 from vde_dagster.project.kinds import Full
 from vde_dagster.project.macros.variables import (
     find_time_variable,
+    find_variables,
     substitute_time_variables,
     time_variable_values,
 )
@@ -90,7 +91,6 @@ def _hint(refusal: Refusal) -> str:
     return "See Spark's SQL syntax; for another dialect, write dialect in the header"
 
 
-_INTERVAL = re.compile(r"@\{?(start|end)_", re.IGNORECASE)
 _ASKED = re.compile(r"(?<![(,'\"])(?<!, )@\{?start_(date|ds|dt|dtntz|ts|tstz)\b", re.IGNORECASE)
 """A variable for the start of an interval, outside of a call's arguments."""
 _PARTITION = re.compile(r"\s*(?:(\w+)\s*\()?\s*`?(\w+)`?")
@@ -352,8 +352,10 @@ def _missing_types(
 
 
 def _has_interval(model: Model) -> bool:
-    texts = (model.query, *model.pre_statements)
-    return any(text is not None and _INTERVAL.search(text) for text in texts)
+    found = (
+        one for text in (model.query or "", *model.pre_statements) for one in find_variables(text)
+    )
+    return any(name.startswith(("start_", "end_")) for name, *_ in found)
 
 
 def _inlined(parents: Mapping[ModelName, Snapshot]) -> list[Snapshot]:

@@ -91,7 +91,7 @@ def substitute_time_variables(sql: str, values: Mapping[str, str]) -> str:
 
     Finds `@start_ds`, `@{start_ds}` and `${start_ds}`. See `time_variable_values` for `values`.
     """
-    found = ((values.get(name), start, end) for name, start, end in _find_variables(sql))
+    found = ((values.get(name), start, end) for name, start, end in find_variables(sql))
     edits = [Edit(start, end, value) for value, start, end in found if value is not None]
     return apply_edits(sql, edits)
 
@@ -102,11 +102,11 @@ def find_time_variable(sql: str) -> tuple[int, int] | None:
     >>> find_time_variable("SELECT '@start_ds', @start_ds")
     (20, 29)
     """
-    variables = _find_variables(sql)
+    variables = find_variables(sql)
     return next(((at, end) for name, at, end in variables if name in TIME_VARIABLES), None)
 
 
-def _find_variables(sql: str) -> Iterator[tuple[str, int, int]]:
+def find_variables(sql: str) -> Iterator[tuple[str, int, int]]:
     """Yield the lower-case name, start and end of each `@x`, `@{x}` and `${x}`."""
     if "@" not in sql and "$" not in sql:
         return
