@@ -148,7 +148,7 @@ def filled_instance(root: Path, home: Path) -> Iterator[tuple[dg.DagsterInstance
                 for projected in version_events(context, name, 5):
                     reporter.report(projected)
             known = store.outbox.number()
-            store.outbox.set_left(run_origin(instance, ""), 0)
+            store.outbox.set_remaining(run_origin(instance, ""), 0)
             refresh(instance, LOG, "vde", workspace)
         yield instance, OutboxCursor(known.store, known.newest)
 

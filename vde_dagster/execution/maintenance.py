@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import ExecutionError, UsageError, VdeError
-from vde_dagster.execution.changes.followers import follow
+from vde_dagster.execution.changes.view_updates import update_change_views
 from vde_dagster.planning.environments.environment import PRODUCTION
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Maintenance:
             # It removes versions of production, and possibly its tables.
             handles.store.rights.require("publish", "clean up")
             # Before deleting versions that these views read.
-            follow(handles, PRODUCTION, "janitor", first=True)
+            update_change_views(handles, PRODUCTION, "janitor", must_succeed=True)
         settings = handles.settings
         keep_snapshots = timedelta(days=settings.snapshot_retention_days)
         return clean(

@@ -60,7 +60,7 @@ class Workspace(Handles):
             ConflictError: The environment has changed, or another process is changing it.
         """
         from vde_dagster.execution.apply.virtual_update import run_virtual_update
-        from vde_dagster.execution.changes.followers import follow
+        from vde_dagster.execution.changes.view_updates import update_change_views
         from vde_dagster.execution.events import ApplyResult
 
         who, tell = who or current_user(), on_event or (lambda event: None)
@@ -110,7 +110,7 @@ class Workspace(Handles):
                     proved,
                 )
                 result = work.run()
-        follow(self, plan.environment, who)
+        update_change_views(self, plan.environment, who)
         return result
 
     def query(

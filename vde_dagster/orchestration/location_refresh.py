@@ -95,11 +95,11 @@ def location_hash(workspace: Workspace, plans: Sequence[str] = ()) -> str:
         for head in store.environments.summaries()
         if head.name not in expired
     ]
-    approved = [f"{record.id}={record.status}" for record in store.plans.approved()]
+    started = [f"{record.id}={record.status}" for record in store.plans.started()]
     known = store.plans.statuses(plans)
     open_ones = [plan for plan, status in known.items() if status in ("planned", "failed")]
     return digest(
         project_hash(workspace.root),
-        *(*sorted(heads), "", *sorted(approved), "", *sorted(open_ones)),
-        str(store.outbox.last_left() or 0),
+        *(*sorted(heads), "", *sorted(started), "", *sorted(open_ones)),
+        str(store.outbox.last_remaining() or 0),
     )

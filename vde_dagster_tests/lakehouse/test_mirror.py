@@ -21,7 +21,7 @@ from vde_dagster.lakehouse.maintenance.fsck import fsck
 from vde_dagster.lakehouse.maintenance.janitor import clean
 from vde_dagster.lakehouse.metadata.view_metadata import new_view_metadata
 from vde_dagster.lakehouse.publishing import mirror
-from vde_dagster.lakehouse.publishing.mirror import HASH, follow, verify
+from vde_dagster.lakehouse.publishing.mirror import HASH, update_mirror, verify
 from vde_dagster.lakehouse.publishing.publication import Publication
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db import schema
@@ -230,7 +230,7 @@ def test_a_view_of_another_definition_strays_though_its_query_is_the_same(world:
     assert found is not None
     views.write(A, found, {**found, "properties": {**found["properties"], HASH: "another"}})
     assert verify(process) == 1
-    follow(process)
+    update_mirror(process)
     assert verify(process) == 0
 
 
@@ -320,7 +320,7 @@ def dead_writers_view_appears_late(world: World) -> None:
         publish(world.process(anna), 1, a=TWO, b=ONE)
     world.clock.advance(minutes=2)
     decide(world, dropped="a", b=ONE)
-    follow(world.process())
+    update_mirror(world.process())
     assert world.shown() == {"db.b": ONE}
     late = world.process().catalog.mirror
     assert late is not None
@@ -329,7 +329,7 @@ def dead_writers_view_appears_late(world: World) -> None:
     world.process().recover()
     assert world.shown() == {"db.b": ONE}, "a view that nobody knows of is shown for good"
     world.clock.advance(seconds=WATCHED.total_seconds() + 1)
-    follow(world.process())
+    update_mirror(world.process())
     assert world.standing() == MirrorStanding(1, 0, None, None)
 
 
@@ -394,7 +394,7 @@ def newer_publication_while_a_watched_view_is_looked_at(world: World) -> None:
     with suppress(Death):
         publish(world.process(dead), 1, a=TWO)
     world.clock.advance(minutes=2)
-    follow(world.process())
+    update_mirror(world.process())
     world.clock.advance(seconds=WATCHED.total_seconds() + 1)
     load = RestViews.load
 
@@ -405,7 +405,7 @@ def newer_publication_while_a_watched_view_is_looked_at(world: World) -> None:
         return found
 
     RestViews.load = meanwhile  # type: ignore[method-assign]
-    follow(world.process())
+    update_mirror(world.process())
     world.process().recover()
     assert world.shown() == {"db.a": THREE}, "the newer publication is never shown"
 
@@ -441,7 +441,7 @@ def somebody_replaces_a_view(world: World) -> None:
 
 
 def the_catalog_is_out_of_reach(world: World) -> None:
-    """A publication happens all the same; until the views follow, that is told."""
+    """A publication happens all the same; until the views update_mirror, that is told."""
     publish(world.process(), 0, a=ONE)
     process = world.process()
     reached = world.part.access.uri
@@ -575,13 +575,13 @@ def test_a_watched_view_is_left_in_peace_once_nobody_can_come_late(world: World)
         publish(world.process(anna), 0, a=ONE)
     world.clock.advance(minutes=2)
     process = world.process()
-    follow(process)
+    update_mirror(process)
     assert [one.watched_until is not None for one in process.store.mirror.waiting("lakehouse")] == [
         True
     ]
     assert world.standing() == MirrorStanding(1, 0, None, None)
     world.clock.advance(seconds=WATCHED.total_seconds() + 1)
-    follow(process)
+    update_mirror(process)
     assert process.store.mirror.waiting("lakehouse") == []
     assert verify(process) == 0
 
@@ -618,7 +618,7 @@ def test_a_catalog_that_answers_nothing_is_not_asked_for_every_view(
 def test_a_definition_under_the_hash_of_another_view_is_not_written(world: World) -> None:
     process = world.process()
     publish(process, 0, a=ONE)
-    follow(process)
+    update_mirror(process)
     assert world.shown() == {"db.a": ONE}
     (known,) = process.store.mirror.views("lakehouse")
     evil = str(known.wanted.definition).replace("SELECT 1", "SELECT 1001")
@@ -627,13 +627,13 @@ def test_a_definition_under_the_hash_of_another_view_is_not_written(world: World
     )
     process.store.database.run_transaction(lambda conn: conn.execute(statement), name="test")
     with suppress(StoreError):
-        follow(world.process())
+        update_mirror(world.process())
     with suppress(StoreError):
         verify(world.process())
     assert world.shown() == {"db.a": ONE}
     problems = [one.problem for one in fsck(world.process())]
     assert "foreign_view" in problems
     publish(world.process(), 1, a=ONE)
-    follow(world.process())
+    update_mirror(world.process())
     assert world.shown() == {"db.a": ONE}
     assert "foreign_view" not in [one.problem for one in fsck(world.process())]

@@ -545,9 +545,9 @@ def test_pages_show_the_progress_of_recording_until_it_is_complete(
     told = forward_outbox(folder.root, instance, None, looks, log, budget_seconds=0)
     assert isinstance(told, str)
     assert pages() == {"recorded 2 of 5"}
-    before = outside.store.outbox.last_left()
+    before = outside.store.outbox.last_remaining()
     cursor = must(tick(folder, instance, told))
-    assert (before, outside.store.outbox.last_left()) == (3, 0)
+    assert (before, outside.store.outbox.last_remaining()) == (3, 0)
     assert pages() == {""}
 
     # Work of another process while Dagster records: the next ticks record it.

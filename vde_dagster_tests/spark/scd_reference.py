@@ -71,7 +71,7 @@ class History:
         versions = self.keys.setdefault(key, [])
         since = self._since(row, now)
         if not versions:
-            at_first = not self.loaded and not self.kind.begins_when_seen
+            at_first = not self.loaded and not self.kind.dates_first_load
             versions.append(Version(row, self._time(LONG_AGO) if at_first else since))
             return
         last = versions[-1]

@@ -11,7 +11,7 @@ from vde_dagster.base.names import ModelName, current_user
 from vde_dagster.base.texts import listed
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.apply.virtual_update import run_virtual_update
-from vde_dagster.execution.changes.followers import follow
+from vde_dagster.execution.changes.view_updates import update_change_views
 from vde_dagster.execution.environments.compare import VersionChange, changes_until
 from vde_dagster.execution.plans.gather_state import complete_state
 from vde_dagster.execution.plans.plan_file import PlanFiles
@@ -151,7 +151,7 @@ class Environments:
                     replace(publication, leases=(held.lease, *leases))
                 )
         failed = run_virtual_update(handles, name, owner)
-        follow(handles, name, who)
+        update_change_views(handles, name, who)
         return replace(result, environment=published, failed_statements=failed)
 
     def freeze(

@@ -90,6 +90,13 @@ ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
+class _Request(Generic[T]):
+    sql: str
+    raw: bool
+    execute: Callable[[str], T]
+
+
+@dataclass(frozen=True, slots=True)
 class Queries:
     handles: Handles
 
@@ -116,9 +123,8 @@ class Queries:
                 models, or the version's data is unknown or gone.
         """
         engine = self.handles.engine
-        result = self._run_query(
-            environment, sql, at, raw, lambda q: engine().query(q, limit), starts_engine=True
-        )
+        request = _Request(sql, raw, lambda query: engine().query(query, limit))
+        result = self._run_query(environment, at, request, starts_engine=True)
         columns, rows = result.value
         shown = result.shown
         return QueryResult(
@@ -130,21 +136,18 @@ class Queries:
     ) -> VersionedResult[pa.Table]:
         """Run a query like `run`, and return an Arrow table with instants in UTC."""
         engine = self.handles.engine
-        return self._run_query(
-            environment, sql, None, False, lambda query: engine().query_arrow(query, limit)
-        )
+        request = _Request(sql, False, lambda query: engine().query_arrow(query, limit))
+        return self._run_query(environment, None, request)
 
     def render(self, environment: str, sql: str, at: str | None = None) -> str:
         """Return the Spark SQL that `run` would execute for a query, without running it."""
-        return self._run_query(environment, sql, at, False, lambda query: query).value
+        return self._run_query(environment, at, _Request(sql, False, lambda query: query)).value
 
     def _run_query(
         self,
         environment: str,
-        sql: str,
         at: str | None,
-        raw: bool,
-        run_sql: Callable[[str], T],
+        request: _Request[T],
         *,
         starts_engine: bool = False,
     ) -> VersionedResult[T]:
@@ -154,8 +157,8 @@ class Queries:
                 named_environment(self.handles, environment)
             self.handles.start_engine_in_background(writes=False)
         if version is not None:
-            return self._query_version(version, sql, raw, run_sql)
-        return self._query_views(environment_name(environment), sql, raw, run_sql)
+            return self._query_version(version, request)
+        return self._query_views(environment_name(environment), request)
 
     def run_on_tables(
         self, sql: str, tables: Collection[ModelName], limit: int | None = None
@@ -227,16 +230,14 @@ class Queries:
 
         return python_rows(rows)
 
-    def _query_views(
-        self, environment: str, sql: str, raw: bool, run_sql: Callable[[str], T]
-    ) -> VersionedResult[T]:
+    def _query_views(self, environment: str, request: _Request[T]) -> VersionedResult[T]:
         # Spark loads a query's views one by one, so a publication can happen in between. The
         # publication's id is compared before and after, and the query runs again if it has changed.
         for _ in range(ATTEMPTS):
             version = named_environment(self.handles, environment)
             if not self.handles.lakehouse.catalog.form.keeps_pointers:
-                return self._query_version(version, sql, raw, run_sql)
-            result = self._query_version(version, sql, raw, run_sql, views=True)
+                return self._query_version(version, request)
+            result = self._query_version(version, request, views=True)
             after = self.handles.store.environments.get(environment)
             if after is not None and after.publication_id == version.publication_id:
                 return result
@@ -246,26 +247,20 @@ class Queries:
         )
 
     def _query_version(
-        self,
-        version: Environment,
-        sql: str,
-        raw: bool,
-        run_sql: Callable[[str], T],
-        *,
-        views: bool = False,
+        self, version: Environment, request: _Request[T], *, views: bool = False
     ) -> VersionedResult[T]:
         from vde_dagster.execution.changes.reading import expand_changes
         from vde_dagster.execution.query.query_rules import check_query
 
         handles, store = self.handles, self.handles.store
         catalog = handles.settings.catalog
-        sql, changes = expand_changes(handles, version, sql)
+        sql, changes = expand_changes(handles, version, request.sql)
         externals = _external_tables(handles, version)
         catalogs = {one.catalog.lower(): one.catalog for one in externals.values() if one.catalog}
         names = TableNames(catalog, "default", catalogs)
         production = store.environments.get(PRODUCTION) if views else None
         elsewhere = production.entries.keys() - version.entries.keys() if production else set()
-        if not raw:
+        if not request.raw:
             # Models that only production has are handled below, with a separate message.
             check_query(sql, version.entries.keys() | elsewhere | changes.keys(), names)
         reader = PinnedVersion(handles, version)
@@ -292,9 +287,9 @@ class Queries:
             shown = handles.lakehouse.published_views(version.name) if views else ()
             return {*(table.ref for table in tables.values()), *shown}
 
-        rendered = _render_for_spark(sql, find_relation, names, raw)
+        rendered = _render_for_spark(sql, find_relation, names, request.raw)
         with handles.lakehouse.naming_damage(may_have_failed):
-            value = run_sql(rendered)
+            value = request.execute(rendered)
         return VersionedResult(value, version, tuple(sorted(map(str, reader.live))))
 
 

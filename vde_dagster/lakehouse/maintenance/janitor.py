@@ -25,7 +25,7 @@ from vde_dagster.lakehouse.maintenance.drop import drop_tables
 from vde_dagster.lakehouse.maintenance.readers import Holds, describe_holds, find_holds
 from vde_dagster.lakehouse.metadata.changes import Updates, remove_snapshots, superseded
 from vde_dagster.lakehouse.publishing.finish_publication import recover
-from vde_dagster.lakehouse.publishing.mirror import follow, verify
+from vde_dagster.lakehouse.publishing.mirror import update_mirror, verify
 from vde_dagster.lakehouse.publishing.publication import Publication
 from vde_dagster.lakehouse.publishing.publish import publish
 from vde_dagster.lakehouse.publishing.shown_tables import showing_tables
@@ -124,7 +124,7 @@ def _repair_mirror(run: sweep.Cleaning) -> None:
 
     def work() -> bool:
         strayed = verify(run.lakehouse)
-        follow(run.lakehouse)
+        update_mirror(run.lakehouse)
         return strayed > 0
 
     if run.lakehouse.store.mirror.views(run.lakehouse.catalog.name):

@@ -26,7 +26,7 @@ from vde_dagster.lakehouse.io.locations import next_file
 from vde_dagster.lakehouse.metadata.changes import apply_updates
 from vde_dagster.lakehouse.metadata.table_metadata import ancestors, head_of
 from vde_dagster.lakehouse.publishing.commit import read_table, write_then
-from vde_dagster.lakehouse.publishing.mirror import follow
+from vde_dagster.lakehouse.publishing.mirror import update_mirror
 from vde_dagster.lakehouse.publishing.proven_publication import find_contradiction
 from vde_dagster.lakehouse.publishing.publication import announced_change
 from vde_dagster.planning.environments.environment import PRODUCTION
@@ -65,7 +65,7 @@ def recover(lakehouse: LakeHandles) -> bool:
         settle(lakehouse, record.id)
         settled = True
     recorded = _record_what_moved(lakehouse)
-    follow(lakehouse)
+    update_mirror(lakehouse)
     return recorded or settled
 
 

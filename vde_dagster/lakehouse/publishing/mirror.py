@@ -1,9 +1,9 @@
 """Mirrored views: copies of environments' views in a catalog outside the state's database.
 
 A publication records the views to write (`want`). A process with the mirror's lease then writes the
-views that are not current (`follow`); after a crash, the next process does so. Each view contains
-the hash of its definition. If a process may have written a view late, the view is read again, and
-the newest publication's definition is restored.
+views that are not current (`update_mirror`); after a crash, the next process does so. Each view
+contains the hash of its definition. If a process may have written a view late, the view is read
+again, and the newest publication's definition is restored.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def want(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> 
         journal.want(conn, catalog, other.environment.name, theirs)
 
 
-def follow(lakehouse: LakeHandles) -> None:
+def update_mirror(lakehouse: LakeHandles) -> None:
     """Write the outdated views to the mirror catalog. A failure is recorded, not raised."""
     if lakehouse.catalog.mirror is None:
         return

@@ -29,7 +29,7 @@ from vde_dagster.lakehouse.catalogs.catalog import TABLE, PointerMovedError
 from vde_dagster.lakehouse.publishing import view_ledger
 from vde_dagster.lakehouse.publishing.commit import Files, write_then
 from vde_dagster.lakehouse.publishing.finish_publication import recover, settle
-from vde_dagster.lakehouse.publishing.mirror import follow, want
+from vde_dagster.lakehouse.publishing.mirror import update_mirror, want
 from vde_dagster.lakehouse.publishing.pins import write_pins
 from vde_dagster.lakehouse.publishing.prepare import (
     PreparedHolding,
@@ -159,7 +159,7 @@ def _announce(
         raise
     if lakehouse.catalog.form.follows:
         settle(lakehouse, publication_id)
-        follow(lakehouse)
+        update_mirror(lakehouse)
     return made
 
 

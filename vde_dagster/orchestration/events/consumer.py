@@ -142,9 +142,9 @@ class OutboxForwarder:
             number = left.number - 1 if left is not None else records[-1].number
         # A run whose first record lies after `number` is found again by the next tick.
         runs = {run_id: after for run_id, after in runs.items() if after < number}
-        if left is not None or self.store.outbox.last_left():
+        if left is not None or self.store.outbox.last_remaining():
             waiting = self._unrecorded(number) if left is not None else 0
-            self.store.outbox.set_left(run_origin(self.instance, ""), waiting)
+            self.store.outbox.set_remaining(run_origin(self.instance, ""), waiting)
         delete_closed_partitions(self.workspace, self.instance)
         return OutboxCursor(cursor.store, number, runs, part=self._part)
 

@@ -211,7 +211,7 @@ def live_models(
     stored: Mapping[str, Snapshot],
     tables: Mapping[str, PhysicalTable],
     errors: Mapping[ModelName, str] | None = None,
-    approved: Iterable[Plan] = (),
+    started: Iterable[Plan] = (),
 ) -> dict[ModelName, LiveModel]:
     """Collect the live versions of every model, parents first.
 
@@ -219,7 +219,7 @@ def live_models(
         project: The working copy's snapshots, without models whose files have errors.
         stored: Snapshots that environments refer to, by id.
         tables: Tables that environments refer to or that may serve the working copy, by id.
-        approved: Plans that are being applied, or that failed and can be retried.
+        started: Plans that are being applied, or that failed and can be retried.
     """
     ordered = sorted(environments, key=lambda env: production_first(env.name))
     known = TablesByContent(tables.values())
@@ -236,7 +236,7 @@ def live_models(
         *((env.name, combine(env.entries, stored, tables), False) for env in ordered),
         *(
             (plan.environment, combine(plan.entries, plan.snapshots, plan.tables), True)
-            for plan in approved
+            for plan in started
         ),
         (WORKING_COPY, Combination(files), False),
     ]
@@ -375,12 +375,12 @@ def load_live_models(
     tables = {table.id: table for table in store.tables.with_fill_versions(sorted(fills))}
     named = {e.table_id for env in environments for e in env.entries.values() if e.table_id}
     tables.update(store.tables.load(sorted(named - tables.keys())))
-    return live_models(snapshots, environments, stored, tables, errors, _approved_plans(store))
+    return live_models(snapshots, environments, stored, tables, errors, _started_plans(store))
 
 
-def _approved_plans(store: StateStore) -> list[Plan]:
+def _started_plans(store: StateStore) -> list[Plan]:
     found = []
-    for record in store.plans.approved():
+    for record in store.plans.started():
         plan = store.plans.find(record.id)
         if plan is None:  # cleaned up meanwhile: the plan cannot be resumed
             continue

@@ -29,7 +29,7 @@ def filled_counts(catalog: AssetCatalog) -> dict[ModelName, int]:
 
 def with_recording_note(catalog: AssetCatalog, store: StateStore) -> AssetCatalog:
     """Return the catalog with a note on Dagster's progress, unless all fills are recorded."""
-    left = store.outbox.last_left()
+    left = store.outbox.last_remaining()
     if left is None and not store.outbox.has_work_outside_dagster():
         return catalog
     counts = filled_counts(catalog) if left != 0 else {}
@@ -69,7 +69,7 @@ class Recording:
 
     def add(self, events: int) -> None:
         self.left = max(self.left - events, 1)
-        self.store.outbox.set_left(self.consumer, self.left)
+        self.store.outbox.set_remaining(self.consumer, self.left)
 
     def finish(self, name: ModelName | None) -> None:
         if name is not None and name not in self._done:
@@ -79,4 +79,4 @@ class Recording:
 
     def complete(self) -> None:
         self.left = 0
-        self.store.outbox.set_left(self.consumer, 0)
+        self.store.outbox.set_remaining(self.consumer, 0)

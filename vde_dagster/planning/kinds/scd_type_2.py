@@ -41,7 +41,7 @@ class ScdMeaning(Meaning):
             version.rows,
             kind.name,
             kind.time_data_type,
-            str(kind.begins_when_seen),
+            str(kind.dates_first_load),
             str(kind.invalidate_hard_deletes),
             str(kind.batch_size),
             *model.marks,

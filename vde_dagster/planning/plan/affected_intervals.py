@@ -105,7 +105,7 @@ def find_outdated(changed: RestatedRanges, made: ExistingTables) -> tuple[Outdat
     found = _OutdatedRanges(made, changed)
     names = dict(changed.names)
     for scope in made.scopes:
-        for name, ranges in found.follow(scope, changed).items():
+        for name, ranges in found.follow_scope(scope, changed).items():
             names[name] = names.get(name, IntervalSet()) | ranges
     found.follow_names(names, made.tables.keys() - made.covered)
     return found.all()
@@ -140,7 +140,7 @@ class _OutdatedRanges:
         self.environments: dict[str, set[str]] = {}
         self.whole: set[str] = set()
 
-    def follow(
+    def follow_scope(
         self, scope: EnvironmentScope, changed: RestatedRanges
     ) -> dict[ModelName, IntervalSet]:
         snapshots = {

@@ -142,7 +142,7 @@ class ScdType2(Kind):
         return None
 
     @property
-    def begins_when_seen(self) -> bool:
+    def dates_first_load(self) -> bool:
         """Whether versions of the first load start at the load or update time, not in 1970."""
         raise NotImplementedError
 
@@ -250,7 +250,7 @@ class ScdType2ByTime(ScdType2):
         return tuple(dict.fromkeys((*self.key_columns, self.updated_at_name)))
 
     @property
-    def begins_when_seen(self) -> bool:
+    def dates_first_load(self) -> bool:
         return self.updated_at_as_valid_from
 
 
@@ -304,5 +304,5 @@ class ScdType2ByColumn(ScdType2):
         return self.columns
 
     @property
-    def begins_when_seen(self) -> bool:
+    def dates_first_load(self) -> bool:
         return self.execution_time_as_valid_from

@@ -105,7 +105,7 @@ class Versions:
 
     def first_rows(self, source: str) -> str:
         """Write the query for an empty table's first rows: one current version per key."""
-        begin = self._row_start() if self.kind.begins_when_seen else self._literal(UNKNOWN_START)
+        begin = self._row_start() if self.kind.dates_first_load else self._literal(UNKNOWN_START)
         given = {self.valid_from: begin, self.valid_to: f"CAST(NULL AS {self._type})"}
         return self._select(given, self._newest_rows(source))
 

@@ -163,17 +163,17 @@ class Outbox:
 
         self._set_cursor(consumer, lambda known: max(known, number))
 
-    def last_left(self) -> int | None:
-        """Return the number that the newest call of `set_left` stored, or None."""
+    def last_remaining(self) -> int | None:
+        """Return the number that the newest call of `set_remaining` stored, or None."""
         query = select(_ROW.subject).where(
             _ROW.kind == _CURSOR, _ROW.origin.endswith(_LEFT, autoescape=True)
         )
         found = self.database.value(query.order_by(_ROW.at.desc(), _ROW.seq.desc()).limit(1))
         return None if found is None else int(found)
 
-    def set_left(self, consumer: str, number: int) -> None:
+    def set_remaining(self, consumer: str, number: int) -> None:
         """Store the number of items that a consumer still has to process."""
-        if self.last_left() != number:
+        if self.last_remaining() != number:
             self._set_cursor(f"{consumer}{_LEFT}", lambda _: number)
 
     def has_work_outside_dagster(self) -> bool:

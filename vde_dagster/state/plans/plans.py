@@ -203,7 +203,7 @@ class PlanStore:
         row = self.database.row(_BY_ID, connection, of=plan_id)
         return _record(row) if row is not None else None
 
-    def approved(self) -> list[PlanRecord]:
+    def started(self) -> list[PlanRecord]:
         """Return, for each environment, the newest started plan that can still be applied.
 
         A plan that failed is included; runs and restatements are not.

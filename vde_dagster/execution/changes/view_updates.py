@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 
-def follow(handles: Handles, environment: str, who: str, *, first: bool = False) -> None:
+def update_change_views(
+    handles: Handles, environment: str, who: str, *, must_succeed: bool = False
+) -> None:
     """Update the views of production's recent changes. Other environments have no such views.
 
-    A failed update raises VdeError if `first` is set, for a cleanup that must not continue then.
+    A failed update raises VdeError if `must_succeed` is set, as a cleanup must not continue then.
     Otherwise the failure is logged, and the next publication retries the update.
     """
     if environment != PRODUCTION:
@@ -37,7 +39,7 @@ def follow(handles: Handles, environment: str, who: str, *, first: bool = False)
     except ConflictError as error:
         _LOG.info("%s", error.message)  # Whoever was faster writes them.
     except VdeError as error:
-        if first:
+        if must_succeed:
             raise
         _LOG.warning(
             "the views of changes do not show the last publication yet; the next apply, run or "
