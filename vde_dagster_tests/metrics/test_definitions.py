@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from vde_dagster.errors import ProjectError
+from vde_dagster.errors import ProjectError, UsageError
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.table_names import TableNames
 from vde_dagster_tests.cli.conftest import Vde
@@ -156,6 +157,9 @@ project_configuration:
     - node_relation: {schema_name: raw, alias: days}
       primary_column: {name: day, time_granularity: day}
 """
+DAYS = """MODEL (name raw.days, kind FULL);
+SELECT explode(sequence(DATE '2024-01-01', DATE '2024-01-31')) AS day
+"""
 
 
 def test_metrics_that_need_a_table_of_days_ask_for_one(shop: ProjectFolder) -> None:
@@ -163,8 +167,7 @@ def test_metrics_that_need_a_table_of_days_ask_for_one(shop: ProjectFolder) -> N
     with pytest.raises(ProjectError, match="growth needs a table of days, a time spine") as raised:
         load_project(shop.root)
     assert "project_configuration" in str(raised.value.hint)
-    days = "SELECT explode(sequence(DATE '2024-01-01', DATE '2024-01-31')) AS day"
-    shop.write("models/raw/days.sql", f"MODEL (name raw.days, kind FULL); {days}")
+    shop.write("models/raw/days.sql", DAYS)
     shop.write("metrics/days.yaml", SPINE)
     reads = {one.name: one.reads for one in load_project(shop.root).exposures}
     assert {f"{model}.{column}" for model, column, _ in reads["growth"]} == {
@@ -172,3 +175,20 @@ def test_metrics_that_need_a_table_of_days_ask_for_one(shop: ProjectFolder) -> N
         "staging.orders.day",
         "staging.orders.amount",
     }
+
+
+def test_a_metric_that_needs_time_is_refused_with_the_option_that_adds_it(
+    shop: ProjectFolder,
+) -> None:
+    from vde_dagster.plugins.metrics.kept import semantic_layer
+    from vde_dagster.plugins.metrics.layer import Question
+
+    shop.write("metrics/growth.yaml", GROWTH)
+    shop.write("models/raw/days.sql", DAYS)
+    shop.write("metrics/days.yaml", SPINE)
+    with Workspace.open(shop.root) as workspace:
+        layer = semantic_layer(workspace)
+    with pytest.raises(UsageError, match="MetricFlow refuses growth") as raised:
+        layer.sql(Question(("growth",)))
+    assert raised.value.hint == "group by the metric's time: --by metric_time"
+    assert [name for name in layer.metrics if layer.needs_time(name)] == ["growth"]

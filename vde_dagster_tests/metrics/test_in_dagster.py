@@ -12,13 +12,28 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.definitions import vde_definitions
 from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.metrics.conftest import METRICS
+from vde_dagster_tests.metrics.test_definitions import DAYS, SPINE
 from vde_dagster_tests.projects import SHOP, Prepared, ProjectFolder
 
 pytest.importorskip("metricflow")
 
 
+BY_TIME = """
+---
+metric:
+  name: in_two_days
+  type: cumulative
+  type_params:
+    cumulative_type_params: {metric: {name: revenue}, window: 2 days}
+"""
+
+
 def _publish(root: Path) -> None:
-    folder = ProjectFolder(root, {**SHOP, "metrics/shop.yaml": METRICS.read_text()})
+    files = {
+        "metrics/shop.yaml": METRICS.read_text() + BY_TIME + SPINE,
+        "models/raw/days.sql": DAYS,
+    }
+    folder = ProjectFolder(root, {**SHOP, **files})
     with Workspace.open(folder.root) as workspace:
         workspace.apply(workspace.plan("prod"))
 
@@ -29,7 +44,7 @@ def test_metrics_stand_behind_their_models_and_tell_their_values(
 ) -> None:
     definitions = vde_definitions(prepared(_publish).root)
     graph = definitions.resolve_asset_graph()
-    names = ("revenue", "orders", "mean_order", "orders_of_big", "revenue_per_size")
+    names = ("revenue", "orders", "in_two_days", "orders_of_big", "revenue_per_size")
     keys = {name: dg.AssetKey(["metric", name]) for name in names}
     published, orders = dg.AssetKey(["vde", "environment"]), dg.AssetKey(["staging", "orders"])
     assert graph.get(keys["revenue"]).parent_keys == {published, orders}
@@ -48,9 +63,12 @@ def test_metrics_stand_behind_their_models_and_tell_their_values(
             for event in events
         }
 
-    assert told("revenue", "orders") == {
+    # A metric over a window of time has no value of the whole.
+    newest = {"metric_time": "2024-01-06", "value": 1.0}
+    assert told("revenue", "orders", "in_two_days") == {
         "revenue": {"value": 33.5, "version": 1, "environment": "prod"},
         "orders": {"value": 4, "version": 1, "environment": "prod"},
+        "in_two_days": {**newest, "version": 1, "environment": "prod"},
     }
     (saved,) = told("revenue_per_size").values()
     assert saved["rows"].splitlines() == [

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from vde_dagster.api.errors import UsageError
 from vde_dagster.overviews.documentation.gather import gather_document
-from vde_dagster.plugins.metrics.answers import redefined_metrics
+from vde_dagster.plugins.metrics.answers import DifferentValue, compare, redefined_metrics
 from vde_dagster.plugins.metrics.kept import NAME, semantic_layer
 from vde_dagster.plugins.metrics.layer import Question
 from vde_dagster.reports.plan import plan_report
@@ -84,6 +86,35 @@ def test_metrics_that_two_environments_define_otherwise_are_named(shop: ProjectF
     question = Question(("revenue", "orders", "mean_order"), by=("is_big",))
     assert redefined_metrics(sides, question) == ("revenue", "mean_order")
     assert redefined_metrics(same, question) == ()
+
+
+def test_a_saved_query_that_two_versions_define_with_other_metrics_is_compared(
+    shop: ProjectFolder,
+) -> None:
+    _apply(shop)
+    saved = "    metrics: [revenue]\n"
+    shop.edit("metrics/shop.yaml", saved, saved.replace("revenue", "revenue, orders"))
+    _apply(shop)
+    asked = Question(("revenue_per_size",))
+    rows = {"prod@1": [(True, 20.0)], "prod": [(True, 20.0, 1)]}
+
+    def query(environment: str, sql: str) -> SimpleNamespace:
+        columns = [("buyer__is_big", "boolean"), ("revenue", "double"), ("orders", "bigint")]
+        found = rows[environment]
+        return SimpleNamespace(columns=columns[: len(found[0])], rows=found, version=1)
+
+    with open_fake(shop.root) as workspace:
+        sides = semantic_layer(workspace, "prod@1"), semantic_layer(workspace, "prod")
+    compared = compare(SimpleNamespace(query=query), sides, asked, "prod@1", "prod")
+    assert compared.different == (DifferentValue("orders", (True,), None, 1),)
+    assert compared.equal_values == 1
+
+    def query_of_others(environment: str, sql: str) -> SimpleNamespace:
+        name = "size" if environment == "prod" else "buyer__is_big"
+        return SimpleNamespace(columns=[(name, "int"), ("revenue", "double")], rows=[], version=1)
+
+    with pytest.raises(UsageError, match="prod@1 groups by buyer__is_big, and prod by size"):
+        compare(SimpleNamespace(query=query_of_others), sides, asked, "prod@1", "prod")
 
 
 def test_what_was_published_before_there_were_metrics_is_asked_with_the_files(

@@ -12,7 +12,7 @@ from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.cli.conftest import Called, Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.metrics.conftest import METRICS
-from vde_dagster_tests.metrics.test_definitions import SPINE
+from vde_dagster_tests.metrics.test_definitions import DAYS, SPINE
 from vde_dagster_tests.projects import SHOP, Prepared, ProjectFolder
 
 REFUSED = [
@@ -129,13 +129,12 @@ metric:
     expr: revenue - earlier
     metrics: [{name: revenue}, {name: revenue, offset_window: 2 days, alias: earlier}]
 """
-DAYS = "SELECT explode(sequence(DATE '2024-01-01', DATE '2024-01-31')) AS day"
 
 
 def _publish(root: Path) -> None:
     files = {
         "metrics/shop.yaml": METRICS.read_text() + FORMS + SPINE,
-        "models/raw/days.sql": f"MODEL (name raw.days, kind FULL); {DAYS}",
+        "models/raw/days.sql": DAYS,
     }
     folder = ProjectFolder(root, {**SHOP, **files})
     with Workspace.open(folder.root) as workspace:

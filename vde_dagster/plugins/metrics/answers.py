@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+
+from vde_dagster.api.errors import UsageError
 
 if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
@@ -61,25 +63,32 @@ def compare(
     """Compute metrics in two environments, each by its own definitions, and compare the values.
 
     Raises:
-        UsageError: MetricFlow refuses the question, or `Queries.run` fails.
+        UsageError: MetricFlow refuses the question, both sides group by other dimensions, or
+            `Queries.run` fails.
     """
-    metrics = layers[0].metric_names(question.names)
-    first, second = (
+    # Each side may define a saved query with other metrics.
+    metrics = tuple(
+        dict.fromkeys(name for layer in layers for name in layer.metric_names(question.names))
+    )
+    found = [
         workspace.query(environment, layer.sql(question))
         for layer, environment in zip(layers, (one, other), strict=True)
-    )
-    names = [name for name, _ in first.columns]
-    by = tuple(name for name in names if name not in metrics)
+    ]
+    columns = [[name for name, _ in side.columns] for side in found]
+    by, others = (tuple(name for name in names if name not in metrics) for names in columns)
+    if by != others:
+        raise UsageError(
+            f"{one} groups by {', '.join(by) or 'nothing'}, and {other} by "
+            f"{', '.join(others) or 'nothing'}",
+            hint="use --by with the same full names, as in `vde metrics list`",
+        )
     before, after = (
-        {
-            tuple(row[name] for name in by): {name: row[name] for name in metrics}
-            for row in (dict(zip(names, values, strict=True)) for values in found.rows)
-        }
-        for found in (first, second)
+        {tuple(row[name] for name in by): row for row in _named_rows(names, side.rows)}
+        for names, side in zip(columns, found, strict=True)
     )
     pairs = list(_pairs(before, after, metrics))
     different = tuple(pair for pair in pairs if not _is_equal(pair.first, pair.second))
-    versions = (first.version, second.version)
+    versions = (found[0].version, found[1].version)
     same = len(pairs) - len(different)
     return ComparedMetrics(by, versions, different, same, redefined_metrics(layers, question))
 
@@ -96,6 +105,10 @@ def redefined_metrics(
 _NUMBERS = (int, float, Decimal)
 
 _Values = dict[tuple[Any, ...], dict[str, Any]]
+
+
+def _named_rows(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    return (dict(zip(names, row, strict=True)) for row in rows)
 
 
 def _pairs(before: _Values, after: _Values, metrics: Sequence[str]) -> Iterator[DifferentValue]:

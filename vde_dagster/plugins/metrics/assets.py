@@ -92,24 +92,35 @@ def _compute_metadata(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the value of each metric and the rows of each saved query as metadata, by name."""
     from vde_dagster.plugins.metrics.kept import semantic_layer
-    from vde_dagster.plugins.metrics.layer import Question
+    from vde_dagster.plugins.metrics.layer import TIME, Question
 
     layer = semantic_layer(workspace, environment)
-    metrics = tuple(name for name in asked if name in layer.metrics)
+    by_time = {name for name in asked if name in layer.metrics and layer.needs_time(name)}
+    metrics = tuple(name for name in asked if name in layer.metrics and name not in by_time)
     if metrics:
         found = workspace.query(environment, layer.sql(Question(metrics)))
         values = {
             name: value for (name, _), value in zip(found.columns, found.rows[0], strict=True)
         }
         for name in metrics:
-            value = values[name]
-            # Dagster plots numbers.
-            value = float(value) if isinstance(value, Decimal) else json_value(value)
-            yield name, {"value": value, "version": found.version}
+            yield name, {"value": _plotted(values[name]), "version": found.version}
     for name in asked:
-        if name not in metrics:
+        if name in by_time:
+            found = workspace.query(environment, layer.sql(Question((name,), (TIME,))))
+            # Rows are in the order of time, and an offset metric has none at the newest times.
+            at, value = next(
+                (row for row in reversed(found.rows) if row[1] is not None), (None,) * 2
+            )
+            newest = {TIME: json_value(at), "value": _plotted(value)}
+            yield name, {**newest, "version": found.version}
+        elif name not in metrics:
             question = Question((name,), limit=MOST_ROWS)
             found = workspace.query(environment, layer.sql(question))
             rows = [[literal(text_value(value)) for value in row] for row in found.rows]
             text = plain_table([column for column, _ in found.columns], rows, narrow=True)
             yield name, {"rows": dg.MetadataValue.md(text), "version": found.version}
+
+
+def _plotted(value: Any) -> Any:
+    """Return a value as metadata; Dagster plots numbers, but no decimals."""
+    return float(value) if isinstance(value, Decimal) else json_value(value)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from textwrap import shorten
 
 from metricflow.engine.metricflow_engine import MetricFlowEngine, MetricFlowQueryRequest
 from metricflow.protocols.sql_client import SqlEngine
@@ -29,7 +30,8 @@ from vde_dagster.plugins.metrics.definitions import NO_SPINE, Definitions, unkno
 
 GRAINS = ("hour", "day", "week", "month", "quarter", "year")
 """Time units for `--grain`."""
-_TIME = "metric_time"
+TIME = "metric_time"
+"""Name of each metric's own time dimension."""
 _UNITS = frozenset({*GRAINS, "nanosecond", "microsecond", "millisecond", "second", "minute"})
 
 for _name in ("metricflow", "metricflow_semantics", "metricflow_semantic_interfaces"):
@@ -173,9 +175,12 @@ class SemanticLayer:
             )
             statement = self._engine.explain(request).sql_statement
         except (MetricFlowException, ValueError, NotImplementedError, AssertionError) as error:
+            message = _short_message(error)
+            hint = "list the dimensions of each metric: vde metrics list"
+            if TIME in message and not any(name.startswith(TIME) for name in by):
+                hint = f"group by the metric's time: --by {TIME}"
             raise UsageError(
-                f"MetricFlow refuses {', '.join(question.names)}: {_short_message(error)}",
-                hint="list the dimensions of each metric: vde metrics list",
+                f"MetricFlow refuses {', '.join(question.names)}: {message}", hint=hint
             ) from error
         sql = _remove_comments(statement.sql)
         if NO_SPINE in sql:
@@ -187,6 +192,16 @@ class SemanticLayer:
             )
         return sql
 
+    def needs_time(self, name: str) -> bool:
+        """Return whether a metric only has values by time, such as a sum over seven days."""
+        if TIME not in self.group_bys([name]):
+            return False
+        try:
+            self.sql(Question((name,)))
+        except UsageError:
+            return True
+        return False
+
     def _sort_columns(self, saved: str) -> list[str]:
         asked = self.saved_queries[saved].query_params
         if asked.order_by or not all(map(_PLAIN.fullmatch, asked.group_by)):
@@ -197,12 +212,12 @@ class SemanticLayer:
         if grain not in GRAINS:
             hint = suggest(grain, GRAINS, "grains")
             raise UsageError(f"the grain '{grain}' does not exist", hint=hint)
-        if _TIME not in self.group_bys(metrics):
+        if TIME not in self.group_bys(metrics):
             raise UsageError(
                 f"{', '.join(metrics)} have no time dimension in common",
                 hint="query each metric separately",
             )
-        return f"{_TIME}__{grain}"
+        return f"{TIME}__{grain}"
 
     def _resolve_dimension(self, name: str, metrics: Sequence[str]) -> str:
         """Return a dimension's MetricFlow name.
@@ -360,4 +375,4 @@ def _names_ending_with(known: Sequence[str], stem: str) -> list[str]:
 def _short_message(error: Exception) -> str:
     found = re.search(r"Message:\s+(.*?)(?:\n\s*\n|\Z)", str(error), re.DOTALL)
     message = " ".join((found[1] if found else str(error)).split())
-    return message.partition(" Common issues are:")[0][:400]
+    return shorten(message.partition(" Common issues are:")[0], 400, placeholder=" …")

@@ -19,7 +19,7 @@ from vde_dagster.api.sources import TableNames
 from vde_dagster.api.sql import read_query
 from vde_dagster.api.values import quote
 from vde_dagster.plugins.metrics.definitions import Definitions, read_definitions
-from vde_dagster.plugins.metrics.layer import Question, SemanticLayer
+from vde_dagster.plugins.metrics.layer import TIME, Question, SemanticLayer
 
 _cache: dict[object, Definitions | ProjectError] = {}
 
@@ -71,8 +71,8 @@ def metric_exposures(layer: SemanticLayer, path: Path | None = None) -> Iterator
 
 
 def _metric_sql(layer: SemanticLayer, name: str) -> str:
-    has_time = name in layer.metrics and "metric_time" in layer.group_bys([name])
-    return layer.sql(Question((name,), ("metric_time",) if has_time else ()))
+    has_time = name in layer.metrics and TIME in layer.group_bys([name])
+    return layer.sql(Question((name,), (TIME,) if has_time else ()))
 
 
 def read_metric_columns(layer: SemanticLayer, name: str, sql: str) -> set[tuple[str, str | None]]:
