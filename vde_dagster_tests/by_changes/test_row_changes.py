@@ -55,6 +55,8 @@ ROW, OTHER = (1, 2, 3, 1), (2, 2, None, 1)
         ("SELECT o.id, c.name FROM o RIGHT JOIN c ON o.c = c.id", "c"),
         ("SELECT o.id FROM o LEFT SEMI JOIN c AS k ON o.c = k.id", "o"),
         ("SELECT o.id FROM o LEFT ANTI JOIN c AS k ON o.c = k.id", "o"),
+        ("SELECT o.id, c FROM o LEFT SEMI JOIN c ON o.c = C.id", "o"),
+        ("SELECT id FROM o LEFT ANTI JOIN c AS n ON o.n = n.id LEFT ANTI JOIN c USING (id)", "o"),
         (
             "SELECT id FROM o WHERE n IN (SELECT region FROM c)",
             "o",

@@ -103,6 +103,7 @@ def qualify(query: str, schema: Schema) -> Qualified:
                 )
             _rename(table, f"vde_{len(readings)}")
             readings.append(name)
+        _name_semi_joins(tree, {name for one in schema.values() for name in one})
         columns: dict[str, object] = {
             f"vde_{n}": dict(schema[name]) for n, name in enumerate(readings)
         }
@@ -184,6 +185,26 @@ def _rename(table: exp.Table, *parts: str) -> None:
     table.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
 
 
+def _name_semi_joins(tree: exp.Expr, columns: set[str]) -> None:
+    """Rename the right sides of semi and anti joins that have the name of a column."""
+    # For SQLGlot they are no sources: it reads `alias.name` as the field of a column `alias`.
+    used = {one.name for one in tree.find_all(exp.Identifier)}
+    columns = {*columns, *(one.alias.lower() for one in tree.find_all(exp.Alias))}
+    for join in list(tree.find_all(exp.Join)):
+        alias, name = join.this.args.get("alias"), join.this.alias_or_name
+        if join.kind.upper() not in ("SEMI", "ANTI") or name.lower() not in columns or not alias:
+            continue
+        new = find_new_name(used, f"{name}_")
+        used.add(new)
+        alias.set("this", exp.to_identifier(new, quoted=True))
+        on = join.args.get("on")
+        for column in on.find_all(exp.Column) if on is not None else ():
+            first = column.parts[0]
+            named = len(column.parts) > 1 and first.name.lower() == name.lower()
+            if named and not _is_from_within(column, join.parent_select):
+                first.replace(exp.to_identifier(new, quoted=True))
+
+
 def _name_apart(tree: exp.Expr) -> None:
     used = {one.name for one in tree.find_all(exp.Identifier)}
     seen: set[str] = set()
@@ -203,7 +224,7 @@ def _name_apart(tree: exp.Expr) -> None:
                 column.set("table", exp.to_identifier(new[column.table], quoted=True))
 
 
-def _is_from_within(column: exp.Column, select: exp.Select) -> bool:
+def _is_from_within(column: exp.Column, select: exp.Expr | None) -> bool:
     at = column.parent_select
     while at is not None and at is not select:
         sources = [*list_sources(at), *(at.args.get("laterals") or ())]
