@@ -17,7 +17,13 @@ from vde_dagster.errors import NoSparkError, StoreError
 from vde_dagster.spark.jvm.local_files import use_plain_files
 from vde_dagster.spark.session.compiling import Compiling
 from vde_dagster.spark.session.connect import has_client, is_remote, was_closed
-from vde_dagster.spark.session.jvm_failure import has_own_jvm, is_gone, remember_engine
+from vde_dagster.spark.session.jvm_failure import (
+    LaunchedJvm,
+    engine_jvm,
+    has_own_jvm,
+    is_gone,
+    use_engine,
+)
 from vde_dagster.spark.session.session import (
     new_session,
     require_spark,
@@ -50,6 +56,7 @@ class Sessions:
         self._settings = self._joined = settings
         self._join = join
         self._engine: EngineProcess | None = None
+        self._engine_jvm: LaunchedJvm | None = None
         self._lock = threading.Lock()
         self._given_up = threading.Event()
         self._shared: SparkSession | None = None
@@ -82,11 +89,13 @@ class Sessions:
                 try:
                     with ExitStack() as joining:
                         self._join_engine(joining)
+                        use_engine(self._engine_jvm)
                         self._shared = start_session(self._joined, self._join)
                         self._probed = time.monotonic()
                 except StoreError as error:
                     self._failed = (time.monotonic(), error)
                     raise
+            use_engine(self._engine_jvm)
             return self._shared
 
     def prepare_writes(self) -> None:
@@ -191,6 +200,7 @@ class Sessions:
     def _join_engine(self, joining: ExitStack) -> None:
         """Join the warm engine if the settings allow it. `joining` keeps the engine running."""
         had, self._joined, self._engine = self._engine, self._settings, None
+        self._engine_jvm = None
         warm = self._settings.warm
         if warm is None or self._join is not None or has_own_jvm():
             return
@@ -214,7 +224,8 @@ class Sessions:
             return
         if found is not None:
             self._joined = replace(self._settings, master=found.master)
-            self._engine = remember_engine(found, warm.folder, self._settings)
+            self._engine = engine
+            self._engine_jvm = engine_jvm(engine, self._settings)
 
     def _find_engine(self, warm: WarmSettings, start: bool) -> WarmEngine | None:
         found = join_engine(self._settings, warm, start=False)

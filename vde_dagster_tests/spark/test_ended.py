@@ -5,8 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 from py4j.protocol import Py4JNetworkError
@@ -14,10 +17,12 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from vde_dagster.errors import ExecutionError, StoreError
+from vde_dagster.spark import sessions
 from vde_dagster.spark.session import jvm_failure
 from vde_dagster.spark.session.failures import execution_error
 from vde_dagster.spark.session.jvm_failure import LaunchedJvm, forget_ended, has_ended, remember
-from vde_dagster.spark.session.settings import context_config
+from vde_dagster.spark.session.settings import WarmSettings, context_config
+from vde_dagster.spark.session.warm import WarmEngine, exit_code_path, log_path
 from vde_dagster_tests.conftest import small_spark
 
 REFUSED = ConnectionRefusedError(111, "Connection refused")
@@ -89,6 +94,38 @@ def test_code_that_spark_compiles_has_room_for_sessions_that_last(tmp_path: Path
     """One compiler alone reserves 48 MB, which ten minutes of work fill."""
     options = context_config(small_spark(tmp_path))["spark.driver.defaultJavaOptions"].split()
     assert "-XX:ReservedCodeCacheSize=512m" in options
+
+
+def test_an_engines_end_explains_the_errors_of_its_own_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jvm_failure, "_END_SECONDS", 0.1)
+    monkeypatch.setattr(sessions, "has_own_jvm", lambda: False)
+    monkeypatch.setattr(sessions, "start_session", lambda *_: MagicMock())
+    folders = [tmp_path / "one", tmp_path / "two"]
+    engines = {
+        folder: WarmEngine(pid, pid, 1, "token", "digest", time.time())
+        for pid, folder in enumerate(folders, 1)
+    }
+    monkeypatch.setattr(sessions, "join_engine", lambda _, warm, **__: engines[warm.folder])
+    with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
+        threads = dict(zip(folders, (first, second), strict=True))
+        records = {}
+        for folder, engine in engines.items():
+            folder.mkdir()
+            records[folder] = engine.write(folder)
+            warm = WarmSettings(folder, by_itself=True, idle_seconds=60)
+            opened = sessions.Sessions(replace(small_spark(folder), warm=warm))
+            threads[folder].submit(lambda opened=opened: opened.shared).result()
+        ended, other = folders
+        log_path(ended, 1).write_text(OUT_OF_MEMORY)
+        exit_code_path(ended, 1).write_text("3")
+        records[ended].close()
+        raised = threads[ended].submit(told, REFUSED).result()
+        assert raised.message.startswith("Spark ran out of memory")
+        raised = threads[other].submit(execution_error, REFUSED, "db.big").result()
+        assert isinstance(raised, ExecutionError)
+        records[other].close()
 
 
 def test_what_fails_while_spark_lives_is_the_models_own_failure(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from vde_dagster.spark.session.settings import (
     context_config,
     describe_memory,
 )
-from vde_dagster.spark.session.warm import EngineProcess, WarmEngine, log_path
+from vde_dagster.spark.session.warm import EngineProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,6 +49,9 @@ class LaunchedJvm:
 
 
 _current_jvm: list[LaunchedJvm] = []
+"""The JVM that this process started."""
+_used_engine: ContextVar[LaunchedJvm | None] = ContextVar("used_engine", default=None)
+"""The warm engine that this thread used last: each of a process's projects may have another."""
 _last_end: list[StoreError] = []
 """The end of the previous JVM, which threads may notice when the next JVM is running."""
 
@@ -57,12 +61,14 @@ def remember(launched: LaunchedJvm) -> None:
     _current_jvm[:] = [launched]
 
 
-def remember_engine(engine: WarmEngine, folder: Path, settings: SessionSettings) -> EngineProcess:
-    """Remember the JVM of the warm engine that this process joined."""
-    process = EngineProcess(engine, folder)
-    memory = describe_memory(context_config(settings))
-    remember(LaunchedJvm(process, log_path(folder, engine.pid), memory, True))
-    return process
+def engine_jvm(process: EngineProcess, settings: SessionSettings) -> LaunchedJvm:
+    """Return the JVM of the warm engine that this process joined."""
+    return LaunchedJvm(process, process.log_file, describe_memory(context_config(settings)), True)
+
+
+def use_engine(launched: LaunchedJvm | None) -> None:
+    """Explain the calling thread's errors by the end of a warm engine, or of the process's JVM."""
+    _used_engine.set(launched)
 
 
 def has_own_jvm() -> bool:
@@ -70,20 +76,9 @@ def has_own_jvm() -> bool:
     return pyspark is not None and pyspark.SparkContext._active_spark_context is not None
 
 
-def has_ended(error: BaseException | None = None) -> bool:
-    """Return whether the remembered JVM has ended.
-
-    If `error` is a broken connection to the JVM, wait for the JVM's end first.
-    """
-    if not _current_jvm:
-        return False
-    process = _current_jvm[0].process
-    if error is not None and _is_broken_connection(error):
-        try:
-            process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            return False
-    return process.poll() is not None
+def has_ended() -> bool:
+    """Return whether the JVM that this process started has ended."""
+    return bool(_current_jvm) and _current_jvm[0].process.poll() is not None
 
 
 def is_gone(session: SparkSession) -> bool:
@@ -113,8 +108,13 @@ def forget_ended() -> None:
 
 def ended_error(error: BaseException) -> StoreError | None:
     """Return the error that explains why the JVM ended, or None for other exceptions."""
-    if has_ended(error):
-        return _end_error(_current_jvm[0])
+    launched = _used_engine.get() or next(iter(_current_jvm), None)
+    if launched is not None:
+        if _is_broken_connection(error):
+            with suppress(subprocess.TimeoutExpired):
+                launched.process.wait(_END_SECONDS)
+        if launched.process.poll() is not None:
+            return _end_error(launched)
     return copy(_last_end[0]) if _last_end and _is_broken_connection(error) else None
 
 

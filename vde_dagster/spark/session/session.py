@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextvars import copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -178,7 +179,9 @@ def _call_in_thread(function: Callable[[], T]) -> T:
         except BaseException as error:
             future.set_exception(error)
 
-    threading.Thread(target=run, name="vde-spark-start", daemon=True).start()
+    threading.Thread(
+        target=copy_context().run, args=(run,), name="vde-spark-start", daemon=True
+    ).start()
     return future.result()
 
 

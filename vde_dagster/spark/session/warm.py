@@ -332,6 +332,10 @@ class EngineProcess:
                     self._file.close()
 
     @property
+    def log_file(self) -> Path:
+        return log_path(self._folder, self._engine.pid)
+
+    @property
     def accepts_users(self) -> bool:
         return self._engine.accepts_users(self._folder)
 
