@@ -136,10 +136,18 @@ def test_the_work_is_estimated_by_earlier_fills(workspace: Workspace) -> None:
             "--restate cannot be combined with --min-intervals",
             "leave --min-intervals out",
         ),
+        *(
+            (
+                ("prod", "--restate", "db.daily", option),
+                f"--restate cannot be combined with {option}",
+                f"leave {option} out",
+            )
+            for option in ("--ignore-cron", "--no-gaps", "--remove-models")
+        ),
     ],
     ids=[
         *("unknown", "seed", "of production", "no environment", "no backfill"),
-        *("in place", "latest"),
+        *("in place", "latest", "without ticks", "gaps", "removals"),
     ],
 )
 def test_what_makes_no_sense_is_one_message_and_changes_nothing(
