@@ -247,6 +247,7 @@ class _Step:
             # With fewer conditions, rows without a match would get one.
             self._meet(made, source, known)
             found.lost.update(before)
+            found.pairs.clear()
         elif here or len(known) == len(on) or (known and side != "LEFT"):
             made.append("joins", trees.new_join(source, side, kind, known))
         else:
@@ -280,6 +281,8 @@ class _Step:
                 "join by columns whose values are known on both sides",
             )
         made.append("joins", trees.new_join(source, "RIGHT" if here else "LEFT", "", known))
+        # Rows without a match have NULLs in the columns of earlier pairs.
+        pairs, found.pairs = found.pairs, set()
         for one, other in trees.equal_pairs(known):
             sides = [
                 frozenset((trees.source_and_column(s),))
@@ -289,8 +292,9 @@ class _Step:
             ]
             columns = sides[0] | sides[1]
             types = {self._type(made, column) for column in columns}
-            whole = all(len(side) == 1 or side in found.pairs for side in sides)
-            if whole and len(types) == 1 and None not in types:
+            whole = all(len(side) == 1 or side in pairs for side in sides)
+            across = [source for source, _ in columns].count(alias) == 1 < len(columns)
+            if whole and across and len(types) == 1 and None not in types:
                 found.pairs.add(columns)
         found.lost.update((*before, alias))
 
