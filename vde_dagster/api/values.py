@@ -9,7 +9,8 @@ from vde_dagster.base.secrets import mask, names_secret
 from vde_dagster.base.texts import count, listed, size, suggest
 from vde_dagster.base.times import instant_text, parse_instant, parse_time
 from vde_dagster.base.work import Work
-from vde_dagster.project.settings import PluginSettings, Settings, expand_secrets
+from vde_dagster.project.secrets import expand_secrets
+from vde_dagster.project.settings import PluginSettings, Settings
 
 __all__ = [
     "ModelName",

@@ -20,7 +20,8 @@ from vde_dagster.planning.build_snapshots import CatalogColumns, MoreMistakes, b
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.project.files import decode_text, files_in, git_changes, project_file_path
-from vde_dagster.project.settings import Settings, expand_secrets
+from vde_dagster.project.secrets import expand_secrets
+from vde_dagster.project.settings import Settings
 from vde_dagster.sql.trees import ParsedQueries
 
 if TYPE_CHECKING:

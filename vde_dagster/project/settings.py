@@ -8,20 +8,20 @@ plain frozen dataclasses, so that a command with cached settings needs no Pydant
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta, timezone
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar, cast
+from typing import Any, ClassVar, Literal, TypeVar
 
-from vde_dagster.base.secrets import names_secret, remember_secret, remember_url
 from vde_dagster.base.work import Work
-from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.project.identity import ProjectIdentity
+from vde_dagster.project.secrets import expand_secrets
 from vde_dagster.sql.spark_settings import may_affect_results
 
 T = TypeVar("T")
+PYPROJECT = Path("pyproject.toml")
 ENV_PREFIX = "VDE_"
 """Prefix of the environment variables that override a project's files."""
 
@@ -466,144 +466,3 @@ NOT_SET = ("root", "plugins", "config_file", "config_warnings", "named")
 def set_in_environment() -> bool:
     """Return whether there are environment variables `VDE_…`, which may be settings."""
     return any(name.upper().startswith(ENV_PREFIX) for name in os.environ)
-
-
-def expand_secrets(value: T, name: str = "") -> T:
-    """Replace `${NAME}` in texts, lists and tables by the values of environment variables.
-
-    `name` is the value's key.
-
-    Raises:
-        ProjectError: A variable is not set.
-    """
-    # Messages omit values of secret keys, both parts of credentials, and passwords of URLs.
-    found: Any = value
-    if isinstance(value, str):
-        found = re.sub(r"\$\{(\w+)\}", _read_variable, value)
-        if names_secret(name):
-            parts = found.split(":") if "credential" in name else ()
-            for part in (found, *parts):
-                remember_secret(part)
-        if "://" in found:
-            remember_url(found)
-    elif isinstance(value, Mapping):
-        found = {key: expand_secrets(one, str(key)) for key, one in value.items()}
-    elif isinstance(value, list | tuple):
-        found = type(value)(expand_secrets(one, name) for one in value)
-    return cast("T", found)
-
-
-def _read_variable(match: re.Match[str]) -> str:
-    name = match.group(1)
-    if name not in os.environ:
-        raise ProjectError(
-            f"the settings use the environment variable {name}, which is not set",
-            hint=f"set {name} in the environment",
-        )
-    remember_secret(os.environ[name])
-    return os.environ[name]
-
-
-def remember_secrets(value: Any, name: str = "") -> None:
-    """Record the secrets in settings, so that messages show `***` instead.
-
-    Secrets are the values of `${NAME}`, values whose key suggests a secret, and passwords in URLs.
-    """
-    if isinstance(value, str):
-        if "${" in value:
-            for variable in re.findall(r"\$\{(\w+)\}", value):
-                remember_secret(os.environ.get(variable))
-        elif names_secret(name):
-            remember_secret(value)
-        if "://" in value:
-            remember_url(value)
-    elif isinstance(value, Mapping):
-        for key, part in value.items():
-            remember_secrets(part, str(key))
-    elif isinstance(value, list | tuple):
-        for part in value:
-            remember_secrets(part, name)
-    elif is_dataclass(value) and not isinstance(value, type):
-        for one in fields(value):
-            remember_secrets(getattr(value, one.name), one.name)
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectIdentity:
-    """The id and the name of a project, which its state store records.
-
-    Args:
-        id: The setting `id`, which `vde init` writes; empty if not set.
-        named: Whether the name is a setting, and not the name of the folder.
-    """
-
-    id: str
-    name: str
-    named: bool
-
-    @property
-    def certain(self) -> bool:
-        """Whether every checkout of the project has the same id or name."""
-        return bool(self.id) or self.named
-
-    def is_other(self, owner: ProjectIdentity) -> bool:
-        """Return whether a state store counts as another project's, and is refused."""
-        # A project may get its id later, so a missing id proves nothing.
-        # The name of the owner's folder proves nothing, either.
-        if self.id and owner.id:
-            return self.id != owner.id
-        return owner.certain and self.name != owner.name
-
-    def may_be_other(self, owner: ProjectIdentity) -> bool:
-        """Return whether a store may be another project's: names differ, and ids are not equal."""
-        same = bool(self.id) and self.id == owner.id
-        return not same and self.name != owner.name
-
-    def or_known(self, owner: ProjectIdentity) -> ProjectIdentity:
-        """Fill the missing parts of this identity from the state store's owner."""
-        name = self.name if self.named else owner.name
-        return ProjectIdentity(self.id or owner.id, name, self.named or owner.named)
-
-    def __str__(self) -> str:
-        return f"'{self.name}' (id {self.id})" if self.id else f"'{self.name}'"
-
-
-PYPROJECT = Path("pyproject.toml")
-
-
-@dataclass(frozen=True, slots=True)
-class SettingPlaces:
-    """Finds the line of a setting in its file, for errors.
-
-    Args:
-        text: Text of `pyproject.toml`.
-        taken: Places of settings from another file, by dotted name.
-    """
-
-    text: str
-    taken: Mapping[str, SourceLocation] = field(default_factory=dict)
-
-    def problem(self, key: str, message: str, hint: str) -> ProjectError:
-        """Create an error at the line of a setting, such as `spark.master`."""
-        return ProjectError(message, hint=hint, location=self.find(key))
-
-    def find(self, key: str) -> SourceLocation:
-        """Return the line of a setting, found by a search in the text of `pyproject.toml`."""
-        if key in self.taken:
-            return self.taken[key]
-        section = ""
-        wanted = ["tool", "vde", *(key.split(".") if key else [])]
-        section_line = None
-        for number, line in enumerate(self.text.splitlines(), start=1):
-            header = re.match(r"\s*\[\s*([^\]]+?)\s*\]", line)
-            if header:
-                section = header[1].replace('"', "")
-                if section.split(".") == wanted[: len(section.split("."))] and "vde" in section:
-                    section_line = number
-                continue
-            assignment = re.match(r"\s*([\w.\"-]+)\s*=", line)
-            if assignment and section:
-                path = [*section.split("."), *assignment[1].replace('"', "").split(".")]
-                if path[: len(wanted)] == wanted or (len(path) > 2 and path == wanted[: len(path)]):
-                    return SourceLocation(PYPROJECT, number)
-        return SourceLocation(PYPROJECT, section_line)

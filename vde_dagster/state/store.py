@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, insert, select, update
 
 from vde_dagster.base.locations import normal_location
 from vde_dagster.errors import UsageError
-from vde_dagster.project.settings import ProjectIdentity
+from vde_dagster.project.identity import ProjectIdentity
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database, make_engine
 from vde_dagster.state.db.effects import Clock, Effects

@@ -15,7 +15,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.plan.plan_options import PlanOptions
-from vde_dagster.project.settings import ProjectIdentity
+from vde_dagster.project.identity import ProjectIdentity
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.execution.folder_search import attack
 from vde_dagster_tests.projects import ProjectFolder

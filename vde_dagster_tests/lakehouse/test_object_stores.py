@@ -17,7 +17,7 @@ from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.publishing.new_table import NewTable
 from vde_dagster.lakehouse.publishing.publication import Publication
 from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.project.settings import expand_secrets
+from vde_dagster.project.secrets import expand_secrets
 from vde_dagster.spark.session.settings import SessionSettings, catalog_config, command_line_config
 from vde_dagster.state.store import StateStore
 from vde_dagster_tests.state.builders import environment, view

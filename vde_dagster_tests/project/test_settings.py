@@ -8,7 +8,8 @@ import pytest
 from vde_dagster.base.secrets import mask
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.loading.loader import read_settings
-from vde_dagster.project.settings import SPARK_PACKAGES, expand_secrets
+from vde_dagster.project.secrets import expand_secrets
+from vde_dagster.project.settings import SPARK_PACKAGES
 from vde_dagster_tests.project.conftest import WriteProject
 
 

@@ -10,7 +10,8 @@ from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import UsageError
 from vde_dagster.lakehouse.catalogs.catalog import Catalog, SparkCatalog
 from vde_dagster.lakehouse.io.locations import for_spark, warehouse_uri
-from vde_dagster.project.settings import Settings, expand_secrets
+from vde_dagster.project.secrets import expand_secrets
+from vde_dagster.project.settings import Settings
 from vde_dagster.state.db.database import IDLE_SECONDS
 from vde_dagster.state.db.effects import Effects
 

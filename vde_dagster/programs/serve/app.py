@@ -32,7 +32,7 @@ from vde_dagster.programs.serve.errors import add_error_handlers
 from vde_dagster.programs.serve.loading import Loader
 from vde_dagster.programs.serve.served import ServedVersions
 from vde_dagster.programs.serve.site_route import site_route
-from vde_dagster.project.settings import expand_secrets
+from vde_dagster.project.secrets import expand_secrets
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace

@@ -20,6 +20,7 @@ from vde_dagster.base.texts import closest_by_one_letter, printable, suggest
 from vde_dagster.base.times import parse_instant, utc, zone_name
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.configuration.config_files import config_files
+from vde_dagster.project.configuration.places import SettingPlaces
 from vde_dagster.project.files import decode_text
 from vde_dagster.project.kinds.time_format import format_problem
 from vde_dagster.project.python.watching import Seen
@@ -33,7 +34,6 @@ from vde_dagster.project.settings import (
     LinterSettings,
     PluginSettings,
     RestSettings,
-    SettingPlaces,
     Settings,
     SparkSettings,
     set_in_environment,

@@ -31,8 +31,9 @@ from vde_dagster.project.loading.cache import FileRecord, ProjectCache
 from vde_dagster.project.macros.known_columns import ColumnsWantedError
 from vde_dagster.project.model import LoadedFile, Model
 from vde_dagster.project.python.watching import watching, with_recorded_reads
+from vde_dagster.project.secrets import remember_secrets
 from vde_dagster.project.serialise import from_plain, to_bytes, to_plain
-from vde_dagster.project.settings import Settings, remember_secrets, set_in_environment
+from vde_dagster.project.settings import Settings, set_in_environment
 from vde_dagster.project.sources.own_files import OwnFiles, own_files
 from vde_dagster.project.sources.source import Folder, Source, SourceFactory, Surrounds, Warns
 from vde_dagster.project.table_names import TableNames

@@ -105,7 +105,7 @@ class SessionSettings:
     @classmethod
     def from_settings(cls, settings: Settings) -> SessionSettings:
         from vde_dagster.lakehouse.catalogs.by_settings import outside_catalog
-        from vde_dagster.project.settings import expand_secrets
+        from vde_dagster.project.secrets import expand_secrets
         from vde_dagster.state.db.effects import NoEffects
 
         other = outside_catalog(settings, NoEffects())

@@ -36,7 +36,7 @@ from vde_dagster.base.installing import how_to_install
 from vde_dagster.base.secrets import mask
 from vde_dagster.base.times import utc
 from vde_dagster.errors import NotAllowedError, StoreError, UnknownOutcomeError, UsageError
-from vde_dagster.project.settings import remember_secrets
+from vde_dagster.project.secrets import remember_secrets
 from vde_dagster.state.db.effects import Clock, Effects, NoEffects, ServersClock, SystemClock
 from vde_dagster.state.db.guards.write_views import SEARCH_PATH, writes_by_views
 from vde_dagster.state.db.rows import among, upsert
