@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,10 +34,19 @@ def judged(
     tables = {TableRef("db", name): metadata(summary) for name, summary in rows.items()}
     reads = tuple(TableRead(ref.name, ref, None) for ref in tables if ref != OWN)
     inputs = {read.key: InputState(7, 7) for read in reads} if known else {}
-    lakehouse: Any = SimpleNamespace(table_metadata=tables.__getitem__)
+    asked: list[set[TableRef]] = []
+
+    def locate(refs: Iterable[TableRef]) -> dict[TableRef, str]:
+        asked.append(set(refs))
+        return {ref: str(ref) for ref in asked[-1] if ref in tables}
+
+    files = SimpleNamespace(read_json={str(ref): one for ref, one in tables.items()}.__getitem__)
+    lakehouse: Any = SimpleNamespace(metadata_locations=locate, files=files)
     table = SimpleNamespace(ref=OWN, created=created, branch=None)
     task: Any = SimpleNamespace(query=query, table=table)
-    return is_small(lakehouse, task, FillInputs(reads, inputs))
+    small = is_small(lakehouse, task, FillInputs(reads, inputs))
+    assert len(asked) <= 1, "the catalog is asked once for all tables"
+    return small
 
 
 FEW = {"total-records": 9}
@@ -63,6 +72,10 @@ def test_a_fill_is_small_by_the_rows_of_its_inputs_and_its_table(
 
 def test_a_table_that_does_not_exist_has_no_rows() -> None:
     assert judged({"a": FEW}, created=False)
+
+
+def test_a_table_that_is_lost_is_not_small() -> None:
+    assert not judged({"a": FEW})
 
 
 def test_an_input_whose_state_is_unknown_is_not_small() -> None:

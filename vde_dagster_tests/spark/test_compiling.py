@@ -74,6 +74,20 @@ def test_the_error_of_work_whose_jvm_ends_is_kept() -> None:
         work()
 
 
+def test_a_user_whose_jvm_has_ended_is_counted_no_longer() -> None:
+    compiling, session = Compiling({}), Session()
+    session.has_ended = True
+    with (
+        pytest.raises(ConnectionError),
+        compiling.using(session, small=True),  # type: ignore[arg-type]
+    ):
+        pass
+    session.has_ended = False
+    with compiling.using(session, small=False):  # type: ignore[arg-type]
+        pass
+    assert session.values == ON
+
+
 @pytest.mark.spark
 def test_spark_interprets_a_query_of_a_small_user_with_the_same_rows(
     spark_engine: SparkEngine,

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from vde_dagster.execution.apply.skipping import FillInputs
+from vde_dagster.lakehouse.io.files import read_metadata
 from vde_dagster.lakehouse.metadata.commit_summaries import rows_at
 from vde_dagster.lakehouse.metadata.table_metadata import head_of
 from vde_dagster.planning.engine_tasks import FillTask
@@ -27,10 +28,14 @@ def is_small(lakehouse: Lakehouse, task: FillTask, looked: FillInputs) -> bool:
     # An input without a state is no table of this catalog.
     if any(read.key not in looked.inputs for read in looked.reads):
         return False
-    read_at = [(read.ref, looked.inputs[read.key].read_id) for read in looked.reads]
-    rows = [rows_at(lakehouse.table_metadata(ref), commit) for ref, commit in read_at]
+    refs = [read.ref for read in looked.reads] + [task.table.ref] * task.table.created
+    locations = lakehouse.metadata_locations(refs)
+    if any(ref not in locations for ref in refs):
+        return False
+    metadata = {ref: read_metadata(lakehouse.files, locations[ref], str(ref)) for ref in refs}
+    rows = [rows_at(metadata[read.ref], looked.inputs[read.key].read_id) for read in looked.reads]
     if task.table.created:
-        metadata = lakehouse.table_metadata(task.table.ref)
-        rows.append(rows_at(metadata, head_of(metadata, task.table.branch)))
+        own = metadata[task.table.ref]
+        rows.append(rows_at(own, head_of(own, task.table.branch)))
     known = [one for one in rows if one is not None]
     return len(known) == len(rows) and sum(known) <= MOST_ROWS

@@ -40,15 +40,15 @@ class Compiling:
         users = self._small if small else self._other
         with self._lock:
             users[id(session)] += 1
-            self._adapt(session)
         try:
+            with self._lock:
+                self._adapt(session)
             yield
         finally:
             with self._lock:
                 users[id(session)] -= 1
-                with suppress(
-                    Exception
-                ):  # Its JVM may have ended, of which the block has an error.
+                # Its JVM may have ended, of which the block has an error.
+                with suppress(Exception):
                     self._adapt(session)
 
     def _adapt(self, session: SparkSession) -> None:
