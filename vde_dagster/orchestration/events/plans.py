@@ -133,10 +133,10 @@ def rejected_events(
         )
 
 
-def delete_closed_partitions(workspace: Workspace, instance: dg.DagsterInstance) -> list[str]:
+def delete_closed_partitions(workspace: Workspace, instance: dg.DagsterInstance) -> None:
     """Delete the partitions of dropped environments and of plans that can no longer be approved.
 
-    Keeps partitions of plans that a run works on. Returns the ids of plans that left `vde/plan`.
+    Keeps partitions of plans that a run works on.
     """
     store, reporter = workspace.store, Reporter(workspace, instance)
     names = reporter.names
@@ -159,7 +159,6 @@ def delete_closed_partitions(workspace: Workspace, instance: dg.DagsterInstance)
     for key in plans_without_runs(instance, sorted(past)):
         reporter.delete(names.rejections, key)
     reporter.add(names.rejections, sorted(waiting))
-    return gone
 
 
 def require_proposed(workspace: Workspace, plan: Plan) -> None:
