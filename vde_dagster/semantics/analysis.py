@@ -12,8 +12,8 @@ from vde_dagster.semantics._sqlglot import canonical_text, parse, type_text
 from vde_dagster.semantics.algebra.nodes import Output, Rel
 from vde_dagster.semantics.algebra.uniqueness import group_keys
 from vde_dagster.semantics.binding.binder import Binder, Unsupported
+from vde_dagster.semantics.binding.ctes import NO_CTES
 from vde_dagster.semantics.binding.queries import bind_query
-from vde_dagster.semantics.binding.relations import NO_CTES
 from vde_dagster.semantics.checks import find_mistakes, is_in_written_query
 from vde_dagster.semantics.checks.operands import Origin
 from vde_dagster.semantics.checks.written_texts import find_other_texts

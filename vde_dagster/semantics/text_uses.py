@@ -9,8 +9,8 @@ from sqlglot import exp
 from vde_dagster.semantics._sqlglot import parse
 from vde_dagster.semantics.binding.binder import Binder, Unsupported
 from vde_dagster.semantics.binding.calls import COMPARISONS
+from vde_dagster.semantics.binding.ctes import NO_CTES
 from vde_dagster.semantics.binding.queries import bind_query
-from vde_dagster.semantics.binding.relations import NO_CTES
 from vde_dagster.semantics.errors import SemanticError
 from vde_dagster.semantics.types import infer, type_class
 from vde_dagster.sql.grammar.strings import read_string

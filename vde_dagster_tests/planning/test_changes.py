@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vde_dagster.planning.changes.columns import ViewColumn, column_events, pair_columns
-from vde_dagster.planning.changes.query import CommitSpan, LineageComparison, choose_comparison
+from vde_dagster.planning.changes.comparison import CommitSpan, LineageComparison, choose_comparison
 from vde_dagster.planning.tables.pinned_reads import KeptCommit
 
 COLUMNS: dict[str, tuple[str, str, list[str]]] = {

@@ -11,10 +11,8 @@ from vde_dagster.base.names import ModelName, quote
 from vde_dagster.lakehouse.metadata.commit_summaries import commit_line
 from vde_dagster.lakehouse.metadata.table_metadata import columns_of, reads_same_columns
 from vde_dagster.planning.changes.columns import ColumnPair, ViewColumn, is_same_type_text
+from vde_dagster.planning.changes.comparison import CommitSpan, LineageComparison, choose_comparison
 from vde_dagster.planning.changes.query import (
-    CommitSpan,
-    LineageComparison,
-    choose_comparison,
     is_comparable,
     net_rows_query,
     vary_changelog_names,

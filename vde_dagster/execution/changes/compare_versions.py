@@ -22,13 +22,11 @@ from vde_dagster.planning.changes.columns import (
     column_events,
     pair_columns,
 )
+from vde_dagster.planning.changes.comparison import CommitSpan, LineageComparison, choose_comparison
 from vde_dagster.planning.changes.query import (
     CHANGE_COLUMNS,
-    CommitSpan,
-    LineageComparison,
     VersionStep,
     changes_query,
-    choose_comparison,
     is_comparable,
     no_changes_query,
     weigh_commits,

@@ -16,7 +16,7 @@ from vde_dagster.lakehouse.metadata.commit_summaries import (
     growth_between,
 )
 from vde_dagster.lakehouse.metadata.table_metadata import head_of
-from vde_dagster.planning.changes.query import LineageComparison, choose_comparison
+from vde_dagster.planning.changes.comparison import LineageComparison, choose_comparison
 from vde_dagster.planning.changes.refresh import (
     LEAST_BYTES,
     NEWEST,

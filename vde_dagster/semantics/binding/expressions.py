@@ -7,7 +7,7 @@ from typing import Any
 from sqlglot import exp
 
 from vde_dagster.semantics.algebra.nodes import BOOLEAN, Node, int_value, plain_string
-from vde_dagster.semantics.binding import calls
+from vde_dagster.semantics.binding import calls, windows
 from vde_dagster.semantics.binding.binder import Binder, Handler, Unsupported, flat_operands
 from vde_dagster.semantics.binding.names import Scope, bind_column, bind_struct_fields
 from vde_dagster.semantics.function_types import has_no_text, is_refused_cast, lack_common_type
@@ -293,7 +293,7 @@ HANDLERS: dict[type, Handler] = {
     exp.Exists: _bind_exists,
     exp.Anonymous: calls.bind_call,
     exp.Star: lambda b, e, scope: b.give_up("a star inside an expression"),
-    exp.Window: calls.bind_window,
+    exp.Window: windows.bind_window,
     **dict.fromkeys((exp.Paren, exp.Where, exp.Alias), lambda b, e, scope: b.bind(e.this, scope)),
     **dict.fromkeys((exp.And, exp.Or), _junction),
     **dict.fromkeys((exp.Cast, exp.TryCast), _cast),

@@ -16,7 +16,7 @@ from vde_dagster.semantics.spark_functions import ALIASES, WITHOUT_PARENTHESES
 
 if TYPE_CHECKING:
     from vde_dagster.semantics.binding.binder import Binder
-    from vde_dagster.semantics.binding.relations import VisibleCtes
+    from vde_dagster.semantics.binding.ctes import VisibleCtes
 
 
 @dataclass(slots=True, eq=False)

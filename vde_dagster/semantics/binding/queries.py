@@ -21,7 +21,7 @@ from vde_dagster.semantics.algebra.nodes import (
     walk,
 )
 from vde_dagster.semantics.binding.binder import Binder, Unsupported, refuse_other_args
-from vde_dagster.semantics.binding.calls import bind_sort_key
+from vde_dagster.semantics.binding.ctes import NO_CTES, VisibleCtes, define_ctes
 from vde_dagster.semantics.binding.generators import bind_generator, bind_values, generator_kind
 from vde_dagster.semantics.binding.grouping import (
     bind_group_by,
@@ -31,14 +31,9 @@ from vde_dagster.semantics.binding.grouping import (
     output_at_position,
 )
 from vde_dagster.semantics.binding.names import NamedSource, Scope
-from vde_dagster.semantics.binding.relations import (
-    NO_CTES,
-    VisibleCtes,
-    bind_conditions,
-    bind_from,
-    define_ctes,
-)
+from vde_dagster.semantics.binding.relations import bind_conditions, bind_from
 from vde_dagster.semantics.binding.stars import expand_star, unknown_columns_error
+from vde_dagster.semantics.binding.windows import bind_sort_key
 from vde_dagster.semantics.function_types import letter_of_type
 from vde_dagster.semantics.types import infer
 

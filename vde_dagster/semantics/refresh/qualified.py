@@ -16,8 +16,8 @@ from sqlglot.helper import find_new_name
 from vde_dagster.semantics._sqlglot import parse
 from vde_dagster.semantics.analysis import Schema, analyze
 from vde_dagster.semantics.binding.binder import Binder, Unsupported
+from vde_dagster.semantics.binding.ctes import NO_CTES
 from vde_dagster.semantics.binding.queries import bind_query
-from vde_dagster.semantics.binding.relations import NO_CTES
 from vde_dagster.semantics.errors import SemanticError, locate
 from vde_dagster.semantics.refresh.trees import list_sources
 from vde_dagster.semantics.simplify import simplify
