@@ -13,6 +13,7 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, IncrementalByUniqueKey
 from vde_dagster.project.loading.loader import Project, load_project
 from vde_dagster.project.model import Column
+from vde_dagster.project.python.arguments import match_arguments
 from vde_dagster.project.python.files import run_source
 
 NAME = ModelName("a", "m")
@@ -288,3 +289,59 @@ def test_functions_of_one_name_are_models_of_their_own(
         assert model.python is not None
         assert run_source(model.python)(Context()) == f"x.{table}"
         assert model.depends_on == (ModelName("x", table),)
+
+
+@pytest.mark.parametrize(
+    ("signature", "expected"),
+    [
+        ("", ([], [])),
+        ("context", (["context"], [])),
+        ("ctx", (["context"], [])),
+        ("ctx, begin, until", (["context", "start", "end"], [])),
+        ("context, end, start", (["context"], ["end", "start"])),
+        ("context, country, end=None, more=1", (["context"], ["country", "end"])),
+        ("*args", (["context", "start", "end", "execution_time"], [])),
+        ("context, *, latest", (["context"], ["latest"])),
+        ("*, context, end", ([], ["context", "end"])),
+        ("context, start, end, /", (["context", "start", "end"], [])),
+        ("ctx, **kwargs", (["context"], ["country", "end", "execution_time", "latest", "start"])),
+        (
+            "**kwargs",
+            ([], ["context", "country", "end", "execution_time", "latest", "start"]),
+        ),
+    ],
+)
+def test_arguments_are_passed_by_name_or_in_their_order(
+    signature: str, expected: tuple[list[str], list[str]]
+) -> None:
+    function = eval(f"lambda {signature}: None")  # a test's own text
+    assert match_arguments(function, ("country",)) == expected
+
+
+@pytest.mark.parametrize(
+    ("signature", "wrong"),
+    [
+        ("start, context", "'start' of run would get the value of 'context'"),
+        ("end, **kwargs", "'end' of run would get the value of 'context'"),
+        ("latest", "'latest' of run would get the value of 'context'"),
+        ("spark, context", "'context' of run would get the value of 'start'"),
+        ("spark, context=None", "'context' of run would get the value of 'start'"),
+        ("spark, *, context", "'context' of run would get no value"),
+        ("context, end, other", "'end' of run would get the value of 'start'"),
+        ("context, country, other", "'country' of run would get the value of 'start'"),
+        ("context, execution_time, *args", "'execution_time' of run would get the value"),
+        ("context, end, start, /", "'end' of run would get the value of 'start'"),
+    ],
+)
+def test_a_parameter_that_would_get_another_value_is_refused(
+    signature: str, wrong: str, load: Callable[[Mapping[str, str]], Project]
+) -> None:
+    files = {
+        "pyproject.toml": "[tool.vde]\nname = 'shop'\nvariables = { country = 'de' }\n",
+        "models/m.py": "from vde_dagster import model\n\n@model('b.m', columns={'n': 'INT'})\n"
+        f"def run({signature}):\n    return None\n",
+    }
+    with pytest.raises(ProjectError, match=wrong) as caught:
+        load(files)
+    assert str(caught.value.location) == "models/m.py:3"
+    assert caught.value.hint is not None

@@ -32,6 +32,7 @@ from vde_dagster.project.properties.model_properties import (
     STATEMENTS,
     read_model_properties,
 )
+from vde_dagster.project.python.arguments import match_arguments
 from vde_dagster.project.python.decorators import (
     python_blueprints,
     read_parts,
@@ -127,6 +128,8 @@ def _read_model(
     parts = read_parts(called, around, location, context, dialect)
     reads |= parts.reads
     if not is_query:
+        with placed(location):
+            match_arguments(definition.function, python.settings)
         code = _ModelCode(tree, definition.function, python)
         found = _tables_read(code, location.path, context, declared=bool(declared))
         reads |= {table: place for table, place in found.items() if table not in parts.hidden}

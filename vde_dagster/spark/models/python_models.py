@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import re
 from collections.abc import Callable, Mapping
@@ -235,6 +234,7 @@ def run_python_model(
         ExecutionError: The function failed, omitted a declared column, or returned something else
             than a pandas or Spark DataFrame, Arrow rows, or a generator of these.
     """
+    from vde_dagster.project.python.arguments import match_arguments
     from vde_dagster.project.python.files import run_source
 
     model = snapshot.model
@@ -242,8 +242,9 @@ def run_python_model(
     what = f"{model.name} {context.interval.text}"
     try:
         function = run_source(model.python, project_root)
-        positional, named = _match_arguments(function, context)
-        result = function(*positional, **named)
+        known = {"context": context, **context.keywords}
+        positional, named = match_arguments(function, known)
+        result = function(*map(known.get, positional), **{name: known[name] for name in named})
         parts = list(result) if isinstance(result, GeneratorType) else [result]
     except ExecutionError:
         raise
@@ -254,38 +255,6 @@ def run_python_model(
         raised.location = raised.location or model.location
         raise raised from error
     return _to_spark(snapshot, context.spark, parts, columns)
-
-
-def _match_arguments(
-    function: Callable[..., Any], context: ModelContext
-) -> tuple[list[Any], dict[str, Any]]:
-    """Return the arguments that a model's function takes, by position and by name.
-
-    The full form is `(context, start, end, execution_time, **kwargs)`, as in SQLMesh. A function
-    may take fewer arguments, in any order, and variables by name. A function with other parameter
-    names gets the arguments by position.
-    """
-    known = context.keywords
-    parameters = list(inspect.signature(function).parameters.values())
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    named = [one for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY]
-    given = {one.name: known[one.name] for one in named if one.name in known}
-    ordered = [one for one in parameters if one.kind in kinds]
-    variadic = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters)
-    by_name = not variadic and all(
-        one.kind is not inspect.Parameter.POSITIONAL_ONLY
-        and (one.name in known or one.default is not inspect.Parameter.empty)
-        for one in ordered[1:]
-    )
-    if not by_name:
-        full = [context, *(known[name] for name in ("start", "end", "execution_time"))]
-        return (full if variadic else full[: len(ordered)]), given
-    given |= {one.name: known[one.name] for one in ordered[1:] if one.name in known}
-    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
-        given = {**known, **given}
-    if ordered:
-        given.pop(ordered[0].name, None)
-    return ([context] if ordered else []), given
 
 
 def _to_spark(
