@@ -17,7 +17,7 @@ from vde_dagster.errors import NotAllowedError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.state.db import migrate
 from vde_dagster.state.db.guards.write_views import ON_CONFLICT
-from vde_dagster.state.db.rights import RIGHTS
+from vde_dagster.state.db.rights import RIGHTS, Login
 from vde_dagster.state.db.schema import SCHEMA_VERSION, VERSION_TABLE, metadata
 from vde_dagster.state.store import StateStore
 from vde_dagster_tests.access.roles_world import FILES, WHO, World
@@ -285,7 +285,13 @@ def test_an_owner_who_is_no_superuser_makes_roles(postgres: PostgresServer) -> N
     with pytest.raises(NotAllowedError, match=refusal):
         without.rights.create("own")
     assert without.rights.roles() == []
+    assert without.rights.login() == Login("plain", True, frozenset(), {})
+    with psycopg.connect(postgres.url("plain").replace("vde@", "plain@")) as conn:
+        conn.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
     without.close()
+    other = StateStore.open(postgres.url("plain").replace("vde@", "reader@"))
+    assert other.rights.login() == Login("reader", False, frozenset(), {})
+    other.close()
 
 
 def test_a_state_in_a_file_has_no_roles(vde: Vde, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ class Login:
     """Database user of the current connection, with its rights.
 
     Args:
-        owns: Whether the login owns the state's tables; False if the state has no roles.
+        owns: Whether the login owns the state's tables.
         roles: The names of roles by right; empty if the state has none.
     """
 
@@ -273,16 +273,20 @@ def _names(prefix: str) -> dict[Right, str]:
 
 
 def _login(conn: Connection) -> Login:
-    user: str = conn.execute(text("SELECT session_user")).scalar_one()
+    first = text(
+        "SELECT session_user, (SELECT pg_has_role(session_user, relowner, 'MEMBER') "
+        "FROM pg_class WHERE oid = to_regclass('vde_log'))"
+    )
+    known = conn.execute(first).one()
     if not has_rights(conn):
-        return Login(user, False, frozenset(), {})
+        return Login(known[0], bool(known[1]), frozenset(), {})
     query = text(
         f"SELECT r.name, r.role, pg_has_role(session_user, r.role, 'MEMBER'), vde_is_owner() "
         f"FROM {_TABLE} r JOIN pg_roles p ON p.rolname = r.role"
     )
     rows = conn.execute(query).all()
     return Login(
-        user,
+        known[0],
         any(row[3] for row in rows),
         frozenset(row[0] for row in rows if row[2]),
         {row[0]: row[1] for row in rows},
