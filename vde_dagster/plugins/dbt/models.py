@@ -18,7 +18,7 @@ from vde_dagster.api.sql import Expanded, SourceText, placeholder
 from vde_dagster.api.values import ModelName, quote
 from vde_dagster.plugins.dbt import relations
 from vde_dagster.plugins.dbt.context import Context
-from vde_dagster.plugins.dbt.manifest import Node, Reader, Unit
+from vde_dagster.plugins.dbt.manifest import Node
 from vde_dagster.plugins.dbt.nodes import incremental
 from vde_dagster.plugins.dbt.nodes.audits import (
     constraint_audits,
@@ -35,6 +35,7 @@ from vde_dagster.plugins.dbt.nodes.snapshots import split_snapshot
 from vde_dagster.plugins.dbt.nodes.statements import with_statements
 from vde_dagster.plugins.dbt.nodes.unit_tests import read_unit_tests
 from vde_dagster.plugins.dbt.nodes.when import read_schedule
+from vde_dagster.plugins.dbt.units import Reader, Unit
 
 _TIME = re.compile(
     r"time(?:tz)?\s*(?:\(\s*\d+\s*\))?(?:\s+with(?:out)?\s+time\s+zone)?", re.IGNORECASE

@@ -21,7 +21,8 @@ from vde_dagster.plugins.dbt.settings import DbtSettings
 if TYPE_CHECKING:
     from vde_dagster.plugins.dbt.context import Context
     from vde_dagster.plugins.dbt.left_out import LeftOutNodes
-    from vde_dagster.plugins.dbt.manifest import Manifest, Reader, Unit
+    from vde_dagster.plugins.dbt.manifest import Manifest
+    from vde_dagster.plugins.dbt.units import Reader, Unit
 
 _METRICS = frozenset({"metrics", "semantic models", "saved queries"})
 """Parts that `plugins.metrics` reads from `semantic_manifest.json`, if the file exists."""
@@ -137,7 +138,8 @@ class DbtProject:
     def _read_manifest(self, content: str) -> None:
         from vde_dagster.plugins.dbt.age import record_files
         from vde_dagster.plugins.dbt.hooks import run_hooks
-        from vde_dagster.plugins.dbt.manifest import ignored_types, main_database, unit_hash
+        from vde_dagster.plugins.dbt.manifest import ignored_types, main_database
+        from vde_dagster.plugins.dbt.units import unit_hash
 
         manifest = self._manifest
         self._memory |= {
@@ -204,7 +206,8 @@ class DbtProject:
 
     @cached_property
     def _divided_units(self) -> dict[str, Unit | Reader]:
-        from vde_dagster.plugins.dbt.manifest import divide_units, read_compiled_nodes
+        from vde_dagster.plugins.dbt.manifest import read_compiled_nodes
+        from vde_dagster.plugins.dbt.units import divide_units
 
         later = self._compiled.later
         second = read_compiled_nodes(self._read_content(later)) if later else {}
@@ -301,7 +304,7 @@ class DbtProject:
     def _with_line(
         self, location: SourceLocation | None, unit: Unit | Reader
     ) -> SourceLocation | None:
-        from vde_dagster.plugins.dbt.manifest import Reader
+        from vde_dagster.plugins.dbt.units import Reader
 
         if location is None or location.line or location.path.suffix not in (".yml", ".yaml"):
             return location
@@ -403,7 +406,7 @@ class DbtProject:
 
 
 def _list_tests(unit: Unit | Reader) -> str:
-    from vde_dagster.plugins.dbt.manifest import Reader
+    from vde_dagster.plugins.dbt.units import Reader
 
     if isinstance(unit, Reader):
         return ""

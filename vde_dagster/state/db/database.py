@@ -1,10 +1,5 @@
 """Connections and transactions, with the same guarantees on SQLite and on PostgreSQL.
 
-SQLite: write-ahead log, and every writing transaction begins with `BEGIN IMMEDIATE`. Otherwise it
-could fail at its first write after a read, if another process wrote in between. `synchronous=FULL`
-because an acknowledged publication must survive a power cut: in WAL mode NORMAL may lose the last
-commits.
-
 PostgreSQL: writing transactions are SERIALIZABLE, reading ones REPEATABLE READ (a consistent
 snapshot, without serialization failures). The server ends a transaction whose client is silent for
 a while (a stopped machine, a lost network), so that no client blocks other clients for long.
@@ -15,21 +10,17 @@ transaction's name (`TRANSACTION`).
 
 from __future__ import annotations
 
-import os
 import random
-import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from functools import cache, partial
+from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, ProgrammingError
-from sqlalchemy.util import LRUCache
 
 from vde_dagster.base.failures import NO_SPACE_HINT, is_no_space
 from vde_dagster.base.installing import how_to_install
@@ -40,10 +31,10 @@ from vde_dagster.project.secrets import remember_secrets
 from vde_dagster.state.db.effects import Clock, Effects, NoEffects, ServersClock, SystemClock
 from vde_dagster.state.db.guards.write_views import SEARCH_PATH, writes_by_views
 from vde_dagster.state.db.rows import among, upsert
+from vde_dagster.state.db.sqlite import BEGIN, make_sqlite_engine, raise_damaged
 
 T = TypeVar("T")
 
-BUSY_TIMEOUT_MS = 30_000
 _TURN_SECONDS = 1.0
 """Longest wait for other threads that write to a SQLite file, before SQLite itself waits."""
 IDLE_SECONDS = 30.0
@@ -51,7 +42,6 @@ IDLE_SECONDS = 30.0
 MAX_ATTEMPTS = 12
 _ALONE_FROM = 5
 """From this attempt on, a transaction that failed by conflicts locks its tables first."""
-_BEGIN = "vde_begin"
 TRANSACTION = "vde_transaction"
 """Execution option with the effects port and the name of a writing transaction."""
 _SQLITE_TRANSIENT = ("database is locked", "database table is locked", "database is busy")
@@ -66,7 +56,6 @@ _SQLITE_FAULTS = (
     "access permission denied",
 )
 """SQLite errors about the database file, as opposed to errors in a statement."""
-_SQLITE_DAMAGED = ("disk image is malformed", "file is not a database")
 _POSTGRES_ROLLED_BACK = ("40001", "40P01", "55P03")
 _POSTGRES_IDLE = ("25P03", "25P04")
 """SQL states after the server ended a transaction that took too long, and its connection."""
@@ -91,7 +80,7 @@ def make_engine(url: str, idle_seconds: float = IDLE_SECONDS) -> sa.Engine:
         ) from error
     remember_secrets({"password": parsed.password, **parsed.query})
     if parsed.get_backend_name() == "sqlite" and parsed.database:
-        engine = _sqlite_engine(parsed)
+        engine = make_sqlite_engine(parsed)
     elif parsed.get_backend_name() in ("postgresql", "postgres"):
         engine = _postgres_engine(parsed, idle_seconds)
     else:
@@ -132,75 +121,6 @@ def lock_rows(connection: sa.Connection, query: sa.Select[Any], by: str = "", ke
     if by:
         connection.execute(sa.text(f"SELECT {by}(:key)"), {"key": key})
     return connection.execute(query)
-
-
-def _sqlite_engine(url: sa.URL) -> sa.Engine:
-    Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
-    dialect, compiled = _sqlite_statements()
-    engine = sa.create_engine(
-        url,
-        connect_args={"timeout": BUSY_TIMEOUT_MS / 1000, "check_same_thread": False},
-        execution_options={"compiled_cache": compiled},
-        max_overflow=-1,  # No thread waits for others, in particular a lease's heartbeat.
-    )
-    engine.dialect = dialect  # Statements are cached by dialect instance, not by dialect class.
-
-    @sa.event.listens_for(engine, "connect")
-    def connect(connection: Any, record: Any) -> None:
-        connection.isolation_level = None  # `begin` below writes BEGIN itself.
-        cursor = connection.cursor()
-        cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-        try:
-            cursor.execute("PRAGMA journal_mode=WAL")
-        except sqlite3.DatabaseError as error:
-            _raise_damaged(url, error)
-            raise
-        _require_whole_pages(url, cursor)
-        cursor.execute("PRAGMA synchronous=FULL")
-        cursor.close()
-
-    @sa.event.listens_for(engine, "begin")
-    def begin(connection: sa.Connection) -> None:
-        statement = connection.get_execution_options().get(_BEGIN)
-        if statement is None:  # For a reader, which waits for nothing and fails for nothing.
-            connection.connection.cursor().execute("BEGIN")
-        else:
-            connection.exec_driver_sql(statement)
-
-    return engine
-
-
-# Compiling a statement takes longer than running it, and a process may open many stores.
-@cache
-def _sqlite_statements() -> tuple[sa.Dialect, LRUCache[Any, Any]]:
-    engine = sa.create_engine("sqlite://")
-    engine.connect().close()
-    return engine.dialect, LRUCache(2000)
-
-
-def _require_whole_pages(url: sa.URL, cursor: Any) -> None:
-    # SQLite would read missing bytes as zeros. The file is not opened here: closing it would
-    # release the locks of the process's other connections.
-    log = Path(f"{url.database}-wal")
-    size, there = (
-        cursor.execute("PRAGMA page_size").fetchone()[0],
-        os.path.getsize(str(url.database)),
-    )
-    # While there is a log, it may contain the pages at the file's end.
-    if there % size and not (log.exists() and log.stat().st_size):
-        raise _damaged(url, f"it ends within a page, at {there:,} bytes")
-
-
-def _raise_damaged(url: sa.URL, error: BaseException) -> None:
-    if any(phrase in str(error) for phrase in _SQLITE_DAMAGED):
-        raise _damaged(url, error) from error
-
-
-def _damaged(url: sa.URL, damage: object) -> StoreError:
-    return StoreError(
-        f"the state database {url.database} is damaged: {damage}",
-        hint="stop all processes that use the file and restore it from a backup; see `vde fsck`",
-    )
 
 
 def is_transient(error: BaseException) -> bool:
@@ -290,7 +210,7 @@ class Database:
             if isinstance(self.clock, ServersClock):
                 self.clock.require_agreement(partial(_time_beside, connection))
             connection = connection.execution_options(
-                **{_BEGIN: "BEGIN IMMEDIATE", TRANSACTION: (self.effects, name)}
+                **{BEGIN: "BEGIN IMMEDIATE", TRANSACTION: (self.effects, name)}
             )
             with self._writing_alone():
                 transaction = connection.begin()
@@ -382,7 +302,7 @@ class Database:
                 if not idempotent or attempt >= MAX_ATTEMPTS:
                     raise
             except DBAPIError as error:
-                _raise_damaged(self.engine.url, error.orig or error)
+                raise_damaged(self.engine.url, error.orig or error)
                 if not is_fault(error):
                     raise
                 lost = is_disconnect(error)
@@ -443,7 +363,7 @@ class Database:
                 with own.begin():
                     yield own
         except DBAPIError as error:
-            _raise_damaged(self.engine.url, error.orig or error)
+            raise_damaged(self.engine.url, error.orig or error)
             if is_fault(error):
                 raise self.unusable(error) from error
             raise

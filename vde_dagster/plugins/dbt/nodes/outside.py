@@ -14,7 +14,8 @@ from typing import Any
 from vde_dagster.api.errors import SourceLocation, placed
 from vde_dagster.api.models import Asset, Exposure
 from vde_dagster.api.sources import LoadedFile, TableNames
-from vde_dagster.plugins.dbt.manifest import Node, Reader, owner_name
+from vde_dagster.plugins.dbt.manifest import Node
+from vde_dagster.plugins.dbt.units import Reader, owner_name
 
 
 def read_exposure(unit: str, reader: Reader, path: Path, names: TableNames) -> LoadedFile:

@@ -7,8 +7,9 @@ from pathlib import Path
 from vde_dagster.api.errors import ProjectError, SourceLocation
 from vde_dagster.api.models import Model, TestTable, UnitTest
 from vde_dagster.api.values import ModelName
-from vde_dagster.plugins.dbt.manifest import Rows, Unit
+from vde_dagster.plugins.dbt.manifest import Rows
 from vde_dagster.plugins.dbt.manifest import UnitTest as DbtUnitTest
+from vde_dagster.plugins.dbt.units import Unit
 
 ResolveName = Callable[[Sequence[str]], ModelName]
 TranslateRows = Callable[[Path, str], TestTable]
