@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +14,7 @@ import msgspec
 import pytest
 from sqlalchemy import func, insert, select
 
-from vde_dagster.errors import ExecutionError, UsageError
+from vde_dagster.errors import ConflictError, ExecutionError, UsageError
 from vde_dagster.plugins.sync import http
 from vde_dagster.plugins.sync.ledger import cursors, letters
 from vde_dagster.plugins.sync.syncs import Syncs
@@ -147,6 +148,21 @@ def test_who_stopped_on_the_way_goes_there_first(shop: Shop, receiver: Receiver)
     shop.sync()
     equal(shop, receiver)
     assert shop.cursor() == [(3, None)]
+
+
+def test_a_run_that_lost_its_lease_writes_no_position(shop: Shop, receiver: Receiver) -> None:
+    shop.sync()
+    shop.run_day()
+
+    def stall(body: dict[str, Any]) -> None:
+        with sqlite3.connect(shop.folder.root / ".vde" / "vde.db") as db:
+            db.execute("UPDATE vde_leases SET token = token + 1, owner = 'x', expires_at = '2000'")
+            db.execute("UPDATE vde_sync_cursors SET version = 5, pending = NULL")
+
+    receiver.answers = [stall]
+    with pytest.raises(ConflictError, match="the lease on 'sync/latest/prod' was lost"):
+        shop.sync()
+    assert shop.cursor() == [(5, None)], "as the other process left it"
 
 
 def test_each_full_run_has_other_keys_unless_it_continues_an_interrupted_one(

@@ -173,11 +173,18 @@ class Ledger:
         self.transact(work, name)
 
 
-def open_ledger(workspace: Workspace, sync: str, delivery: Delivery) -> Ledger:
+def open_ledger(
+    workspace: Workspace,
+    sync: str,
+    delivery: Delivery,
+    check: Callable[[sa.Connection], None] = lambda _: None,
+) -> Ledger:
     """Return the ledger of a sync, in the sink's database if the sink has transactions.
 
     Args:
         sync: The sync and the environment: `customers/prod`.
+        check: Checks the sync's lease in each transaction of the state's database. A sink with
+            transactions locks its own database.
     """
     database = workspace.store.database
     transact: Transact | None = getattr(delivery, "transact", None)
@@ -185,10 +192,18 @@ def open_ledger(workspace: Workspace, sync: str, delivery: Delivery) -> Ledger:
         transact(metadata.create_all, "sync.tables")
     else:
         database.ensure_tables(metadata)
+
+    def transact_checked(work: Callable[[sa.Connection], Any], name: str) -> Any:
+        def run(conn: sa.Connection) -> Any:
+            check(conn)
+            return work(conn)
+
+        return database.run_transaction(run, name=name)
+
     project = workspace.settings.identity
     name, _, environment = sync.partition("/")
     return Ledger(
-        transact or (lambda work, name: database.run_transaction(work, name=name)),
+        transact or transact_checked,
         project.id or project.name,
         environment,
         name,

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
+from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
@@ -236,10 +237,11 @@ class Syncs:
             return
         leases = workspace.store.leases
         with (
-            leases.holding(f"sync/{what}", None, LEASE_SECONDS, LEASE_SECONDS * 1.5),
+            leases.holding(f"sync/{what}", None, LEASE_SECONDS, LEASE_SECONDS * 1.5) as held,
             sink.open(workspace, what) as delivery,
         ):
-            ledger = open_ledger(workspace, what, delivery)
+            check = partial(leases.check, lease=held.lease)
+            ledger = open_ledger(workspace, what, delivery, check)
             yield _OpenSink(delivery, ledger), workspace.environments.named(name)
 
     @contextmanager

@@ -174,12 +174,12 @@ class LeaseStore:
             holder = row.owner if row is not None and row.owner else "nobody"
             raise LeaseLostError(
                 f"the lease on '{lease.resource}' was lost: {holder} has it now",
-                hint="apply the plan again: finished work is kept",
+                hint="run the command or job again: finished work is kept",
             )
         if row.expires_at <= self.database.clock.now():
             raise LeaseLostError(
                 f"the lease on '{lease.resource}' ended at {instant_text(row.expires_at)}",
-                hint="the process was stalled for too long: apply the plan again",
+                hint="the process was stalled for too long: run the command or job again",
             )
 
     @contextmanager
