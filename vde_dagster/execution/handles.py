@@ -180,12 +180,10 @@ class Handles:
         if self._base is not None:
             return self._base.store
         file = self._state_file
-        if file is not None:
-            if not file.exists():
-                from vde_dagster.project.loading.loader import require_files
+        if file is not None and not file.exists():
+            from vde_dagster.project.loading.loader import require_files
 
-                require_files(self.root)
-            file.parent.mkdir(parents=True, exist_ok=True)
+            require_files(self.root)
         url = self.settings.resolved_state_url
         store = StateStore.open(url, clock=self._clock, effects=self._effects)
         store.database.origin = self._origin

@@ -25,7 +25,7 @@ from vde_dagster.state.db.leases import LeaseStore, environment_lease
 from vde_dagster.state.db.log import record
 from vde_dagster.state.db.outbox import Outbox, forget_records
 from vde_dagster.state.db.rows import chunks, to_micros
-from vde_dagster.state.plans.plans import OPEN_PLANS, PlanStore
+from vde_dagster.state.plans.plans import OPEN_PLANS, OUT_OF_TIME, PlanStore, has_current_base
 from vde_dagster.state.tables.tables import (
     DROPPED,
     DROPPING,
@@ -355,7 +355,7 @@ def dead_plans(
         if row.plan_id in past:
             dead[row.plan_id] = "the environment has changed since the plan was created"
         else:
-            dead[row.plan_id] = "it was not applied within the grace time"
+            dead[row.plan_id] = OUT_OF_TIME
     return dead
 
 
@@ -426,11 +426,15 @@ def _old_records(conn: sa.Connection, policy: Retention, now: datetime) -> _Reco
 
 
 def _old_plans(conn: sa.Connection, before: datetime) -> tuple[str, ...]:
-    plans, versions = schema.plans.c, schema.environment_versions.c
+    plans, versions, heads = schema.plans.c, schema.environment_versions.c, schema.environments
     kept = sa.select(versions.plan_id).where(versions.plan_id.is_not(None))
+    # A rejected plan that was saved as a file could be applied if it were forgotten.
+    refused = (plans.status == "rejected") & has_current_base()
     query = (
         sa.select(plans.plan_id)
+        .outerjoin(heads, heads.c.environment == plans.environment)
         .where(
+            refused.is_not(True),
             plans.status.not_in(OPEN_PLANS),
             sa.or_(plans.finished_at < before, plans.finished_at.is_(None)),
             plans.created_at < before,

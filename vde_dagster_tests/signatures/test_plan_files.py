@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ from vde_dagster.base.json_values import canonical_json
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.plans.plan_file import PlanFiles
 from vde_dagster.execution.plans.plan_spelling import file_bytes
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 from vde_dagster_tests.signatures.conftest import Team
+from vde_dagster_tests.state.builders import FakeClock
 
 
 @pytest.fixture
@@ -198,6 +201,43 @@ def test_a_rejected_plan_is_refused(saved: Team, vde: Vde) -> None:
     plan_id = json.loads(saved.file.read_text())["plan"]["id"]
     vde("plan", "reject", plan_id, "--project", saved.reviewer.root)
     assert "was rejected by" in refused(saved, vde)
+
+
+def clean_up_after(saved: Team, days: int) -> Workspace:
+    """Run the janitor after some days, and open production's clone at that time."""
+    clock = FakeClock(datetime.now(timezone.utc) + timedelta(days=days))
+    workspace = open_fake(saved.production.root, clock=clock)
+    workspace.maintenance.janitor(compact=False)
+    return workspace
+
+
+@pytest.mark.parametrize("days", [3, 40])
+def test_a_rejected_plan_is_refused_however_long_ago_that_was(saved: Team, days: int) -> None:
+    plan_id = json.loads(saved.file.read_text())["plan"]["id"]
+    with saved.open() as workspace:
+        workspace.store.plans.reject(plan_id, "anna")
+    with clean_up_after(saved, days) as workspace, pytest.raises(UsageError, match="rejected by"):
+        workspace.plans.files.open(saved.file)
+
+
+def test_a_rejected_plan_of_an_earlier_version_is_forgotten(saved: Team) -> None:
+    plan_id = json.loads(saved.file.read_text())["plan"]["id"]
+    with saved.open() as workspace:
+        workspace.store.plans.reject(plan_id, "anna")
+    saved.production.edit("models/total.sql", "sum(n) AS n", "min(n) AS n")
+    with saved.open() as workspace:
+        workspace.apply(workspace.plan("prod"))
+    with clean_up_after(saved, 40) as workspace:
+        assert workspace.store.plans.record(plan_id) is None
+
+
+@pytest.mark.parametrize("days", [3, 40])
+def test_a_plan_that_waits_for_longer_than_the_grace_time_is_applied(
+    saved: Team, days: int
+) -> None:
+    with clean_up_after(saved, days) as workspace:
+        assert workspace.apply(workspace.plans.files.open(saved.file)).published
+    assert saved.shown()[0] == 2
 
 
 MORE = {

@@ -78,9 +78,22 @@ def test_file_that_is_no_database_is_one_clear_error(tmp_path: Path) -> None:
         StateStore.open(f"sqlite:///{tmp_path / 'vde.db'}")
 
 
-def test_other_databases_are_refused() -> None:
-    with pytest.raises(UsageError, match="mysql"):
-        StateStore.open("mysql://u:secret@host/db")
+def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("hello")
+    with pytest.raises(StoreError, match=r"the folder .*file of the state store cannot be created"):
+        StateStore.open(f"sqlite:///{tmp_path / 'file' / 'vde.db'}")
+
+
+def test_other_databases_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for url, kind in (
+        ("mysql://u:secret@host/db", "mysql"),
+        ("sqlite://", "sqlite"),
+        ("sqlite:///file:vde.db?mode=ro&uri=true", "sqlite"),
+    ):
+        with pytest.raises(UsageError, match=f"cannot be a {kind} database"):
+            StateStore.open(url)
+    assert not list(tmp_path.iterdir())
 
 
 def test_password_is_in_no_message() -> None:

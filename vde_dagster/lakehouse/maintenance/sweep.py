@@ -40,6 +40,7 @@ from vde_dagster.lakehouse.publishing.shown_tables import SHOWN, expire_in_shown
 from vde_dagster.lakehouse.publishing.view_ledger import drop_namespace, recorded_namespaces
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.environments.publications import PublicationRecord
+from vde_dagster.state.plans.plans import OPEN_PLANS
 from vde_dagster.state.retention import Mark, Retention
 from vde_dagster.state.table_commits import TableCommit
 from vde_dagster.state.tables.tables import LedgerTable
@@ -169,7 +170,9 @@ def drop_branches(run: Cleaning, marked: Mark) -> None:
                 continue
             record = store.plans.record(plan_id)
             dead = plan_id in marked.dead_plans
-            if record is None or (record.status in ("planned", "applying", "failed") and not dead):
+            # A plan that was closed may be applied again meanwhile.
+            is_open = record is not None and record.status in OPEN_PLANS
+            if record is None or (is_open and not (dead and run.dry_run)):
                 continue
             finished = record.finished_at or record.created_at
             if not dead and finished + run.retention.grace > store.database.clock.now():

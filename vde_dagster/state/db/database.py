@@ -79,7 +79,8 @@ def make_engine(url: str, idle_seconds: float = IDLE_SECONDS) -> sa.Engine:
             hint="write sqlite:///path/to/file.db or postgresql://user@host/database",
         ) from error
     remember_secrets({"password": parsed.password, **parsed.query})
-    if parsed.get_backend_name() == "sqlite" and parsed.database:
+    file = parsed.database or "file:"  # SQLite's URIs are not supported.
+    if parsed.get_backend_name() == "sqlite" and not file.startswith("file:"):
         engine = make_sqlite_engine(parsed)
     elif parsed.get_backend_name() in ("postgresql", "postgres"):
         engine = _postgres_engine(parsed, idle_seconds)

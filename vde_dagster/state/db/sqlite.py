@@ -26,7 +26,14 @@ _DAMAGED = ("disk image is malformed", "file is not a database")
 
 
 def make_sqlite_engine(url: sa.URL) -> sa.Engine:
-    Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(str(url.database)).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"the folder {folder} of the state store cannot be created: {error.strerror}",
+            hint="correct the setting state_url (or VDE_STATE_URL), or the rights of that folder",
+        ) from error
     dialect, compiled = _sqlite_statements()
     engine = sa.create_engine(
         url,

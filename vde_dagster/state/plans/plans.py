@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import Connection, bindparam, case, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, case, delete, func, select, update
 
 from vde_dagster.base.times import instant_text
 from vde_dagster.errors import ConflictError, StoreError, UsageError
@@ -45,7 +45,9 @@ _BY_ID = select(schema.plans).where(schema.plans.c.plan_id == bindparam("of"))
 _MOST_COMPARED = 5
 """Maximum number of open plans, the newest, with which a new plan is compared."""
 CLOSED = ("superseded", "rejected")
-"""Statuses of plans that were not applied, and never can be."""
+"""Statuses of plans that were not applied, and wait for no approval."""
+OUT_OF_TIME = "it was not applied within the grace time"
+"""The janitor's reason for closing a plan that may still be applied by its id or file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,11 +229,7 @@ class PlanStore:
         """
         past = set(plan_ids)
         plans, heads = schema.plans, schema.environments
-        current = case((heads.c.live, heads.c.version), else_=0)
-        alive = plans.c.status.not_in(CLOSED) & (
-            (plans.c.base_version == func.coalesce(current, 0))
-            | (heads.c.live & kept_since(plans.c.environment, plans.c.base_version))
-        )
+        alive = plans.c.status.not_in(CLOSED) & has_current_base()
         query = (
             select(plans.c.plan_id)
             .outerjoin(heads, plans.c.environment == heads.c.environment)
@@ -304,7 +302,8 @@ class PlanStore:
     ) -> None:
         """Change a plan's status to applying, applied, failed, superseded or rejected.
 
-        A failed plan may be applied again; an applied, superseded or rejected plan may not.
+        A failed plan may be applied again; an applied, superseded or rejected plan may not, except
+        one that the janitor closed as `OUT_OF_TIME`.
 
         Args:
             who: Author of the change, for the log.
@@ -323,7 +322,8 @@ class PlanStore:
                 )
             if record.status == "rejected":
                 raise _was_rejected(record)
-            if record.status not in _ALLOWED.get(status, ()):
+            late = (record.status, record.message) == ("superseded", OUT_OF_TIME)
+            if record.status not in _ALLOWED[status] and not (late and status == "applying"):
                 raise ConflictError(
                     f"the plan {plan_id} is {record.status} and cannot become {status}",
                     hint=f"plan again: vde plan {record.environment}",
@@ -402,6 +402,17 @@ class PlanStore:
             if _definitions(load_stored_plan(row.payload).plan) == _definitions(plan):
                 return str(row.plan_id)
         return None
+
+
+def has_current_base() -> ColumnElement[bool]:
+    """Build the SQL condition that a plan's environment has not changed since; see `current_base`.
+
+    The query outer joins the plans with their environments.
+    """
+    plans, heads = schema.plans.c, schema.environments.c
+    current = func.coalesce(case((heads.live, heads.version), else_=0), 0)
+    unchanged = heads.live & kept_since(plans.environment, plans.base_version)
+    return (plans.base_version == current) | unchanged
 
 
 def _definitions(plan: Plan) -> tuple[object, ...]:
