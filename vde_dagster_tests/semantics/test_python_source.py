@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -92,6 +94,16 @@ def test_same(change: dict[str, tuple[str, str]]) -> None:
 @pytest.mark.parametrize("change", CHANGED)
 def test_changed(change: dict[str, tuple[str, str]]) -> None:
     assert version() != version(**change)
+
+
+def test_attributes_that_a_library_set_on_shared_nodes_are_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # All trees share this node, and IPython's tracebacks set its parent in another tree.
+    before = version()
+    (name,) = (node for node in ast.walk(ast.parse("x")) if isinstance(node, ast.Name))
+    monkeypatch.setattr(name.ctx, "parent", Lock(), raising=False)
+    assert version() == before  # A copy of the node would copy its parent, and no lock can be.
 
 
 def test_mutated_constants_and_dynamic_code() -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Mapping
-from copy import deepcopy
+from typing import Any
 
 from vde_dagster.base.hashing import digest_tagged, digest_values
 from vde_dagster.base.outside import find_mentioned_inputs
@@ -86,19 +86,24 @@ def _dump_statement(reach: _ReachableCode, module: Module, index: int) -> str:
         names = [m.name for m in reach.modules.executed(statement, module)]
         base = module.base(statement) if isinstance(statement, ast.ImportFrom) else ""
         return "import " + (",".join(names) or base or statement.names[0].name)
-    return ast.dump(
-        statement if reach.documents else _DocstringRemover().visit(deepcopy(statement))
-    )
+    return ast.dump(statement if reach.documents else _remove_docstrings(statement))
 
 
-class _DocstringRemover(ast.NodeTransformer):
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        super().generic_visit(node)
-        if isinstance(node, Function | ast.ClassDef):
-            body = node.body
-            if body and is_docstring(body[0]):
-                node.body = body[1:] or [ast.Pass()]
-        return node
+def _remove_docstrings(node: ast.AST) -> ast.AST:
+    """Return a node, or a copy of it if it contains docstrings."""
+    # A deep copy would contain whole other trees: all trees share nodes such as `ast.Load()`, and
+    # IPython's tracebacks set an attribute `parent` of each node.
+    fields = dict(ast.iter_fields(node))
+    new = {name: _remove_from_field(value) for name, value in fields.items()}
+    if isinstance(node, Function | ast.ClassDef) and is_docstring(node.body[0]):
+        new["body"] = new["body"][1:] or [ast.Pass()]
+    return node if new == fields else type(node)(**new)
+
+
+def _remove_from_field(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_remove_from_field(one) for one in value]
+    return _remove_docstrings(value) if isinstance(value, ast.AST) else value
 
 
 class _ReachableCode:
