@@ -121,6 +121,7 @@ def shortest_gap_seconds(cron: str) -> float:
     """Return the shortest time between two successive ticks, in seconds: 86400.0 for `@daily`."""
     from croniter import croniter  # Not every command needs ticks.
 
+    cron = normalise_cron(cron)
     (minutes, hours, *dates), nth_weekdays = croniter.expand(cron)
     clock = sorted(
         60 * hour + minute
