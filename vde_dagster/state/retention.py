@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from vde_dagster.planning.tables.table import PREVIEW_PREFIX
 from vde_dagster.state.db import schema
-from vde_dagster.state.db.codec import load_columns, load_stored_plan
+from vde_dagster.state.db.codec import load_columns, load_readable_plan
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.leases import LeaseStore, environment_lease
 from vde_dagster.state.db.log import record
@@ -394,8 +394,9 @@ def _planned_tables(conn: sa.Connection, dead: dict[str, str]) -> dict[str, set[
     query = sa.select(table.plan_id, table.payload).where(table.status.in_(OPEN_PLANS))
     found: dict[str, set[str]] = {}
     for row in conn.execute(query):
-        if row.plan_id not in dead:
-            plan = load_stored_plan(row.payload).plan
+        stored = load_readable_plan(row.payload) if row.plan_id not in dead else None
+        if stored is not None:
+            plan = stored.plan
             found[row.plan_id] = {e.table_id for e in plan.entries.values() if e.table_id}
             found[row.plan_id] |= {m.table.id for m in plan.models if m.table}
     pending = schema.pending.c
@@ -460,8 +461,9 @@ def _old_snapshots(
     if unused:
         plans = schema.plans.c
         for row in conn.execute(sa.select(plans.plan_id, plans.payload)):
-            if row.plan_id not in forgotten_plans:
-                unused.difference_update(load_stored_plan(row.payload).snapshot_ids)
+            stored = load_readable_plan(row.payload) if row.plan_id not in forgotten_plans else None
+            if stored is not None:
+                unused.difference_update(stored.snapshot_ids)
     return tuple(sorted(unused))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,11 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import StoreError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.plan.plan import Category, Change
+from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.state.db import schema
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.state.builders import FakeClock
 
 DAILY = ModelName("marts", "daily")
 FILES = {
@@ -115,3 +119,33 @@ def test_development_leaves_productions_table_alone_though_its_definition_is_dam
         # Production itself is mended by its own plan.
         workspace.apply(workspace.plan("prod"))
         assert workspace.plans.due("prod").is_empty
+
+
+@pytest.mark.parametrize(
+    ("status", "payload"),
+    [("planned", b"no zlib"), ("applying", OTHER_FORM), ("rejected", b""), ("applied", b"no zlib")],
+)
+def test_a_stored_plan_that_cannot_be_read_stops_no_other_work(
+    folder: ProjectFolder, status: str, payload: bytes
+) -> None:
+    """Every login with the right to plan can store such a row."""
+    folder.write("models/top.sql", FILES["models/top.sql"].replace("max", "min"))
+    clock = FakeClock(datetime.now(timezone.utc) + timedelta(days=40))
+    with open_fake(folder.root, clock=clock) as workspace:
+        waiting = workspace.plan("prod")
+        table = schema.plans
+        with workspace.store.database.engine.begin() as connection:
+            (row,) = connection.execute(table.select().where(table.c.plan_id == waiting.id))
+            row = {**row._mapping, "plan_id": "theirs", "status": status, "payload": payload}
+            connection.execute(table.insert().values(row))
+        store = workspace.store
+        assert [one.id for one in store.plans.waiting("files")] == []
+        assert store.plans.find_rejected(waiting) is None
+        assert store.plans.git_branch("prod") in (None, "")
+        assert store.plans.save(replace(waiting, id="own"), once=True) == waiting.id
+        assert not workspace.maintenance.janitor(compact=False).failures
+        assert workspace.apply(waiting).published
+        restating = PlanOptions(restate=("marts.daily",))
+        assert workspace.apply(workspace.plan("prod", restating)).published
+        assert not workspace.maintenance.janitor(compact=False).failures
+        assert "theirs" in [one.subject for one in workspace.maintenance.fsck()]

@@ -28,7 +28,7 @@ from vde_dagster.planning.plan.plan import Outdated
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state.db import schema
-from vde_dagster.state.db.codec import load_stored_plan
+from vde_dagster.state.db.codec import load_readable_plan
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.rows import on_ranges, ranges_by_key, span
 from vde_dagster.state.environments.versions import ENTRY, read_entry
@@ -180,7 +180,10 @@ def _planned(conn: Connection) -> tuple[list[World], list[tuple[str, datetime, d
     worlds, computing = [], []
     rows: Iterable[Any] = conn.execute(query)
     for status, payload in rows:
-        plan = load_stored_plan(payload).plan
+        stored = load_readable_plan(payload)
+        if stored is None:
+            continue
+        plan = stored.plan
         worlds.append(World(None, [(1, None, entry) for entry in plan.entries.values()]))
         computing += [
             (model.table.id, interval.start, interval.end)

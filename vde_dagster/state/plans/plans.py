@@ -14,7 +14,7 @@ from vde_dagster.base.times import instant_text
 from vde_dagster.errors import ConflictError, StoreError, UsageError
 from vde_dagster.planning.plan.plan import Plan, PlanKind
 from vde_dagster.state.db import schema
-from vde_dagster.state.db.codec import StoredPlan, dump_plan, load_stored_plan
+from vde_dagster.state.db.codec import StoredPlan, dump_plan, load_readable_plan, load_stored_plan
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.log import Act
 from vde_dagster.state.db.log import record as log_act
@@ -134,7 +134,8 @@ class PlanStore:
             .order_by(table.c.created_at.desc())
             .limit(_MOST_COMPARED)
         )
-        found = [load_stored_plan(row.payload).plan for row in connection.execute(query)]
+        stored = [load_readable_plan(row.payload) for row in connection.execute(query)]
+        found = [one.plan for one in stored if one is not None]
         return [one for one in found if one.id != plan.id and _proposed(one) == _proposed(plan)]
 
     def load(self, plan_id: str) -> Plan:
@@ -278,8 +279,11 @@ class PlanStore:
         with self.database.reading() as conn:
             latest = {row[0]: row[1] for row in conn.execute(begun)}
             for row in among(conn, wanted, table.plan_id, asked - closed):
-                plan = load_stored_plan(row.payload).plan
-                if plan.proposal is not None:
+                stored = load_readable_plan(row.payload)
+                plan = stored.plan if stored is not None else None
+                if plan is None:
+                    stays = False
+                elif plan.proposal is not None:
                     stays = plan.proposal.matches_files(files)
                 else:
                     # A failed run or restatement stays open until other work
@@ -388,7 +392,8 @@ class PlanStore:
             if not conn.execute(live).scalar():
                 return None
             payload = conn.execute(latest).scalar()
-        return None if payload is None else load_stored_plan(payload).plan.branch
+        stored = load_readable_plan(payload) if payload is not None else None
+        return stored.plan.branch if stored is not None else None
 
     def find_rejected(self, plan: Plan) -> str | None:
         """Return the id of a rejected plan with exactly the same models, or None."""
@@ -399,7 +404,8 @@ class PlanStore:
             .order_by(table.created_at.desc())
         )
         for row in self.database.rows(query):
-            if _definitions(load_stored_plan(row.payload).plan) == _definitions(plan):
+            stored = load_readable_plan(row.payload)
+            if stored is not None and _definitions(stored.plan) == _definitions(plan):
                 return str(row.plan_id)
         return None
 
