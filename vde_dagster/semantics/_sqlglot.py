@@ -117,7 +117,7 @@ def type_key(kind: exp.Expr) -> str:
         return " ".join([f"{kind.this.name}<{', '.join(inner)}>", *others])
     if isinstance(kind, exp.ColumnDef):
         inner = [type_key(item) for item in [kind.args["kind"], *kind.args.get("constraints", [])]]
-        return f"{kind.name.lower()}: {' '.join(inner)}"
+        return f"{kind.name}: {' '.join(inner)}"
     return kind.sql(dialect="spark")
 
 

@@ -23,6 +23,7 @@ from vde_dagster.semantics.simplify import simplify
 from vde_dagster.semantics.versions.digests import Digester
 from vde_dagster.semantics.versions.lineage import ColumnLineage, trace_lineage, unknown_sources
 from vde_dagster.semantics.versions.version import SemanticVersion, opaque_version
+from vde_dagster.sql.grammar.tokens import PIPES
 from vde_dagster.sql.reading import DOUBT
 from vde_dagster.sql.trees import dismantle
 
@@ -85,6 +86,8 @@ def analyze(
         tree = parse(query)
     reading = Binder(schema, parents or {}, scalar_functions, functions)
     reading.unsupported_reason = tree.meta.get(DOUBT)
+    if reading.unsupported_reason == PIPES:
+        reading.partial = PIPES  # A name that the tree lacks may exist.
     reading.terms.has_zoned_timestamps = session.has_zoned_timestamps
     try:
         found = _read(query, tree, reading, schema, parents or {}, query_owner, origin)

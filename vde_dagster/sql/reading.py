@@ -13,7 +13,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from vde_dagster.base.names import quote, string_literal
 from vde_dagster.sql.grammar.precedence import add_spark_brackets
-from vde_dagster.sql.grammar.tokens import MARK, keep_written_text
+from vde_dagster.sql.grammar.tokens import MARK, join_type_words, keep_written_text
 from vde_dagster.sql.trees import plain_dialect
 
 _MISREAD_FIELDS = {TokenType.SELECT, TokenType.NOT}
@@ -156,7 +156,13 @@ def parse_type(text: str, dialect: str = "spark") -> exp.DataType:
 
     >>> parse_type("struct<select: int, name: string>").sql("spark")
     'STRUCT<`select`: INT, name: STRING>'
+    >>> parse_type("timestamp without time zone").sql("spark")
+    'TIMESTAMP_NTZ'
     """
+    if dialect == "spark" and "without" in text.lower():
+        for token in reversed(join_type_words(text, plain_dialect(dialect).tokenize(text))):
+            if token.token_type == TokenType.TIMESTAMPNTZ:
+                text = f"{text[: token.start]}{token.text}{text[token.end + 1 :]}"
     if dialect != "spark" or not ("<" in text or "''" in text or '""' in text):
         return exp.DataType.build(text, dialect=dialect)
     tokens = _join_doubled_quotes(text, plain_dialect(dialect).tokenize(text))
@@ -194,7 +200,7 @@ def _plain_trees(
     tokens = chosen.tokenize(text)
     if isinstance(chosen, Spark) and not isinstance(chosen, Databricks):
         # SQLGlot's parser alone would read `'C''1'` as `'C1'`.
-        tokens = _join_doubled_quotes(text, tokens)
+        tokens = _join_doubled_quotes(text, join_type_words(text, tokens))
         tokens = add_spark_brackets(tokens) or tokens
     tokens = _bracket_literals(tokens)
     parser = chosen.parser(**options)

@@ -125,3 +125,9 @@ def _history(query: str, chance: random.Random) -> int:
 def test_a_query_is_refused_where_its_columns_cannot_be_assigned() -> None:
     with pytest.raises(NotRefreshableError):
         qualify("SELECT id, x FROM o", SCHEMA)
+
+
+def test_a_query_whose_tree_has_another_meaning_is_refused() -> None:
+    # Spark answers this join as an inner one; SQLGlot's tree, and its text, have ON TRUE.
+    with pytest.raises(NotRefreshableError, match="without ON"):
+        qualify("SELECT o.id, n FROM o LEFT JOIN LATERAL explode(array(1)) AS e(n)", SCHEMA)

@@ -22,7 +22,7 @@ from vde_dagster.semantics.errors import SemanticError, locate
 from vde_dagster.semantics.refresh.trees import list_sources
 from vde_dagster.semantics.simplify import simplify
 from vde_dagster.semantics.versions.digests import Digester
-from vde_dagster.sql.reading import parse_plain
+from vde_dagster.sql.reading import DOUBT, parse_plain
 from vde_dagster.sql.trees import dismantle
 
 _MOST_NODES = 20_000
@@ -162,6 +162,7 @@ def _version(query: str, schema: Schema) -> object:
     tree = parse(query)
     binder = Binder(schema, {})
     binder.using_calls_coalesce = True
+    binder.unsupported_reason = tree.meta.get(DOUBT)
     try:
         rel = bind_query(binder, tree, None, NO_CTES)
         if binder.unsupported_reason is not None or binder.mistakes:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vde_dagster.base.hashing import digest_tagged, digest_values, hex_or_text_bytes
 
-CANONICALISER_VERSION = 17
+CANONICALISER_VERSION = 18
 """Increase this number if a query gets another hash or lineage, to hash stored queries again."""
 
 OTHER_COLUMNS = "*"

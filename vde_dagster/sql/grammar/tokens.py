@@ -31,6 +31,9 @@ OPERATORS = COMPARISONS | {
 }
 """Tokens that may occur between two values, or after a value."""
 
+PIPES = "the operator |>"
+"""Doubt about queries with pipes: SQLGlot drops parts of them, and applies WHERE before LIMIT."""
+
 MARK = "\ue000"
 """Suffix of names of functions that SQLGlot's parser knows: a private-use character."""
 
@@ -87,7 +90,24 @@ class WrittenTokens(NamedTuple):
 
 def keep_written_text(text: str, tokens: Iterable[Token]) -> WrittenTokens:
     """Convert SQLGlot's tokens in place to tokens that keep the original text."""
-    return _TokenRewriter(text, list(tokens)).read()
+    return _TokenRewriter(text, join_type_words(text, list(tokens))).read()
+
+
+_NO_ZONE = ["TIMESTAMP", "WITHOUT", "TIME", "ZONE"]
+
+
+def join_type_words(text: str, tokens: list[Token]) -> list[Token]:
+    """Join the words `TIMESTAMP WITHOUT TIME ZONE`, which SQLGlot would read as `TIMESTAMP`."""
+    if "without" not in text.lower():
+        return tokens
+    made: list[Token] = []
+    for token in tokens:
+        made.append(token)
+        if [word.text.upper() for word in made[-4:]] == _NO_ZONE:
+            joined = make_token(made[-4], T.TIMESTAMPNTZ, "TIMESTAMP_NTZ")
+            joined.end = token.end
+            made[-4:] = [joined]
+    return made
 
 
 class _TokenRewriter:
@@ -154,7 +174,8 @@ class _TokenRewriter:
             else:
                 self._keep_token(token, kind)
             index += 1
-        return WrittenTokens(out, self._doubt or calls.doubt)
+        doubt = PIPES if T.PIPE_GT in kinds else self._doubt or calls.doubt
+        return WrittenTokens(out, doubt)
 
     def _keep_token(self, token: Token, kind: TokenType | None) -> None:
         if kind == T.COLLATE:
