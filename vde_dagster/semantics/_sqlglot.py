@@ -31,6 +31,9 @@ _STRINGS = {
 }
 
 
+_BEFORE_NAMES = (TokenType.DOT, TokenType.COLON)
+
+
 def parse(query: str) -> exp.Expr:
     """Parse one statement.
 
@@ -68,10 +71,20 @@ def canonical_text(query: str) -> str:
     except SqlglotError:
         return " ".join(query.split())
     out: list[str] = []
+    begin, casts, last = 0, [False], None
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
-        kind = token.token_type
+        kind, behind = token.token_type, following.token_type if following is not None else None
+        before = last.token_type if last is not None else None
+        if kind == TokenType.L_PAREN:
+            casts.append(last is not None and last.text.upper() in ("CAST", "TRY_CAST"))
+        elif kind == TokenType.R_PAREN and len(casts) > 1:
+            casts.pop()
         if kind in _STRINGS:
-            written = query[token.start : token.end + 1]
+            if last is not None and before in _STRINGS and last.end + 1 == token.start:
+                out.pop()  # In Spark, `'O''Brien'` is one string, and `'O' 'Brien'` are two.
+            else:
+                begin = token.start
+            written = query[begin : token.end + 1]
             plain = written[0] == '"' and not set(written[1:-1]) & set("\"'\\")
             out.append(f"'{written[1:-1]}'" if plain else written)
         elif kind == TokenType.IDENTIFIER:
@@ -79,10 +92,13 @@ def canonical_text(query: str) -> str:
             out.append(f"`{name}`")
         elif kind == TokenType.VAR:
             # Names keep their case, because they can be a struct's fields or a map's keys.
-            called = following is not None and following.token_type == TokenType.L_PAREN
-            out.append(token.text.lower() if called else token.text)
+            out.append(token.text.lower() if behind == TokenType.L_PAREN else token.text)
         elif kind != TokenType.HINT:
-            out.append(token.text.lower())
+            # Spark allows most keywords as names: `m.Date`, `struct(a AS Date)`.
+            aliases = before == TokenType.ALIAS and not casts[-1]
+            names = aliases or before in _BEFORE_NAMES or behind == TokenType.COLON
+            out.append(token.text if names else token.text.lower())
+        last = token
     while out and out[-1] == ";":
         out.pop()
     return " ".join(out)

@@ -212,6 +212,13 @@ def test_canonical_text() -> None:
     assert canonical_text("SELECT 'A  b'") == "select 'A  b'"
     one = canonical_text("SELECT a FROM t WHERE x = 'it''s'")
     assert one != canonical_text("SELECT a FROM t WHERE x = 'its'")
+    assert one != canonical_text("SELECT a FROM t WHERE x = 'it' 's'")
+    assert canonical_text('SELECT "a" "b"') == canonical_text("SELECT 'a'  'b'")
+    assert canonical_text('SELECT "a""b"') != canonical_text("SELECT 'a''b'")
+    assert canonical_text("SELECT m.Date") != canonical_text("SELECT m.date")
+    assert canonical_text("SELECT v:Date.x") != canonical_text("SELECT v:date.x")
+    assert canonical_text("SELECT struct(1 AS Date)") != canonical_text("SELECT struct(1 AS date)")
+    assert canonical_text("SELECT cast(a AS Date)") == canonical_text("SELECT CAST(a AS date)")
     assert canonical_text("not 'sql")
 
 
