@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.loading.loader import load_project
@@ -33,6 +34,9 @@ BROKEN = [
     ("prod:", "'p rod':", 7, "p rod"),
     ("marts.customers", "marts.customer", 1, "the sync 'top' reads marts.customer, which is no"),
     ("    prod:", "    dev: {url: 'http://127.0.0.1:9/'}\n    prod:", 8, "two environments send"),
+    ("    prod:", "    PROD: {url: 'http://127.0.0.1:8/'}\n    prod:", 8, "'prod' twice"),
+    ('9/"}', '9/", attempts: 0}', 7, "the sink http is invalid: .*>= 1"),
+    ('9/"}', '9/", timeout: 0}', 7, "the sink http is invalid: .*> 0"),
     ("- name: top", "- &one\n  name: top", 1, None),
 ]
 
@@ -57,6 +61,22 @@ def test_a_mistake_is_told_with_its_place(
     assert str(mistake.location.path) == "syncs.yaml"
     assert mistake.location.line == line
     assert mistake.hint
+
+
+@pytest.mark.parametrize("mode", ["mirror", "upsert"])
+def test_a_mirror_shares_its_table_with_no_other_sync(folder: ProjectFolder, mode: str) -> None:
+    both = [
+        {"name": name, "source": "marts.customers", "key": ["customer"], "mode": mode}
+        | {"sink": "postgresql", "to": {"prod": {"url": "postgresql://h/d", "table": "t"}}}
+        for name in ("one", "other")
+    ]
+    both[1]["mode"] = "upsert"
+    folder.write("syncs.yaml", yaml.safe_dump(both))
+    if mode == "mirror":
+        with pytest.raises(ProjectError, match="'one' and 'other' write the same table"):
+            load_project(folder.root)
+    else:
+        assert len(load_project(folder.root).exposures) == 2
 
 
 def test_a_plan_that_breaks_its_columns_names_a_sync(folder: ProjectFolder) -> None:

@@ -35,6 +35,19 @@ def test_it_runs_after_its_model_and_tells_what_it_sent(tmp_path: Path) -> None:
         assert len(receiver.rows) == 4
 
 
+def test_a_sync_without_prod_sends_from_its_first_environment(tmp_path: Path) -> None:
+    key, shop = dg.AssetKey(["sync", "latest"]), Shop(tmp_path / "shop")
+    shop.publish()
+    shop.publish("dev")
+    with receiving() as receiver, dg.DagsterInstance.ephemeral() as instance:
+        shop.define(sink="http", to={"dev": {"url": receiver.url}})
+        job = vde_definitions(shop.folder.root).resolve_implicit_global_asset_job_def()
+        run = job.execute_in_process(asset_selection=[key], instance=instance)
+        (event,) = run.asset_materializations_for_node("sync__latest")
+        assert event.metadata["environment"].value == "dev"
+        assert len(receiver.rows) == 4
+
+
 def test_a_publication_during_a_run_is_followed_by_another_run(tmp_path: Path) -> None:
     key, shop = dg.AssetKey(["sync", "latest"]), Shop(tmp_path / "shop")
     shop.define(sink="http", to={"prod": {"url": "http://127.0.0.1:1/changes"}})

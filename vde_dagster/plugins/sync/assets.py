@@ -15,9 +15,13 @@ from vde_dagster.plugins.sync.syncs import Syncs
 
 
 class SyncConfig(dg.Config):
-    """Run configuration of a sync's asset."""
+    """Run configuration of a sync's asset.
 
-    environment: str = PRODUCTION
+    Args:
+        environment: By default prod, or the first environment of the sync if it has no prod.
+    """
+
+    environment: str | None = None
     full: bool = False
 
 
@@ -57,9 +61,12 @@ def _make_asset(catalog: AssetCatalog, definition: SyncDefinition) -> dg.AssetsD
     @guarded_step
     def sync(context: dg.AssetExecutionContext, config: SyncConfig) -> dg.MaterializeResult[Any]:
         workspace = getattr(context.resources, names.resource).get()
-        done = Syncs(workspace).run(definition, config.environment, full=config.full)
+        default = PRODUCTION if PRODUCTION in definition.to else next(iter(definition.to))
+        environment = config.environment or default
+        done = Syncs(workspace).run(definition, environment, full=config.full)
         facts = done.to_json()
-        named = ("environment", "since", "until", "sent", "unchanged", "refused")
+        named = ["environment", "since", "until", "sent", "unchanged", "refused"]
+        named += ["why"] if done.why else []
         return dg.MaterializeResult(metadata={name: facts[name] for name in named})
 
     return sync

@@ -108,14 +108,29 @@ def _parse_file(path: Path, text: str, names: TableNames) -> Iterator[SyncDefini
     document = load_yaml(path, text)
     if document.value is not None and not isinstance(document.value, list):
         raise document.error((), "syncs are a list", "write - name: customers")
-    known: set[str] = set()
+    known: dict[str, SyncDefinition] = {}
     for number, entry in enumerate(document.value or []):
         one = _parse_definition(document, number, entry, names)
         if one.name in known:
             message = f"the sync '{one.name}' is defined twice"
             raise document.error((number,), message, "give each sync its own name")
-        known.add(one.name)
+        for other in known.values():
+            if _share_a_table(one, other):
+                raise document.error(
+                    (number, "to"),
+                    f"the syncs '{other.name}' and '{one.name}' write the same table, and a mirror "
+                    "deletes the rows of all others",
+                    "use separate tables, or mode: upsert for both",
+                )
+        known[one.name] = one
         yield one
+
+
+def _share_a_table(one: SyncDefinition, other: SyncDefinition) -> bool:
+    """Return whether a mirror and another sync write the same table."""
+    # A receiver of HTTP gets the name of the sync with each batch.
+    tables = [options for options in one.to.values() if "table" in options]
+    return "mirror" in (one.mode, other.mode) and any(to in tables for to in other.to.values())
 
 
 def _parse_definition(
@@ -140,6 +155,9 @@ def _parse_definition(
             own = environment_name(environment)
             sink = SINKS.require(written.sink)
             document.read(keys, options, sink, f"the sink {written.sink}", "`vde help sync`")
+        if own in to:
+            message = f"'{written.name}' has the environment '{own}' twice"
+            raise document.error(keys, message, "remove one of them")
         if options in to.values():
             raise document.error(
                 keys,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
@@ -41,10 +41,10 @@ class HttpSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: str
     method: Literal["POST", "PUT"] = "POST"
     headers: dict[str, str] = {}
-    rate: float = 0.0
-    attempts: int = 6
-    backoff: float = 0.5
-    timeout: float = 30.0
+    rate: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    attempts: Annotated[int, msgspec.Meta(ge=1)] = 6
+    backoff: Annotated[float, msgspec.Meta(ge=0)] = 0.5
+    timeout: Annotated[float, msgspec.Meta(gt=0)] = 30.0
 
     @property
     def place(self) -> str:
@@ -128,7 +128,7 @@ class BatchPoster:
                     timeout=sink.timeout,
                     allow_redirects=False,
                 )
-        except RequestException as error:
+        except (RequestException, ValueError) as error:  # ValueError: a header is not Latin-1.
             raise _stop_error(sink, f"cannot be reached: {type(error).__name__}") from error
         if answer.ok and answer.status_code < 300:
             return
