@@ -106,7 +106,7 @@ def _definitions(
         schedules=jobs.schedules(root, settings, others),
         sensors=[
             code_sensor(root, settings, [*by_partition, others[jobs.AUTO_APPLY]]),
-            outbox_sensor(root, settings, looks),
+            outbox_sensor(root, settings, looks, catalog.time_units),
             *(one for make in _SENSORS.working().values() for one in make(settings)),
         ],
         resources={

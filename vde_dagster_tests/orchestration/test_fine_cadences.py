@@ -12,7 +12,9 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.assets.model_assets import model_specs
+from vde_dagster.orchestration.events.records import run_origin
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.models import catalog as partitions
 from vde_dagster.orchestration.models.catalog import build_catalog
@@ -24,7 +26,7 @@ from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster_tests.counted_lines import counted_lines
 from vde_dagster_tests.execution.fake_workspace import open_fake
-from vde_dagster_tests.orchestration.conftest import partitions_of, run_job
+from vde_dagster_tests.orchestration.conftest import apply_all, partitions_of, run_job
 from vde_dagster_tests.orchestration.test_news import events_of, must, tick
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -188,3 +190,61 @@ def test_recording_a_fill_among_many_ranges_looks_at_its_neighbours_alone(
     assert few > 0
     assert many <= few * 1.5
     assert len(store.tables.get(table).intervals) == 502
+
+
+def look(folder: ProjectFolder, instance: dg.DagsterInstance, cursor: str | None) -> str | None:
+    """Load the location again, let its sensor look, and return the cursor."""
+    sensor = vde_definitions(folder.root).resolve_sensor_def("vde_state_news")
+    with dg.build_sensor_context(instance, cursor=cursor) as context:
+        result = sensor(context)
+    return result.cursor if isinstance(result, dg.SensorResult) else cursor
+
+
+def missing(folder: ProjectFolder, instance: dg.DagsterInstance, asset: str) -> set[str]:
+    """Return the partitions that the asset's page shows as missing."""
+    key = dg.AssetKey(asset.split("/"))
+    graph = vde_definitions(folder.root).resolve_asset_graph()
+    partitions = graph.get(key).partitions_def
+    assert partitions is not None
+    return {*partitions.get_partition_keys()} - partitions_of(instance, asset)
+
+
+def test_what_was_filled_stays_filled_when_time_makes_the_unit_coarser(
+    tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edited = HOURLY.replace("2024-01-02T12:00:00", "2024-01-03T00:00:00")
+    folder = ProjectFolder(tmp_path / "project", {"models/hourly.sql": edited})
+    apply_all(folder, instance)
+    cursor = look(folder, instance, None)
+    assert missing(folder, instance, "db/hourly") == set()
+    before = len(events_of(instance, "db/hourly"))
+    monkeypatch.setattr(partitions, "MAX_TIMES", 30)
+    monkeypatch.setattr(partitions, "_RECENT", {})
+    assert len(missing(folder, instance, "db/hourly")) == 2
+    cursor = look(folder, instance, cursor)
+    assert missing(folder, instance, "db/hourly") == set()
+    look(folder, instance, cursor)
+    assert len(events_of(instance, "db/hourly")) == before + 2
+
+
+@pytest.mark.parametrize("working", [False, True])
+def test_what_was_filled_stays_filled_when_a_run_publishes_another_cron(
+    tmp_path: Path, instance: dg.DagsterInstance, working: bool
+) -> None:
+    text = HOURLY.replace("T12:00:00", "").replace("@hourly", "@daily")
+    folder = ProjectFolder(tmp_path / "project", {"models/hourly.sql": text})
+    apply_all(folder, instance)
+    cursor = look(folder, instance, None)
+    folder.edit("models/hourly.sql", "@daily", "@hourly")
+    apply_all(folder, instance)
+    assert len(missing(folder, instance, "db/hourly")) == 48
+    if working:  # a run of another plan, whose events may have the earlier unit
+        run = dg.DagsterRun(job_name="vde_apply_job", status=dg.DagsterRunStatus.STARTED)
+        instance.add_run(run)
+        with open_fake(folder.root) as workspace:
+            workspace.work_for(run_origin(instance, run.run_id))
+            workspace.apply(workspace.plan("dev"))
+        look(folder, instance, cursor)
+        instance.report_run_failed(run)
+    look(folder, instance, cursor)
+    assert missing(folder, instance, "db/hourly") == set()

@@ -259,6 +259,51 @@ def test_a_pending_edit_is_a_partition_of_nothing_until_somebody_approves_it(
     assert listed(folder, BASE).popitem()[1] == ("prod", "working copy")
 
 
+DAYS = """
+    MODEL (name db.m, cron '@daily', start '2024-01-01', end '2024-01-05',
+      kind INCREMENTAL_BY_TIME_RANGE (time_column at));
+    SELECT CAST('2024-01-01' AS TIMESTAMP) AS at, 1 AS n
+"""
+WHOLE = "MODEL (name db.m, kind FULL); SELECT CAST('2024-01-01' AS TIMESTAMP) AS at, 1 AS n"
+EMBEDDED = WHOLE.replace("FULL", "EMBEDDED")
+
+
+@pytest.mark.parametrize(
+    ("published", "edited"),
+    [
+        (WHOLE, DAYS),
+        (WHOLE, EMBEDDED),
+        (DAYS, WHOLE),
+        (DAYS, DAYS.replace("@daily", "@hourly")),
+        (DAYS, DAYS.replace("start '2024", "start '2023")),
+        (DAYS, DAYS.replace("start '2024-01-01", "start '2024-01-03")),
+        (DAYS, DAYS.replace("end '2024-01-05", "end '2024-01-03")),
+    ],
+)
+def test_a_pending_edit_of_kind_or_times_leaves_published_partitions_as_they_are(
+    tmp_path: Path, published: str, edited: str
+) -> None:
+    folder, name = (
+        ProjectFolder(tmp_path / "one", {"models/m.sql": published}),
+        ModelName("db", "m"),
+    )
+
+    def keys() -> list[str] | None:
+        partitions = load_catalog(folder).partitions[name]
+        return None if partitions is None else [*partitions.get_partition_keys()]
+
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        before = keys()
+        folder.write("models/m.sql", edited)
+        assert keys() == before
+        workspace.reload()
+        workspace.apply(workspace.plan("prod"))
+        assert keys() != before
+        workspace.environments.rollback("prod")
+        assert keys() == before, "the files are an edit again"
+
+
 def test_a_version_of_a_failed_apply_is_listed_once_it_has_a_table(
     folder: ProjectFolder, workspace: Workspace
 ) -> None:

@@ -12,11 +12,12 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
+from types import MappingProxyType
 
 import dagster as dg
 
@@ -34,6 +35,7 @@ from vde_dagster.orchestration.events.records import (
     working_runs,
 )
 from vde_dagster.orchestration.events.sync import sync
+from vde_dagster.orchestration.events.time_units import RecordedUnits
 from vde_dagster.orchestration.models.catalog import recent_catalog
 from vde_dagster.orchestration.models.recording import filled_counts
 from vde_dagster.orchestration.models.translator import VdeTranslator
@@ -47,6 +49,9 @@ BUDGET_SECONDS = 20.0
 TICK_SECONDS = 10
 """Maximum time between ticks, and maximum duration of a tick."""
 NOTHING_NEW = dg.SkipReason("the state has no new records")
+_OTHER_UNIT = dg.SkipReason(
+    "wrote events of partitions that have another time unit now: the next tick continues"
+)
 
 
 @contextmanager
@@ -189,11 +194,16 @@ def forward_outbox(
     log: Log,
     *,
     budget_seconds: float = BUDGET_SECONDS,
+    units: Mapping[str, str] = MappingProxyType({}),
 ) -> str | dg.SkipReason:
     """Forward new records of a project's state to a Dagster instance, and return the new cursor.
 
     Return a skip reason if there is nothing new, or if another process forwards records. Without a
     usable cursor, everything is compared, as `vde sync` does, but no asset is wiped.
+
+    Args:
+        units: Time units of the location's partitions. The events of models with other units in
+            Dagster are written again.
     """
     try:
         with Workspace.open(root) as workspace:
@@ -202,6 +212,12 @@ def forward_outbox(
             if runs.unexamined:
                 with forwarding_lease(workspace.store, instance):
                     runs.examine(translator, log)
+            recorded = RecordedUnits(workspace, instance)
+            if recorded.differ_from(units):
+                until = time.monotonic() + budget_seconds
+                with forwarding_lease(workspace.store, instance):
+                    if not recorded.write_again(translator, log, until):
+                        return _OTHER_UNIT
             begun: OutboxCursor | None = None
             if cursor is not None and cursor.is_continued_by(known):
                 if cursor.compared is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -267,8 +267,13 @@ def _parse(text: str | None) -> dict[str, dict[str, Any]]:
 _CONTINUES = "wrote events of other processes: the next tick continues"
 
 
-def outbox_sensor(root: Path, settings: Settings, translator: VdeTranslator) -> dg.SensorDefinition:
-    """Return the sensor that writes the events of other processes' work."""
+def outbox_sensor(
+    root: Path, settings: Settings, translator: VdeTranslator, units: Mapping[str, str]
+) -> dg.SensorDefinition:
+    """Return the sensor that writes the events of other processes' work.
+
+    `units` has the time units of the location's partitions, see `AssetCatalog.time_units`.
+    """
 
     @dg.sensor(
         name=Names.from_settings(settings).named("vde_state_news"),
@@ -280,7 +285,7 @@ def outbox_sensor(root: Path, settings: Settings, translator: VdeTranslator) -> 
     def vde_state_news(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         instance, cursor, budget = context.instance, context.cursor, TICK_SECONDS - 1.0
         found = forward_outbox(
-            root, instance, cursor, translator, context.log, budget_seconds=budget
+            root, instance, cursor, translator, context.log, budget_seconds=budget, units=units
         )
         if context.code_location_origin and found != NOTHING_NEW:
             _refresh(context, root)  # pages show the progress of recording

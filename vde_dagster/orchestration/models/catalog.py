@@ -49,15 +49,22 @@ class AssetCatalog:
     def names(self) -> Names:
         return self.translator.names
 
+    @property
+    def time_units(self) -> dict[str, str]:
+        """Name of the time unit of each incremental model's partitions, by model name."""
+        found = {str(name): time_unit(own) for name, own in self.partitions.items()}
+        return {name: unit.name for name, unit in found.items() if unit is not None}
+
     def key(self, name: ModelName) -> dg.AssetKey:
         """Return the asset key of a model or of a table that models read."""
         spec = self.specs.get(name)
         return spec.key if spec is not None else self.translator.get_asset_key(name)
 
     def partitions_of(self, snapshot: Snapshot) -> dg.PartitionsDefinition | None:
-        known = self.live.models.get(snapshot.name)
-        if known is not None and known.snapshot.is_incremental == snapshot.is_incremental:
-            return self.partitions.get(snapshot.name)
+        known = self.partitions.get(snapshot.name)
+        has_times = isinstance(known, dg.MultiPartitionsDefinition)
+        if snapshot.name in self.partitions and has_times == snapshot.is_incremental:
+            return known
         # The location lacks the model, or has it with another kind.
         if snapshot.id not in self._more:
             version = LiveVersion(snapshot.table_version, snapshot, None, (), {})
@@ -166,14 +173,15 @@ def model_partitions(
     Args:
         start: First instant of the data (UTC); by default, the start of the latest interval.
     """
-    if not model.versions or not model.snapshot.model.kind.is_shown:
+    shape = model.shape
+    if not model.versions or not shape.model.kind.is_shown:
         return None
     versions = dg.StaticPartitionsDefinition([version.key for version in model.listed])
-    if not model.snapshot.is_incremental:
+    if not shape.is_incremental:
         return versions
-    first = start or model.snapshot.cadence.latest_slot(now).start
-    end = model.snapshot.model.end_at(now)
-    unit = display_unit(model.snapshot, first, min(now, end) if end else now)
+    first = start or shape.cadence.latest_slot(now).start
+    end = shape.model.end_at(now)
+    unit = display_unit(shape, first, min(now, end) if end else now)
     times = time_partitions(unit, first, end)
     return dg.MultiPartitionsDefinition({SNAPSHOT: versions, TIME: times})
 

@@ -125,6 +125,12 @@ class LiveModel:
         found.sort(key=lambda v: (not v.building, v != self.current, PRODUCTION in v.environments))
         return tuple(found) or self.versions[:1]
 
+    @property
+    def shape(self) -> Snapshot:
+        """The definition that decides the partitions: of the first listed version."""
+        # An edit that awaits approval changes neither the kind nor the times of published versions.
+        return self.listed[0].snapshot if self.versions else self.snapshot
+
     def version(self, key: str) -> LiveVersion | None:
         return next((version for version in self.versions if version.key == key), None)
 
@@ -348,7 +354,7 @@ def load_live(workspace: Workspace, now: datetime) -> LiveProject:
     live = load_live_models(store, snapshots, environments, stored, errors)
     loose += [text for name, text in errors.items() if name not in live]
     window = Window(now, default_start=project.settings.start_time)
-    starts = infer_starts({name: model.snapshot for name, model in live.items()}, window)
+    starts = infer_starts({name: model.shape for name, model in live.items()}, window)
     tests: dict[ModelName, tuple[UnitTest, ...]] = {}
     for test in project.tests:
         tests[test.model] = (*tests.get(test.model, ()), test)
