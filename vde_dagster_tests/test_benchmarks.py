@@ -64,7 +64,7 @@ def test_sizes_are_said_as_arguments() -> None:
 
 
 @pytest.mark.proof
-@pytest.mark.turns(10)
+@pytest.mark.turns(37)
 @pytest.mark.parametrize(
     "name",
     [

@@ -24,7 +24,7 @@ from vde_dagster_tests.projects import SHOP, ProjectFolder
 from vde_dagster_tests.state.postgres_server import PostgresServer
 from vde_dagster_tests.sync.world import Shop
 
-pytestmark = [pytest.mark.proof, pytest.mark.turns(6)]
+pytestmark = [pytest.mark.proof, pytest.mark.turns(14)]
 
 READ_AIRLINES = """
 from models.raw.nycflights import read_file

@@ -11,7 +11,7 @@ from vde_dagster.planning.changes.refresh import Refresh
 from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.daily_runs import DailyRuns
 
-pytestmark = [pytest.mark.spark, pytest.mark.turns(6, "refreshes on Spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.turns(10, "refreshes on Spark")]
 
 QUERY = (
     "SELECT o.a, count(*) AS n FROM raw.orders AS o JOIN raw.names AS k ON o.a = k.a GROUP BY o.a"

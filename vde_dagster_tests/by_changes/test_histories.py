@@ -133,7 +133,7 @@ def world(spark_engine: SparkEngine, tmp_path: Path) -> Iterator[World]:
     made.workspace.close()
 
 
-@pytest.mark.turns(6, "refreshes on Spark")
+@pytest.mark.turns(10, "refreshes on Spark")
 @pytest.mark.spark
 def test_a_fill_computes_the_keys_of_which_rows_came_or_went(world: World) -> None:
     world.check()
@@ -167,7 +167,7 @@ def test_a_fill_computes_the_keys_of_which_rows_came_or_went(world: World) -> No
     world.check()
 
 
-@pytest.mark.turns(6, "refreshes on Spark")
+@pytest.mark.turns(10, "refreshes on Spark")
 @pytest.mark.spark
 def test_a_fill_computes_all_rows_if_its_keys_cannot_be_computed(world: World) -> None:
     query = (
@@ -184,7 +184,7 @@ def test_a_fill_computes_all_rows_if_its_keys_cannot_be_computed(world: World) -
     assert written == len(wanted) > 2, "only the rows of some keys were written"
 
 
-@pytest.mark.turns(6, "refreshes on Spark")
+@pytest.mark.turns(10, "refreshes on Spark")
 @pytest.mark.spark
 def test_a_plan_says_what_was_not_read_yet_and_why_all_is_computed(world: World) -> None:
     assert world.backlog("totals") is None
@@ -219,7 +219,7 @@ def test_a_plan_says_what_was_not_read_yet_and_why_all_is_computed(world: World)
     world.check()
 
 
-@pytest.mark.turns(6, "refreshes on Spark")
+@pytest.mark.turns(10, "refreshes on Spark")
 @pytest.mark.spark
 def test_of_a_table_in_place_of_another_what_differs_is_computed(world: World) -> None:
     world.sql("INSERT INTO lakehouse.raw.orders VALUES (6, 2, 25)")
@@ -269,7 +269,7 @@ def _changes(chance: random.Random, world: World) -> list[Callable[[], object]]:
     ]
 
 
-@pytest.mark.turns(6, "refreshes on Spark")
+@pytest.mark.turns(10, "refreshes on Spark")
 @pytest.mark.spark
 def test_after_random_histories_it_is_as_if_made_whole(world: World) -> None:
     seed = random.randrange(10**6)
@@ -290,7 +290,7 @@ def _changed_inputs(backlog: Backlog) -> str:
     return next(describe_backlog(backlog)).rpartition(": ")[2]
 
 
-@pytest.mark.turns(6, "refreshes on Spark")
+@pytest.mark.turns(10, "refreshes on Spark")
 @pytest.mark.spark
 def test_rows_with_a_constant_column_are_deleted_by_copy_on_write(
     spark_engine: SparkEngine, tmp_path: Path

@@ -90,7 +90,7 @@ def world(spark_engine: SparkEngine, tmp_path: Path) -> Iterator[World]:
     made.workspace.close()
 
 
-@pytest.mark.turns(6, "refreshes on Spark")
+@pytest.mark.turns(10, "refreshes on Spark")
 @pytest.mark.spark
 def test_a_fill_compares_the_keys_that_changes_affect(world: World) -> None:
     world.run()
@@ -106,7 +106,7 @@ def test_a_fill_compares_the_keys_that_changes_affect(world: World) -> None:
     world.check()
 
 
-@pytest.mark.turns(6, "refreshes on Spark")
+@pytest.mark.turns(10, "refreshes on Spark")
 @pytest.mark.spark
 def test_a_definition_changed_in_place_compares_all_keys_once(world: World) -> None:
     world.run()
@@ -125,7 +125,7 @@ def test_a_definition_changed_in_place_compares_all_keys_once(world: World) -> N
     world.check()
 
 
-@pytest.mark.turns(6, "refreshes on Spark")
+@pytest.mark.turns(10, "refreshes on Spark")
 @pytest.mark.spark
 def test_after_random_histories_versions_are_those_of_whole_fills(world: World) -> None:
     seed = random.randrange(10**6)

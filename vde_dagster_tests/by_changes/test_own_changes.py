@@ -41,7 +41,7 @@ def _files() -> dict[str, str]:
     return files
 
 
-@pytest.mark.turns(6, "refreshes on Spark")
+@pytest.mark.turns(10, "refreshes on Spark")
 @pytest.mark.spark
 def test_readers_of_a_refreshed_table_get_only_rows_that_differ(
     spark_engine: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -83,7 +83,7 @@ def test_readers_of_a_refreshed_table_get_only_rows_that_differ(
     world.workspace.close()
 
 
-@pytest.mark.turns(6, "refreshes on Spark")
+@pytest.mark.turns(10, "refreshes on Spark")
 @pytest.mark.spark
 def test_a_fill_chooses_the_mode_by_the_share_of_replaced_rows(
     spark_engine: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -99,7 +99,7 @@ def started_by(process: int) -> set[int]:
     return {number for number, (_, session) in found.items() if session in sessions}
 
 
-@pytest.mark.turns(8, "plays and tours")
+@pytest.mark.turns(12, "plays and tours")
 @pytest.mark.server
 def test_ui_opens_a_project_and_ctrl_c_ends_all_of_it_a_run_included(
     template: ProjectFolder, vde: Vde

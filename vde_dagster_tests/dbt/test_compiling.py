@@ -17,7 +17,7 @@ from vde_dagster.project.loading.loader import load_project
 from vde_dagster_tests.dbt.conftest import PROJECTS
 from vde_dagster_tests.dbt.test_manifest import FILES, described
 
-pytestmark = [pytest.mark.server, pytest.mark.turns(6, "dbt compiles")]
+pytestmark = [pytest.mark.server, pytest.mark.turns(13, "dbt compiles")]
 
 SETTINGS = """
 [tool.vde]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.turns(8, "plays and tours")]
+pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.turns(12, "plays and tours")]
 
 PLAY = Path(__file__).parents[2] / "examples" / "team" / "play.py"
 

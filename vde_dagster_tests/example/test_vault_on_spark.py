@@ -21,7 +21,7 @@ from vde_dagster_tests.state.postgres_server import PostgresServer
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.usefixtures("spark_engine"),
-    pytest.mark.turns(8, "plays and tours"),
+    pytest.mark.turns(12, "plays and tours"),
 ]
 
 VAULT = Path(__file__).parents[2] / "examples" / "vault"

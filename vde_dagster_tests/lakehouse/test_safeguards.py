@@ -562,13 +562,13 @@ SAFEGUARDS = (
 )
 
 
-@pytest.mark.turns(4)
+@pytest.mark.turns(10)
 @pytest.mark.parametrize("safeguard", SAFEGUARDS, ids=lambda safeguard: safeguard.name)
 def test_the_impossible_stays_impossible(safeguard: Safeguard, world: World) -> None:
     safeguard.scenario(world)
 
 
-@pytest.mark.turns(4)
+@pytest.mark.turns(10)
 @pytest.mark.parametrize("safeguard", SAFEGUARDS, ids=lambda safeguard: safeguard.name)
 def test_without_the_safeguard_it_happens(
     safeguard: Safeguard, world: World, monkeypatch: pytest.MonkeyPatch

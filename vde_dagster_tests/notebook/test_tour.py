@@ -13,7 +13,7 @@ from vde_dagster.cli.commands.project import new_project
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster_tests.projects import ProjectFolder
 
-pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.turns(8, "plays and tours")]
+pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.turns(12, "plays and tours")]
 
 TOUR = Path(__file__).parents[2] / "docs" / "notebooks" / "tour.ipynb"
 

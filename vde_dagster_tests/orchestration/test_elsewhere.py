@@ -19,7 +19,7 @@ from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster_tests.orchestration.conftest import partitions_of
 from vde_dagster_tests.projects import ProjectFolder
 
-pytestmark = [pytest.mark.server, pytest.mark.dagster, pytest.mark.turns(8, "plays and tours")]
+pytestmark = [pytest.mark.server, pytest.mark.dagster, pytest.mark.turns(12, "plays and tours")]
 
 SETTINGS = """
 [tool.vde]

@@ -17,7 +17,7 @@ from vde_dagster_tests.projects import ProjectFolder
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.usefixtures("spark_engine"),
-    pytest.mark.turns(8, "plays and tours"),
+    pytest.mark.turns(12, "plays and tours"),
 ]
 
 DAYS = [f"2024-01-0{n}" for n in range(1, 6)]

@@ -140,7 +140,7 @@ def test_every_table_that_dagster_shows_fits(tmp_path: Path, instance: dg.Dagste
     assert wide == []
 
 
-@pytest.mark.turns(8, "plays and tours")
+@pytest.mark.turns(12, "plays and tours")
 @pytest.mark.server
 @pytest.mark.dagster
 def test_no_table_on_dagsters_pages_needs_more_than_600_pixels(tmp_path: Path, page: Page) -> None:

@@ -11,7 +11,7 @@ from benchmarks.dialect_expressions import Run, duckdb_run, postgres_run, search
 from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.spark.random_pairs import quick_session
 
-pytestmark = [pytest.mark.spark, pytest.mark.turns(16, "what Spark does")]
+pytestmark = [pytest.mark.spark, pytest.mark.turns(32, "what Spark does")]
 COUNT = 40
 
 

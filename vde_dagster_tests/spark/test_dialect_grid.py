@@ -14,7 +14,7 @@ from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.sql.other_dialects.verified import verified_functions
 from vde_dagster_tests.spark.random_pairs import quick_session
 
-pytestmark = [pytest.mark.spark, pytest.mark.turns(16, "what Spark does")]
+pytestmark = [pytest.mark.spark, pytest.mark.turns(32, "what Spark does")]
 COUNT = 8
 
 

@@ -22,7 +22,7 @@ from vde_dagster_tests.spark.awkward import (
 from vde_dagster_tests.spark.outcomes import computed, outcomes, resolved
 from vde_dagster_tests.spark.registry import EVERYTHING, analysed, built_ins, settings
 
-pytestmark = [pytest.mark.spark, pytest.mark.turns(16, "what Spark does")]
+pytestmark = [pytest.mark.spark, pytest.mark.turns(32, "what Spark does")]
 
 MAIN_ZONE = "America/New_York"
 ZONES = (MAIN_ZONE, "UTC", "Asia/Kathmandu")

@@ -15,7 +15,7 @@ from vde_dagster_tests.project.test_other_dialects import CASES, DOCUMENTED, wri
 from vde_dagster_tests.spark.random_pairs import quick_session
 from vde_dagster_tests.yaml_files import read_yaml
 
-pytestmark = [pytest.mark.spark, pytest.mark.turns(16, "what Spark does")]
+pytestmark = [pytest.mark.spark, pytest.mark.turns(32, "what Spark does")]
 
 FORMS = read_yaml(Path(__file__).parents[1] / "fixtures" / "spark_forms.yaml")
 VIEWS = {

@@ -13,7 +13,7 @@ from vde_dagster_tests.semantics.mutated_queries import mutated
 from vde_dagster_tests.spark.grammar_search import compare_with_spark, seeded
 from vde_dagster_tests.spark.spark_examples import documented_examples
 
-pytestmark = [pytest.mark.spark, pytest.mark.turns(16, "what Spark does")]
+pytestmark = [pytest.mark.spark, pytest.mark.turns(32, "what Spark does")]
 
 
 def test_mutated_queries_are_refused_where_spark_refuses_them(spark_engine: SparkEngine) -> None:

@@ -27,7 +27,7 @@ from vde_dagster_tests.spark.outcomes import FAILURES
 from vde_dagster_tests.spark.registry import EVERYTHING, analysed, settings
 from vde_dagster_tests.spark.spark_examples import documented_examples
 
-pytestmark = [pytest.mark.spark, pytest.mark.turns(16, "what Spark does")]
+pytestmark = [pytest.mark.spark, pytest.mark.turns(32, "what Spark does")]
 
 NAMES = ("unnamed", "repeated")
 """What Spark refuses when it writes, not when it reads."""

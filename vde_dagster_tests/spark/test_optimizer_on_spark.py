@@ -13,7 +13,7 @@ from vde_dagster_tests.semantics.optimizer_pairs import PAIRS, SCHEMA, Pair
 from vde_dagster_tests.spark.random_pairs import quick_session
 from vde_dagster_tests.spark.random_values import answers, compare_random_expressions, make_tables
 
-pytestmark = [pytest.mark.spark, pytest.mark.turns(16, "what Spark does")]
+pytestmark = [pytest.mark.spark, pytest.mark.turns(32, "what Spark does")]
 
 AT_ONCE = 25
 

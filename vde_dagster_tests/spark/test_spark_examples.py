@@ -10,7 +10,7 @@ from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.spark.registry import EVERYTHING, settings
 from vde_dagster_tests.spark.spark_examples import documented_examples, run_examples
 
-pytestmark = [pytest.mark.spark, pytest.mark.turns(16, "what Spark does")]
+pytestmark = [pytest.mark.spark, pytest.mark.turns(32, "what Spark does")]
 
 
 def test_examples_come_out_alike(spark_engine: SparkEngine, tmp_path: Path) -> None:

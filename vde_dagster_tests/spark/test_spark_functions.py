@@ -13,7 +13,7 @@ from vde_dagster.semantics import spark_functions
 from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.spark.registry import EVERYTHING, BuiltIn, analysed, built_ins, settings
 
-pytestmark = [pytest.mark.spark, pytest.mark.turns(16, "what Spark does")]
+pytestmark = [pytest.mark.spark, pytest.mark.turns(32, "what Spark does")]
 
 LISTS = {
     "scalar": spark_functions.SCALAR,

@@ -20,7 +20,7 @@ from vde_dagster_tests.spark.spark_grouping import (
     triples,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.turns(16, "what Spark does")]
+pytestmark = [pytest.mark.spark, pytest.mark.turns(32, "what Spark does")]
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from vde_dagster.project.kinds.time_format import (
 from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.spark.tasks import Warehouse, days
 
-pytestmark = [pytest.mark.spark, pytest.mark.turns(16, "what Spark does")]
+pytestmark = [pytest.mark.spark, pytest.mark.turns(32, "what Spark does")]
 
 DEEP = ["%Y", "%m", "%d", "%H", "%M", "%S"]
 SPELLED = {"%Y": ["%Y", "%y"], "%m": ["%m", "%b", "%B"]}

@@ -19,7 +19,7 @@ from vde_dagster_tests.spark.registry import EVERYTHING, settings
 from vde_dagster_tests.spark.spark_examples import documented_examples
 from vde_dagster_tests.yaml_files import read_yaml
 
-pytestmark = [pytest.mark.spark, pytest.mark.turns(16, "what Spark does")]
+pytestmark = [pytest.mark.spark, pytest.mark.turns(32, "what Spark does")]
 
 EXPRESSIONS = """
 id + 1; id + qty; id * 2L; id + amount; amount / 2; id / 2; id % 2; id DIV 2; -id; - amount; 1L

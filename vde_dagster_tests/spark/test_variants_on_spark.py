@@ -9,7 +9,7 @@ import pytest
 from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.spark.variant_search import MODES, Mode, search
 
-pytestmark = [pytest.mark.spark, pytest.mark.turns(16, "what Spark does")]
+pytestmark = [pytest.mark.spark, pytest.mark.turns(32, "what Spark does")]
 
 VARIANTS = 90
 

@@ -26,7 +26,7 @@ from vde_dagster.spark.session.warm import (
 from vde_dagster_tests.processes import until
 from vde_dagster_tests.projects import ProjectFolder
 
-pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.turns(6, "warm engines")]
+pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.turns(9, "warm engines")]
 
 FILES = {
     "models/base.sql": "MODEL (name m.base, kind FULL); SELECT id, id * 2 AS n FROM range(4)",

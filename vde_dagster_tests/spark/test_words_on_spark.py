@@ -22,7 +22,7 @@ from vde_dagster_tests.spark.random_pairs import (
 )
 from vde_dagster_tests.yaml_files import read_yaml
 
-pytestmark = [pytest.mark.spark, pytest.mark.turns(16, "what Spark does")]
+pytestmark = [pytest.mark.spark, pytest.mark.turns(32, "what Spark does")]
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "semantics"
 QUERIES = 60

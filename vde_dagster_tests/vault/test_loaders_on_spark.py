@@ -32,7 +32,7 @@ from vde_dagster_tests.spark.tasks import Warehouse, days
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.usefixtures("spark_engine"),
-    pytest.mark.turns(6, "vaults on Spark"),
+    pytest.mark.turns(14, "vaults on Spark"),
 ]
 
 SOURCES = {

@@ -23,7 +23,7 @@ from vde_dagster_tests.vault.tables import (
     values_of,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.turns(6, "vaults on Spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.turns(14, "vaults on Spark")]
 
 TABLES = [*read_tables("first_seen.yaml"), *read_tables("changes.yaml")]
 
