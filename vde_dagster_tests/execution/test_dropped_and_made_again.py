@@ -49,6 +49,14 @@ def test_their_data_are_not_restored(workspace: Workspace) -> None:
     assert done.environment.version == 5
 
 
+@pytest.mark.parametrize("how", [{}, {"dry_run": True}, {"definitions_only": True}])
+def test_the_version_that_dropped_it_is_not_restored(
+    workspace: Workspace, how: dict[str, bool]
+) -> None:
+    with pytest.raises(UsageError, match="version 3 of 'dev' is empty, because"):
+        workspace.environments.rollback("dev", 3, **how)
+
+
 def test_reading_them_says_why_they_are_gone(workspace: Workspace) -> None:
     with pytest.raises(UsageError, match="is gone: the environment was dropped since"):
         workspace.query("dev@1", "SELECT n FROM db.daily")

@@ -246,6 +246,12 @@ def _find_version(
                 f"environment '{current.name}' has no earlier version {version}",
                 hint=f"its versions are {', '.join(kept)}",
             )
+        if store.versions.is_end(current.name, version):
+            raise UsageError(
+                f"version {version} of '{current.name}' is empty, because the environment was "
+                "dropped then",
+                hint=f"choose an earlier version from: vde history {current.name}",
+            )
         return old
     now = _pinned_snapshot_ids(store, current) if data else {}
     for number in store.versions.differing(current.name, current.version, data=data):
