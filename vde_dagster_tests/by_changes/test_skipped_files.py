@@ -83,7 +83,7 @@ def test_a_fill_of_many_keys_reads_only_files_within_their_bounds(
 
 
 METHODS = {
-    "keys": "SELECT key, count(DISTINCT amount) AS n FROM raw.t GROUP BY key",
+    "keys": "SELECT key, count(DISTINCT amount) AS n, min(amount) AS least FROM raw.t GROUP BY key",
     "groups": "SELECT key, count(*) AS n, count(amount) AS known, sum(amount) AS total "
     "FROM raw.t GROUP BY key",
     "rows": "SELECT key, amount + 1 AS amount FROM raw.t",
@@ -96,7 +96,10 @@ METHODS = {
 @pytest.mark.parametrize("keys", [1, 300])
 @pytest.mark.parametrize(
     "value",
-    ["CAST(X'ff41' AS STRING)", "DATE '+12345-06-07'", "DATE '-0044-03-15'", "repeat('é', 3000)"],
+    [
+        *("CAST(X'ff41' AS STRING)", "DATE '+12345-06-07'", "DATE '-0044-03-15'"),
+        *("repeat('é', 3000)", "concat('$', '{name}')"),
+    ],
 )
 def test_values_that_a_text_does_not_represent_are_found(
     spark_engine: SparkEngine, tmp_path: Path, value: str, keys: int, method: str

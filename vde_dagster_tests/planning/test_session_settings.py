@@ -154,4 +154,5 @@ def test_sessions_set_what_versions_assume_unless_the_project_says_otherwise() -
     own = session_config(replace(settings, config={key: "false"}))
 
     assert ASSUMED.items() <= usual.items()
+    assert usual["spark.sql.variable.substitute"] == "false"
     assert own[key] == "false"

@@ -96,7 +96,7 @@ def refuse_substitution(sql: str) -> None:
     # Spark replaces variables before it parses the SQL, also in strings.
     if "${" in sql:
         raise UsageError(
-            "'${' is not allowed in a query, because Spark inserts environment variables there",
+            "'${' is not allowed in a query, because Spark may insert environment variables there",
             hint=f"in a string, write concat('$', '{{…'), {_RAW}",
         )
 

@@ -152,6 +152,8 @@ def session_config(settings: SessionSettings) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.sources.partitionOverwriteMode": "static",
+        # Otherwise Spark replaces `${name}` in strings, also in the values of changed keys.
+        "spark.sql.variable.substitute": "false",
         **settings.config,
     }
 
