@@ -127,7 +127,7 @@ def pins_taken_out(out: bool) -> Iterator[None]:
     if not out:
         yield
         return
-    nothing = PreparedPins({}, {}, frozenset())
+    nothing = PreparedPins({}, {}, frozenset(), ())
     with (
         patch.object(prepare, "prepare_pins", lambda *arguments: nothing),
         patch.object(publish, "write_pins", lambda *arguments: None),

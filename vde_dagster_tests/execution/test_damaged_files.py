@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from vde_dagster.errors import DamagedFileError, StoreError, VdeError
+from vde_dagster.errors import DamagedFileError, ExecutionError, StoreError, VdeError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.maintenance import fsck as fsck_module
@@ -29,7 +29,8 @@ from vde_dagster.lakehouse.maintenance.fsck_files import check_files
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.programs.serve.app import make_app
 from vde_dagster_tests.execution.damage_search import asked, attack, place
-from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.execution.fake_workspace import open_fake, publish_shop
+from vde_dagster_tests.projects import Prepared, ProjectFolder
 from vde_dagster_tests.serve.shops import opened, publish_twice, run
 
 Change = Callable[[bytes, bytes], "bytes | None"]
@@ -510,3 +511,27 @@ def test_metadata_of_a_table_in_place_of_a_views_is_damage(shop: Shop) -> None:
 
 def test_there_are_at_least_26_kinds_of_damage() -> None:
     assert len({kind.id for kind in KINDS}) >= 26
+
+
+def test_plans_name_models_whose_table_the_catalog_lost_and_no_other_environment_shows_it(
+    prepared: Prepared,
+) -> None:
+    folder = prepared(publish_shop)
+    with sqlite3.connect(folder.root / ".vde" / "vde.db") as db:
+        gone = "table_namespace LIKE 'vde\\_\\_%' ESCAPE '\\' AND table_name LIKE 'daily%'"
+        db.execute(f"DELETE FROM iceberg_tables WHERE {gone}")
+    with open_fake(folder.root) as workspace:
+        plan = workspace.plan("prod")
+        assert plan.is_empty
+        assert plan.notices == (
+            "the catalog 'lakehouse' lacks the tables of marts.daily, which count as filled: "
+            "queries of them fail; `vde fsck` names each table and its repair",
+        )
+        with pytest.raises(ExecutionError, match=r"'dev' cannot show vde__marts\.daily__"):
+            workspace.apply(workspace.plan("dev"))
+        assert workspace.store.environments.get("dev") is None
+    folder.edit("models/marts/daily.sql", "count(*) AS orders", "count(*) + 0.5 AS orders")
+    with open_fake(folder.root) as workspace:
+        repaired = workspace.plan("prod")
+        assert not repaired.notices
+        assert workspace.apply(repaired).published

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import func, select
 
+from vde_dagster.errors import ExecutionError
 from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.maintenance.fsck import fsck
 from vde_dagster.lakehouse.metadata.changes import remove_snapshots
@@ -142,15 +143,18 @@ def test_an_environment_that_ends_pins_nothing(warehouse: Warehouse) -> None:
     assert warehouse.shown(2, "dev") == {}
 
 
-def test_a_table_that_the_catalog_lost_is_published_without_a_pin(
+def test_a_table_that_the_catalog_lost_stays_shown_and_is_not_shown_anew(
     warehouse: Warehouse, store: StateStore
 ) -> None:
     made = warehouse.make("lost")
     warehouse.publish(made)
-    warehouse.publish()
     with store.database.transaction() as conn:
         conn.exec_driver_sql("DELETE FROM iceberg_tables WHERE table_namespace = 'vde_physical'")
-    assert warehouse.publish(made) == 3
+    assert warehouse.publish(made) == 2
+    assert warehouse.publish() == 3
+    with pytest.raises(ExecutionError, match=f"'prod' cannot show {made.ref}: the cat") as raised:
+        warehouse.publish(made)
+    assert raised.value.hint == "find what is lost, and how to repair it: vde fsck"
     assert warehouse.shown(3) == {}
 
 

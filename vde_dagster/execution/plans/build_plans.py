@@ -20,6 +20,7 @@ from vde_dagster.execution.plans.due_work import (
 )
 from vde_dagster.execution.plans.finish_plan import (
     damage_warnings,
+    lost_table_warnings,
     name_change,
     project_warnings,
     readable_id,
@@ -261,7 +262,8 @@ class PlanBuilder:
             unique_id=lambda: uuid.uuid4().hex,
         )
         require_effective_from_used(options, plan)
-        plan = add(replace(plan, warnings=(*warnings, *early)))
+        lost = lost_table_warnings(handles, plan, state)
+        plan = add(replace(plan, warnings=(*warnings, *early, *lost)))
         if any(model.skippable for model in plan.models):
             from vde_dagster.execution.apply.skipping import forecast_skips
 

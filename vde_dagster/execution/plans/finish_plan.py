@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.texts import listed
 from vde_dagster.errors import ProjectError
 from vde_dagster.execution.apply.plan_tests import PlanTests
 from vde_dagster.planning.environments.environment import PRODUCTION, ViewNames
@@ -223,3 +224,18 @@ def name_change(plan: Plan, state: WarehouseState) -> str:
     added = [c.name for c in new.columns or () if c.name.lower() not in known] if new else []
     name = str(first.name.name)
     return f"{name}_with_{added[0]}" if known and len(added) == 1 else name
+
+
+def lost_table_warnings(handles: Handles, plan: Plan, state: WarehouseState) -> Iterator[str]:
+    """Warn if the catalog lacks tables that the plan shows as they are."""
+    catalog = handles.lakehouse.catalog
+    if catalog.form.follows:  # It would need a request per table. A publication looks up new ones.
+        return
+    known = ((name, state.tables.get(entry.table_id or "")) for name, entry in plan.entries.items())
+    shown = {name: table.ref for name, table in known if table is not None and table.created}
+    there = catalog.pointers(shown.values()) if shown else {}
+    if lost := [name for name, ref in shown.items() if ref not in there]:
+        yield (
+            f"the catalog '{catalog.name}' lacks the tables of {listed(lost, 3)}, which count as "
+            "filled: queries of them fail; `vde fsck` names each table and its repair"
+        )

@@ -47,11 +47,13 @@ class PreparedPins:
         places: By table id, the names and branches of tables that the publication adds or changes.
             Other processes may write to these tables until the publication commits.
         gone: Ids of tables that the environment no longer shows.
+        lost: Names of tables that the publication adds, but that do not exist.
     """
 
     heads: Mapping[str, Head]
     places: Mapping[str, Place]
     gone: frozenset[str]
+    lost: tuple[TableRef, ...]
 
 
 def head_in(metadata: dict[str, Any], location: str, table_id: str, branch: str | None) -> Head:
@@ -84,10 +86,13 @@ def prepare_pins(
         places = pins.places(conn, unknown)
         heads = pins.heads(conn, unknown)
         pointers = lakehouse.catalog.pointers([ref for ref, _ in places.values()], conn)
+    found = read_heads(lakehouse, places, pointers, heads)
+    lost = (places.keys() & (shown - pinned)) - found.keys()
     return PreparedPins(
-        heads={**moved, **read_heads(lakehouse, places, pointers, heads)},
+        heads={**moved, **found},
         places=places,
         gone=frozenset(pinned - shown),
+        lost=tuple(sorted((places[table_id][0] for table_id in lost), key=str)),
     )
 
 

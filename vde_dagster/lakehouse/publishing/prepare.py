@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
+from vde_dagster.base.texts import listed
 from vde_dagster.errors import ConflictError, ExecutionError
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Catalog, Pointer, Swap
 from vde_dagster.lakehouse.io.files import encode_metadata, read_metadata
@@ -248,7 +249,14 @@ def _pins(lakehouse: LakeHandles, publication: Publication, moved: Iterable[Head
     environment = publication.environment
     if publication.ends_environment:
         environment = replace(environment, entries={})
-    return prepare_pins(lakehouse, environment, changed, {head.table_id: head for head in moved})
+    pins = prepare_pins(lakehouse, environment, changed, {head.table_id: head for head in moved})
+    if pins.lost:
+        raise ExecutionError(
+            f"'{environment.name}' cannot show {listed(pins.lost, 3)}: the catalog "
+            f"'{lakehouse.catalog_name}' has no such table, or its metadata file is missing",
+            hint="find what is lost, and how to repair it: vde fsck",
+        )
+    return pins
 
 
 def made_views(
