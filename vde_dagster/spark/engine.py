@@ -238,7 +238,8 @@ class SparkEngine:
         if commit is None:
             raise errors.UnknownOutcomeError(
                 f"{what}: the commit to {task.table.ref} cannot be found",
-                hint="apply the plan again: it looks for the commit first",
+                hint="apply the plan again, which looks for the commit first: "
+                f"vde apply ENV --plan {task.plan_id}",
             )
         return FillResult(
             rows=write.written_rows(commit),

@@ -71,7 +71,7 @@ def check_commit(store: StateStore, conn: Connection, commit: TableCommit) -> No
     if commit.filled is not None and is_shown(conn, commit.filled.table_id):
         raise TableShownError(
             f"an environment began to show {commit.subject} while it was being filled",
-            hint="apply again: finished ranges are kept",
+            hint="finished ranges are kept; apply again: vde apply ENV",
         )
 
 

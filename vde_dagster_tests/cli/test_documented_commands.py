@@ -107,6 +107,20 @@ def test_a_command_after_the_colon_of_a_message_can_be_run() -> None:
     ] == []
 
 
+def test_a_hint_to_do_it_again_names_the_command() -> None:
+    again = re.compile(r"\b(plan|apply|(roll|sign|publish)( \w+)?) again\b", re.IGNORECASE)
+    found = [
+        (path.name, text)
+        for path in sorted((ROOT / "vde_dagster").rglob("*.py"))
+        for text in messages(path)
+        # Docstrings begin with a capital and end with a stop.
+        if again.search(text) and not re.fullmatch(r"[A-Z].*\.\s*", text, re.DOTALL)
+    ]
+
+    assert len(found) > 20
+    assert [one for one in found if "vde " not in one[1]] == []
+
+
 def test_a_command_that_is_not_there_is_found() -> None:
     commands = every_command()
 

@@ -345,7 +345,7 @@ def apply(
     if plan_id is not None and (options or create):
         raise UsageError(
             "--plan cannot be combined with plan options: the stored plan contains them",
-            hint="plan again with these options, or remove them",
+            hint=f"plan again with these options: vde plan {environment}; or remove them",
         )
     from vde_dagster.cli.applying import (
         apply_and_report,

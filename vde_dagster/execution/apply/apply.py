@@ -169,7 +169,8 @@ class Applier:
             except errors.ExecutionError as error:
                 raise errors.ExecutionError(
                     f"a statement of before_all failed: {error.message}: {statement}",
-                    hint="nothing was computed or published: fix the statement, and plan again",
+                    hint="nothing was computed or published: fix the statement, and run: "
+                    f"vde apply {self.plan.environment}",
                     location=errors.SourceLocation(Path(settings.config_file or "pyproject.toml")),
                 ) from error
 
@@ -297,7 +298,8 @@ class _Run:
         if self._stop.is_set():
             raise errors.ExecutionError(
                 f"the apply of plan {self._plan.id} was canceled",
-                hint="apply the plan again to continue from here",
+                hint="to continue from here: "
+                f"vde apply {self._plan.environment} --plan {self._plan.id}",
             )
 
     def _publish(self) -> Environment:

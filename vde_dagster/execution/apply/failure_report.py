@@ -15,7 +15,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.secrets import mask
 from vde_dagster.base.texts import count
 from vde_dagster.planning.checks.diagnostics import audit_place
-from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.plan.plan import Plan, PlanKind
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.model import Audit, Model
 from vde_dagster.spark.session.failures import project_frame, whole_stack
@@ -53,8 +53,13 @@ def plan_failure(
     lines += [f"  {failure}" for failure in failures]
     if skipped:
         lines.append(f"  skipped because of them: {', '.join(sorted(map(str, skipped)))}")
+    again = f"vde apply {plan.environment} --plan {plan.id}"
+    if plan.kind is PlanKind.RUN:
+        again = f"vde run {plan.environment}"
+    elif plan.kind is PlanKind.PLAN:
+        again += f"; after a change of the files: vde apply {plan.environment}"
     raised = kind(
-        "\n".join(lines), hint="completed ranges are kept: fix the cause, then apply again"
+        "\n".join(lines), hint=f"completed ranges are kept: fix the cause, then run: {again}"
     )
     raised.failures = failures
     raised.log = write_stacks(folder, plan.id, failed)

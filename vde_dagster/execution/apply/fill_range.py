@@ -273,7 +273,7 @@ class RangeFiller:
                 raise ExecutionError(
                     f"{self.snapshot.name}: {interval.text} was not committed, because the "
                     "commit of another batch failed",
-                    hint="apply the plan again: completed ranges are kept",
+                    hint="completed ranges are kept; apply the plan again: vde apply ENV --plan ID",
                 )
             self._is_recording = True
             yield

@@ -90,7 +90,7 @@ class PlanTests:
             if stop.is_set():
                 raise errors.ExecutionError(
                     f"the apply of plan {plan.id} was canceled",
-                    hint="apply the plan again to continue from here",
+                    hint=f"to continue from here: vde apply {plan.environment} --plan {plan.id}",
                 )
             try:
                 test = read_with_test_variables(test, self.root, self.models)
@@ -109,8 +109,8 @@ class PlanTests:
             raise errors.UnitTestFailedError(
                 f"plan {plan.id} was not published because unit tests failed: "
                 + "; ".join(f"{r.test.name} of {r.test.model}: {r.summary}" for r in failed),
-                hint="run `vde test` to see the rows; then fix the model and plan again, or fix "
-                "the test and apply again",
+                hint="run `vde test` to see the rows; then fix the model or the test, and run: "
+                f"vde apply {plan.environment}",
             )
 
 

@@ -160,7 +160,7 @@ class Target:
             if head is None:
                 raise ConflictError(
                     f"the branch '{source}' of {self.table.ref} has just been removed",
-                    hint="apply the plan again",
+                    hint=f"apply the plan again: vde apply ENV --plan {own.plan_id}",
                 )
             ended = sorted({*stale, source} - {self.branch})
             return (*set_branch(now, self.branch, head), *remove_branches(now, ended))

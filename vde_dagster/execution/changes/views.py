@@ -203,7 +203,8 @@ class ChangeViewReader:
             found.append(one)
         if not found:
             raise UsageError(
-                f"the content of {name} in '{PRODUCTION}' is unknown", hint="publish it again"
+                f"the content of {name} in '{PRODUCTION}' is unknown; to compute it again: "
+                f"vde apply {PRODUCTION} --restate {name}"
             )
         return found[::-1]
 

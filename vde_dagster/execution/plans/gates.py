@@ -91,7 +91,8 @@ class Gates:
             objections = [one.to_json() for one in refused or asked]
             self.handles.store.outbox.add("held", [{"plan": plan.id, "objections": objections}])
         if refused:
-            raise _refusal(plan, refused, "change the project to meet the rules, and plan again")
+            hint = "change the project to meet the rules, and plan again: vde plan "
+            raise _refusal(plan, refused, hint + plan.environment)
         if asked:
             to = (
                 ", ".join(dict.fromkeys(name for one in asked for name in one.approvers))

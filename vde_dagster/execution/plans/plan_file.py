@@ -229,7 +229,9 @@ def _require_state(handles: Handles, found: PlanFile) -> None:
     plan = found.plan
     record = handles.store.plans.record(plan.id)
     if record is not None and record.status == "rejected":
-        raise UsageError(f"plan {plan.id} was {record.message}", hint="plan again")
+        raise UsageError(
+            f"plan {plan.id} was {record.message}", hint=f"plan again: vde plan {plan.environment}"
+        )
     differences = (
         [] if found.document["project"] == _project_identity(handles) else [_OTHER_PROJECT]
     )
@@ -369,5 +371,5 @@ def _changed_file_error(
     return UsageError(
         f"{path} was not applied, because it was changed after it was written:{other} "
         f"{descriptions}{more}",
-        hint="use the file as `vde plan ENV --save FILE` wrote it, or plan again",
+        hint="use the file as `vde plan ENV --save FILE` wrote it, or plan again: vde plan ENV",
     )

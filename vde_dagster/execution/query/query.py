@@ -243,7 +243,7 @@ class Queries:
                 return result
         raise ConflictError(
             f"environment '{environment}' was published {ATTEMPTS} times while the query ran",
-            hint="query again",
+            hint="run the query again",
         )
 
     def _query_version(

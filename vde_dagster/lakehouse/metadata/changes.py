@@ -84,19 +84,19 @@ def fast_forward(
         raise ConflictError(
             f"the table {table} was written by another program: {moving} is at {main}, not at "
             f"{expected_main}",
-            hint="plan again",
+            hint="plan again: vde plan ENV",
         )
     head = head_of(metadata, branch)
     if head is None:
         raise ConflictError(
             f"the table {table} no longer has the branch '{branch}'",
-            hint="apply the plan again: it fills the branch again",
+            hint="apply the plan again: vde apply ENV --plan ID; it fills the branch again",
         )
     head = head if to is None else to
     if main is not None and main not in ancestors(metadata, head):
         raise ConflictError(
             f"the branch '{branch}' of {table} does not descend from the current {moving}",
-            hint="plan again",
+            hint="plan again: vde plan ENV",
         )
     moved = set_branch(metadata, moving, head) if head != main else ()
     return (*moved, *remove_branches(metadata, [branch] if ends else []))
@@ -219,7 +219,7 @@ def widen_columns(metadata: Json, types: Mapping[str, str]) -> Updates:
         if type_ != field["type"] and not is_promotion(field["type"], type_):
             raise ConflictError(
                 f"column {field['name']} cannot become {type_}: its type is now {field['type']}",
-                hint="plan again",
+                hint="plan again: vde plan ENV",
             )
         fields.append({**field, "type": type_})
     return _new_schema(metadata, fields, int(metadata["last-column-id"]))
@@ -240,7 +240,7 @@ _DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
 
 
 def _no_id() -> int:
-    raise ConflictError("a nested type cannot be widened in place", hint="plan again")
+    raise ConflictError("a nested type cannot be widened in place", hint="plan again: vde plan ENV")
 
 
 def _new_schema(metadata: Json, fields: list[Json], last_column_id: int) -> Updates:

@@ -198,5 +198,5 @@ def read_table(lakehouse: LakeHandles, ref: TableRef) -> TableState:
     """Read a table's metadata, or raise ConflictError if it is not in the catalog."""
     found = lakehouse.find_table(ref)
     if found is None:
-        raise ConflictError(f"the catalog no longer has {ref}", hint="plan again")
+        raise ConflictError(f"the catalog no longer has {ref}", hint="plan again: vde plan ENV")
     return found

@@ -148,7 +148,8 @@ def differences(
             taken[ref] = ConflictError(
                 f"another program wrote to {ref}, which only shows the rows of another table; no "
                 "model has the new rows",
-                hint="save those rows elsewhere, drop the table (without PURGE) and plan again",
+                hint="save those rows elsewhere, drop the table (without PURGE) and plan again: "
+                "vde plan ENV",
             )
         elif pointer != Pointer(known.metadata_location, kind) or (
             known.definition_hash != hashes[ref]
@@ -175,7 +176,7 @@ def _hash(definition: ViewDefinition, sources: Mapping[TableRef, str]) -> str:
 def _gone(ref: TableRef) -> ConflictError:
     return ConflictError(
         f"the catalog no longer has the table {ref}",
-        hint="plan again; to find damaged files: vde fsck",
+        hint="plan again: vde plan ENV; to find damaged files: vde fsck",
     )
 
 

@@ -257,7 +257,7 @@ def _return(metadata: dict[str, Any], back: Return) -> changes.Updates:
         raise ConflictError(
             f"the table {back.ref} was written by another program: {back.into or MAIN} is at "
             f"{now}, not at {back.expected}",
-            hint="roll back again",
+            hint="roll back again: vde rollback ENV",
         )
     # Branches of plans end, too. Their unpublished commits are based on rows that the rollback
     # removes, or fill ranges that must be computed again.

@@ -189,7 +189,7 @@ def _decide(
             return replace(environment, version=record.version)
         raise _NotCommittedError(
             f"publication {environment.publication_id} did not happen: the connection was lost",
-            hint="apply the plan again",
+            hint="apply the plan again: vde apply ENV --plan ID",
         ) from error
 
 

@@ -75,7 +75,7 @@ def plan_sign(workspace: Workspace, output: Output, plan: PlanToSign, key: Key =
     if invalid_signatures(document, before):
         raise UsageError(
             f"{plan} was not signed, because its earlier signatures are for other content",
-            hint="use the plan as it was signed before, or plan again",
+            hint="use the plan as it was signed before, or plan again: vde plan ENV",
         )
     name = settings.owner_name(made.key)
     after = [*(one for one in before if one.key != made.key), made]

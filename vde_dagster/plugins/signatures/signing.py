@@ -64,7 +64,8 @@ def read_signatures(value: object) -> list[Signature]:
 
 def _unreadable_error(why: str) -> UsageError:
     return UsageError(
-        f"the file's signatures cannot be read: {why}", hint="sign the plan's file again"
+        f"the file's signatures cannot be read: {why}",
+        hint="sign the plan's file again: vde plan sign FILE",
     )
 
 

@@ -203,7 +203,12 @@ class Loader:
         snapshot = served.views[name]
         found = served.workspace.store.snapshots.view_types([snapshot.id]).get(snapshot.id)
         if found is None:
-            raise missing("View", f"the columns of {name} are no longer known; publish it again")
+            environment = served.version.name
+            raise missing(
+                "View",
+                f"the columns of {name} are no longer known; the next publication of {environment} "
+                f"restores them, such as: vde apply {environment} --restate MODEL",
+            )
         return tuple(found)
 
 

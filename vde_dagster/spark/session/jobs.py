@@ -127,5 +127,5 @@ class PlanJobs:
 def _cancelled_error(plan_id: str) -> ExecutionError:
     return ExecutionError(
         f"the apply of plan {plan_id} was canceled",
-        hint="apply the same plan again: finished work is kept",
+        hint=f"finished work is kept; apply the plan again: vde apply ENV --plan {plan_id}",
     )

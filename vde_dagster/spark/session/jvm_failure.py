@@ -132,20 +132,20 @@ def _end_error(launched: LaunchedJvm) -> StoreError:
         message += f" ({what})" if what else ""
         hint = (
             f"{MEMORY_HINT}, or compute less at a time (batch_size, fewer batches at once); "
-            f"{see}. Finished work is kept: apply again"
+            f"{see}. Finished work is kept; apply again: vde apply ENV"
         )
     elif code in _KILLED:
         message = "Spark was killed (SIGKILL), which systems do when they run out of memory"
         hint = (
             f"see the system's log; lower {MEMORY} ({launched.memory}) if the machine or "
-            "the container has less, then apply again: finished work is kept"
+            "the container has less; finished work is kept, then apply again: vde apply ENV"
         )
     else:
         lacks_memory = False
         message = f"Spark's JVM stopped unexpectedly (exit code {code})"
         if uncaught := _UNCAUGHT.findall(tail):
             message += f": {uncaught[-1].strip()}"
-        hint = f"{see}; finished work is kept: apply again"
+        hint = f"{see}; finished work is kept; apply again: vde apply ENV"
     error = StoreError(message, hint=hint)
     error.lacks_memory = lacks_memory
     error.by_others = isinstance(launched.process, EngineProcess)

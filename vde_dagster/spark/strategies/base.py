@@ -417,5 +417,6 @@ def conflict_error(task: FillTask, doing: str, attempts: int) -> ConflictError:
     return ConflictError(
         f"{task.table.ref} was changed by other writers{times} while {task.snapshot.name} "
         f"{task.interval.text} was being {doing}",
-        hint="apply the plan again when the other writers are done",
+        hint="when the other writers are done, apply the plan again: "
+        f"vde apply ENV --plan {task.plan_id}",
     )

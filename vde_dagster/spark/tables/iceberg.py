@@ -166,7 +166,8 @@ class IcebergTable:
         if commit is None:
             raise UnknownOutcomeError(
                 f"the commit to the branch {onto} of {self.ref} cannot be found",
-                hint="apply the plan again: it looks for the commit first",
+                hint="apply the plan again, which looks for the commit first: "
+                "vde apply ENV --plan ID",
             )
         return commit.snapshot_id
 

@@ -133,7 +133,7 @@ class PublicationStore:
         if not self._decide(connection, publication_id, status, version):
             raise ConflictError(
                 f"the publication {publication_id} was unfinished, so another process aborted it",
-                hint="apply the plan again",
+                hint="apply the plan again: vde apply ENV --plan ID",
             )
 
     def resolve(self, publication_id: str) -> PublicationStatus:
