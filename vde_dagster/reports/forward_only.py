@@ -23,6 +23,7 @@ def warnings_in_place(findings: Iterable[InPlaceFinding]) -> list[str]:
 
 def _refusal(finding: InPlaceFinding) -> ProjectError:
     model, name = finding.model, finding.model.name
+    is_dbt = model.tool == "dbt"
     if finding.code is InPlaceFindingCode.SHARED_TABLE:
         message = (
             f"{name} cannot change forward-only: in production it shares a table with "
@@ -35,8 +36,9 @@ def _refusal(finding: InPlaceFinding) -> ProjectError:
             "published view reads the column as a whole, because it contains an array or a map "
             "and the model is not forward-only"
         )
+        setting = "full_refresh: false in dbt" if is_dbt else "forward_only true in its kind"
         hint = (
-            "set forward_only true in its kind, publish that, and then add the field; without "
+            f"set {setting}, publish that, and then add the field; without "
             "--forward-only the change makes a new table"
         )
     elif finding.code in (InPlaceFindingCode.KIND_CHANGED, InPlaceFindingCode.KEY_RETYPED):
@@ -48,10 +50,10 @@ def _refusal(finding: InPlaceFinding) -> ProjectError:
     else:
         what = finding.code.value
         message = f"{_policy_warning(finding)}, which on_{what}_change of its kind forbids"
-        hint = (
-            f"add --allow-{what}-model {name} to allow it once, or set on_{what}_change allow in "
-            "its kind"
-        )
+        setting = f"on_{what}_change allow in its kind"
+        if is_dbt:
+            setting = "on_schema_change: sync_all_columns in dbt"
+        hint = f"add --allow-{what}-model {name} to allow it once, or set {setting}"
     return ProjectError(message, hint=hint, location=model.location)
 
 

@@ -36,6 +36,14 @@ def _extended(model: WidenedModel) -> str:
     return f"{model.name} is computed again from {instant_text(model.first)} on: {why}"
 
 
+def _permission(refusal: Refusal) -> str:
+    if refusal.tool != "dbt":
+        return "write disable_restatement false in its kind, and apply that first"
+    if refusal.kind in ("INCREMENTAL_BY_UNIQUE_KEY", "INCREMENTAL_BY_TIME_RANGE"):
+        return "remove full_refresh: false from its config in dbt, and apply that first"
+    return f"no setting of dbt allows it for kind {refusal.kind}"
+
+
 def _refusal(refusal: Refusal) -> tuple[str, str]:
     reason, hint = {
         RefusalCode.PRODUCTION_TABLE: (
@@ -52,7 +60,7 @@ def _refusal(refusal: Refusal) -> tuple[str, str]:
         ),
         RefusalCode.DISABLED: (
             "its restatement is disabled, because its source may no longer have its earlier rows",
-            "write disable_restatement false in its kind, and apply that first",
+            _permission(refusal),
         ),
     }[refusal.code]
     return f"{refusal.name} is not computed again: {reason}", hint

@@ -41,11 +41,16 @@ class RefusalCode(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A model that a restatement selects or affects but does not compute again."""
+    """A model that a restatement selects or affects but does not compute again.
+
+    Args:
+        tool: The tool whose project defines the model, as in `Model.tool`.
+    """
 
     name: ModelName
     code: RefusalCode
     kind: str
+    tool: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +224,8 @@ class _RestatementProgress:
             return found
         # That a restatement of a parent ends here is expected, unless it was disabled by hand.
         if found.intervals if refused is RefusalCode.DISABLED else asked:
-            self.refused.append(Refusal(snapshot.name, refused, snapshot.model.kind.name))
+            model = snapshot.model
+            self.refused.append(Refusal(model.name, refused, model.kind.name, model.tool))
         return NOTHING
 
     def _refusal(self, snapshot: Snapshot, table: PhysicalTable) -> RefusalCode | None:
