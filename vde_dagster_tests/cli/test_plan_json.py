@@ -104,6 +104,14 @@ def test_render_shows_the_query_with_its_times_and_tables(
     assert "vde__raw" in shown["sql"]
 
 
+def test_render_names_a_model_with_its_default_schema(tmp_path: Path, vde: Vde) -> None:
+    folder = ProjectFolder(tmp_path / "shop")
+    folder.write("models/orders.sql", "MODEL (name orders, kind FULL); SELECT 1 AS n")
+    for how in ((), ("--refresh",)):
+        shown = vde("render", "Orders", *how, "--project", folder.root, "--json").json
+        assert shown["model"] == "default.orders"
+
+
 def test_lists_are_empty_before_anything_is_published(template: ProjectFolder, vde: Vde) -> None:
     listed = vde("environments", "--project", template.root, "--json")
     assert listed.json == {"environments": []}

@@ -196,3 +196,8 @@ def test_the_file_is_stable_and_others_may_read_it(folder: ProjectFolder, vde: V
     with open_fake(folder.root) as workspace:
         proposals = datahub_proposals(gather_document(workspace, "prod"))
     assert json.loads(printed) == proposals
+
+
+def test_json_is_one_object_with_the_list_of_the_file(folder: ProjectFolder, vde: Vde) -> None:
+    called = ("describe", "datahub", "--project", folder.root)
+    assert vde(*called, "--json").json == {"proposals": json.loads(vde(*called).out)}

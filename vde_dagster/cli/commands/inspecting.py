@@ -75,7 +75,7 @@ def render(
     from vde_dagster.execution.published_version import require_environment
 
     shown = require_environment(workspace.store, environment)
-    value = {"model": model.lower(), "environment": shown}
+    value = {"model": str(workspace.models.find(model).name), "environment": shown}
     if refresh:
         if options:
             raise UsageError(

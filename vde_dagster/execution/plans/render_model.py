@@ -74,7 +74,7 @@ class Models:
         Raises:
             UsageError: The model does not exist, or it has no SQL.
         """
-        definition = self._find(model)
+        definition = self.find(model)
         is_audit = not definition.kind.is_read
         if definition.query is None and not is_audit:
             raise _no_sql_error(definition)
@@ -97,7 +97,7 @@ class Models:
         """
         from vde_dagster.execution.changes.show_refresh import show_refresh
 
-        snapshot, snapshots, resolver = self._plan_model(self._find(model).name, environment)
+        snapshot, snapshots, resolver = self._plan_model(self.find(model).name, environment)
         self._require_tables(snapshot, resolver, environment)
         return show_refresh(self.handles, snapshot, snapshots, resolver)
 
@@ -121,7 +121,7 @@ class Models:
                 table yet.
             ExecutionError: Spark failed.
         """
-        definition, engine = self._find(model), self.handles.engine
+        definition, engine = self.find(model), self.handles.engine
         name = definition.name
         if definition.query is None and definition.python is None:
             raise _no_sql_error(definition)
@@ -143,7 +143,7 @@ class Models:
         left_out = len(definition.pre_statements)
         return EvaluatedRows(name, interval, tuple(columns), rows[:limit], left_out)
 
-    def _find(self, model: str) -> Model:
+    def find(self, model: str) -> Model:
         models = self.handles.project.models
         return models[find_model(models, model, self.handles.settings.default_namespace)]
 

@@ -224,8 +224,8 @@ class _RestatementProgress:
             return found
         # That a restatement of a parent ends here is expected, unless it was disabled by hand.
         if found.intervals if refused is RefusalCode.DISABLED else asked:
-            model = snapshot.model
-            self.refused.append(Refusal(model.name, refused, model.kind.name, model.tool))
+            own = snapshot.model
+            self.refused.append(Refusal(own.name, refused, own.kind.name, own.tool))
         return NOTHING
 
     def _refusal(self, snapshot: Snapshot, table: PhysicalTable) -> RefusalCode | None:

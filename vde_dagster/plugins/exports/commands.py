@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -89,7 +89,10 @@ def describe(
     as_of = parse_time(at, "--at", datetime.now(timezone.utc)) if at is not None else None
     document = gather_document(workspace, environment, as_of=as_of)
     if to is None:
-        sys.stdout.write(_WRITERS[form](document).decode())
+        if form == "datahub" and output.as_json:
+            output.result({"proposals": _proposals(document)}, "")
+        else:
+            sys.stdout.write(_WRITERS[form](document).decode())
         return
     contents = _dbt_files(document, to) if form == "dbt" else {to: _WRITERS[form](document)}
     _write_files(contents)
@@ -105,13 +108,19 @@ def _json_bytes(document: Document) -> bytes:
     return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
 
 
-def _datahub_bytes(document: Document) -> bytes:
+def _proposals(document: Document) -> Any:
     import msgspec
 
     from vde_dagster.plugins.exports.datahub import datahub_proposals
 
-    proposals = msgspec.json.encode(datahub_proposals(document))
-    return msgspec.json.format(proposals, indent=2) + b"\n"
+    return msgspec.to_builtins(datahub_proposals(document))
+
+
+def _datahub_bytes(document: Document) -> bytes:
+    import msgspec
+
+    # DataHub reads files with a list, which is also what is printed without --json.
+    return msgspec.json.format(msgspec.json.encode(_proposals(document)), indent=2) + b"\n"
 
 
 _WRITERS = {"json": _json_bytes, "datahub": _datahub_bytes}
