@@ -31,6 +31,7 @@ from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.spark.jvm.java import require_pyspark
 from vde_dagster.spark.models.create_table import create_physical_table, evolve_layout
 from vde_dagster.spark.models.python_models import model_context, run_python_model, source_frame
+from vde_dagster.spark.models.statements import run_statement, run_statements
 from vde_dagster.spark.session import failures
 from vde_dagster.spark.session.connect import is_remote, query_frame
 from vde_dagster.spark.session.jobs import PlanJobs
@@ -38,10 +39,9 @@ from vde_dagster.spark.session.settings import SessionSettings
 from vde_dagster.spark.sessions import Sessions
 from vde_dagster.spark.strategies import Write, find_strategy
 from vde_dagster.spark.tables.columns import spark_type
+from vde_dagster.spark.tables.failing_rows import count_failing_rows, sample_failing_rows
 from vde_dagster.spark.tables.iceberg import IcebergTable
 from vde_dagster.spark.tables.rows import collect_rows
-from vde_dagster.sql.scanner import SourceText, scan
-from vde_dagster.sql.trees import QUERY_WORDS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -137,10 +137,10 @@ class SparkEngine:
         if not before and not after:
             return self.prepare(sql).columns
         with self._sessions.private(reuse=False) as session:
-            _run_statements(session, before)
-            with _translate_errors("the query", sql):
+            run_statements(session, before)
+            with failures.translated_errors("the query", sql):
                 columns = _columns(query_frame(session, failures.as_subquery(sql)))
-            _run_statements(session, after)
+            run_statements(session, after)
         return columns
 
     def prepare(self, sql: str, before: Sequence[str] = ()) -> AnalysedQuery:
@@ -148,7 +148,7 @@ class SparkEngine:
         # Spark analyzes the query only once.
         if before:
             return AnalysedQuery(self.analyze(sql, before))
-        with _translate_errors("the query", sql):
+        with failures.translated_errors("the query", sql):
             frame = query_frame(self.session, failures.as_subquery(sql))
             return AnalysedQuery(_columns(frame), frame)
 
@@ -171,7 +171,7 @@ class SparkEngine:
             ConflictError: Another table has the name.
         """
         self._sessions.prepare_writes()
-        with _translate_errors(f"creating the table of {snapshot.name}"):
+        with failures.translated_errors(f"creating the table of {snapshot.name}"):
             create_physical_table(
                 self.session,
                 self.settings,
@@ -184,7 +184,7 @@ class SparkEngine:
 
     def evolve_layout(self, table: PhysicalTable, snapshot: Snapshot, previous: Snapshot) -> None:
         """Change an existing table to the layout of a snapshot. Repeated calls are harmless."""
-        with _translate_errors(f"changing the layout of {snapshot.name}"):
+        with failures.translated_errors(f"changing the layout of {snapshot.name}"):
             evolve_layout(self._table(self.session, table.ref), table, snapshot, previous)
 
     def compact(self, ref: TableRef) -> None:
@@ -193,7 +193,7 @@ class SparkEngine:
         Source: https://iceberg.apache.org/docs/latest/spark-procedures/#rewrite_data_files
         """
         catalog = quote(self.settings.catalog)
-        with _translate_errors(f"compacting {ref}"), self._sessions.using(self.session):
+        with failures.translated_errors(f"compacting {ref}"), self._sessions.using(self.session):
             self.session.sql(
                 f"CALL {catalog}.system.rewrite_data_files(table => {string_literal(str(ref))}, "
                 "options => map('delete-file-threshold', '1', 'remove-dangling-deletes', 'true'))"
@@ -230,7 +230,7 @@ class SparkEngine:
                 write = replace(write, digester=strategy.digester(write))
             strategy.write(write)
             for statement in task.after:
-                _run_statement(s, statement)
+                run_statement(s, statement)
             table.refresh()
             commit = table.find_commit(task.branch, {FILL_KEY: write.summary[FILL_KEY]})
             output = strategy.output(write, commit) if commit is not None else None
@@ -286,7 +286,7 @@ class SparkEngine:
         began = time.monotonic()
         try:
             with self._audit_session(tasks[0], "audits") as session:
-                counts = _failing_counts(session, [task.query for task in tasks])
+                counts = count_failing_rows(session, [task.query for task in tasks])
         except errors.ExecutionError as error:
             if not error.lacks_memory:
                 return unknown, 0.0
@@ -302,7 +302,7 @@ class SparkEngine:
         began = time.monotonic()
         try:
             with self._audit_session(task, f"audit {task.audit}", task.query) as session:
-                count, sample = _failing_rows(session, task.query)
+                count, sample = sample_failing_rows(session, task.query)
         except errors.ExecutionError as error:
             if not (task.external and failures.is_missing_table(error, task.external)):
                 raise
@@ -320,7 +320,7 @@ class SparkEngine:
                 session, task.plan_id, f"{task.model} {task.interval.text} {what}", query
             ),
         ):
-            _run_statements(session, task.before)
+            run_statements(session, task.before)
             yield session
 
     def query(
@@ -342,7 +342,7 @@ class SparkEngine:
 
         def run() -> tuple[Columns, Rows]:
             with self._session_for(bool(before), not before) as session:
-                _run_statements(session, before)
+                run_statements(session, before)
                 return _collect(self._read(session, sql, limit))
 
         return self._with_retry(run)
@@ -371,7 +371,7 @@ class SparkEngine:
     @contextmanager
     def _running_query(self) -> Iterator[None]:
         with (
-            _translate_errors("the query"),
+            failures.translated_errors("the query"),
             self._sessions.kept_alive(),
             self._sessions.using(self.session),
         ):
@@ -394,7 +394,7 @@ class SparkEngine:
 
     def run_statement(self, statement: str) -> None:
         with self._sessions.private(reuse=False) as session:
-            _run_statements(session, (statement,))
+            run_statements(session, (statement,))
 
     def run_python(
         self,
@@ -412,10 +412,10 @@ class SparkEngine:
         """
         columns = {column.name: column.type or "STRING" for column in snapshot.computed_columns}
         with (
-            _translate_errors(f"the Python model {snapshot.name}"),
+            failures.translated_errors(f"the Python model {snapshot.name}"),
             self._sessions.private(reuse=False) as session,
         ):
-            _run_statements(session, before)
+            run_statements(session, before)
             context = model_context(
                 session, snapshot, sources, interval, execution_time, self._root
             )
@@ -471,7 +471,7 @@ class SparkEngine:
 
     def _prepare(self, session: SparkSession, task: FillTask, table: IcebergTable) -> Write:
         for statement in task.before:
-            _run_statement(session, statement)
+            run_statement(session, statement)
         types = table.types()
         frame = source_frame(
             session, task, types, self._root, partial(self._jobs.is_cancelled, task.plan_id)
@@ -496,70 +496,9 @@ class SparkEngine:
         )
 
 
-def _run_statements(session: SparkSession, statements: Sequence[str]) -> None:
-    for statement in statements:
-        with _translate_errors(f"the statement {errors.shortened(statement, 80)}"):
-            _run_statement(session, statement)
-
-
-def _run_statement(session: SparkSession, statement: str) -> None:
-    frame = session.sql(statement)
-    # Spark only analyzes a query until its rows are read, with the calls of functions in it.
-    tokens = scan(SourceText(Path("statement"), statement))
-    if next(token for token in tokens if token.kind != "comment").text.upper() in QUERY_WORDS:
-        numbered = frame.toDF(*(f"c{number}" for number in range(len(frame.columns))))
-        numbered.write.format("noop").mode("overwrite").save()
-
-
-_SAMPLE_ROWS = 20
-_ROW_IN_PARTITION = (1 << 33) - 1
-
-
-def _failing_counts(session: SparkSession, queries: Sequence[str]) -> list[int]:
-    counts = (
-        f"SELECT {number} AS audit, count(1) AS failed FROM ({failures.as_subquery(query)})"
-        for number, query in enumerate(queries)
-    )
-    rows = query_frame(session, " UNION ALL ".join(counts)).collect()
-    found = {int(row[0]): int(row[1]) for row in rows}
-    return [found[number] for number in range(len(queries))]
-
-
-def _failing_rows(
-    session: SparkSession, query: str
-) -> tuple[int, tuple[dict[str, str | None], ...]]:
-    frame = query_frame(session, failures.as_subquery(query))
-    columns = frame.columns
-    aliases = [f"c{position}" for position in range(len(columns))]
-    texts = ", ".join(f"CAST({quote(alias)} AS STRING)" for alias in aliases)
-    # One aggregate counts and samples: every partition contributes its count and its first rows.
-    # The lower 33 bits of `monotonically_increasing_id` are a row's number in its partition.
-    row = (
-        frame.toDF(*aliases)
-        .selectExpr(
-            f"IF(monotonically_increasing_id() & {_ROW_IN_PARTITION} < {_SAMPLE_ROWS}, "
-            f"array({texts}), NULL) AS sample"
-        )
-        .selectExpr("count(1)", f"slice(collect_list(sample), 1, {_SAMPLE_ROWS})")
-        .collect()[0]
-    )
-    return int(row[0]), tuple(dict(zip(columns, values, strict=True)) for values in row[1])
-
-
 def _columns(frame: DataFrame) -> Columns:
     return tuple((field.name, spark_type(field.dataType)) for field in frame.schema.fields)
 
 
 def _collect(frame: DataFrame) -> tuple[Columns, Rows]:
     return _columns(frame), collect_rows(frame)
-
-
-@contextmanager
-def _translate_errors(what: str, query: str | None = None) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        raised = failures.execution_error(error, what, query)
-        if raised is error:
-            raise
-        raise raised from error

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import re
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from vde_dagster.base.failures import NO_SPACE_HINT, QueryPlace, is_no_space, path_of_project_frame
@@ -88,6 +90,25 @@ def execution_error(error: Exception, what: str, query: str | None = None) -> Vd
     if query is not None:
         raised.place = query_place(str(error), query, _failing_words(error))
     return raised
+
+
+@contextmanager
+def translated_errors(
+    what: str, query: str | None = None, location: SourceLocation | None = None
+) -> Iterator[None]:
+    """Convert the exceptions of a block by `execution_error`.
+
+    Args:
+        location: The error's location if the exception has no place in the project.
+    """
+    try:
+        yield
+    except Exception as error:
+        raised = execution_error(error, what, query)
+        raised.location = raised.location or location
+        if raised is error:
+            raise
+        raise raised from error
 
 
 def is_missing_table(error: VdeError, table: str) -> bool:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from vde_dagster.errors import ExecutionError
+from vde_dagster.errors import ExecutionError, VdeError
 from vde_dagster.spark.session.connect import is_remote, tag_on_server
-from vde_dagster.spark.session.failures import execution_error
+from vde_dagster.spark.session.failures import translated_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +28,7 @@ class PlanJobs:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: Counter[str] = Counter()
-        self._cancelled_error: set[str] = set()
+        self._cancelled: set[str] = set()
         self._remote: list[tuple[str, SparkSession]] = []
 
     @contextmanager
@@ -42,21 +42,18 @@ class PlanJobs:
             query: The query that is run, to locate a mistake in it.
         """
         with self._lock:
-            if plan_id in self._cancelled_error:
+            if plan_id in self._cancelled:
                 raise _cancelled_error(plan_id)
             self._running[plan_id] += 1
         try:
             # Each thread has a separate FAIR pool, because Spark is first in, first out within a
             # pool.
-            with self._tagged(session, plan_id, what) as tag:
+            with translated_errors(what, query), self._tagged(session, plan_id, what) as tag:
                 yield tag
-        except Exception as error:
-            if plan_id in self._cancelled_error:
+        except VdeError as error:
+            if plan_id in self._cancelled:
                 raise _cancelled_error(plan_id) from error
-            raised = execution_error(error, what, query)
-            if raised is error:
-                raise
-            raise raised from error
+            raise
         finally:
             with self._lock:
                 self._running[plan_id] -= 1
@@ -94,15 +91,15 @@ class PlanJobs:
 
     def begin(self, plan_id: str) -> None:
         with self._lock:
-            self._cancelled_error.discard(plan_id)
+            self._cancelled.discard(plan_id)
 
     def is_cancelled(self, plan_id: str) -> bool:
-        return plan_id in self._cancelled_error
+        return plan_id in self._cancelled
 
     def cancel(self, session: SparkSession | None, plan_id: str, wait_seconds: float) -> bool:
         """Refuse a plan's new work, cancel its jobs, and return whether they ended in time."""
         with self._lock:
-            self._cancelled_error.add(plan_id)
+            self._cancelled.add(plan_id)
         until = time.monotonic() + wait_seconds
         while session is not None and self._running[plan_id]:
             # A job may be on its way to Spark's scheduler while the tag is canceled, so the tag is

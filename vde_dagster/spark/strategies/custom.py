@@ -12,7 +12,7 @@ from vde_dagster.lakehouse.metadata.commit_summaries import FILL_KEY
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.project.kinds import Custom
 from vde_dagster.project.model import PythonSource
-from vde_dagster.spark.session.failures import execution_error
+from vde_dagster.spark.session.failures import translated_errors
 from vde_dagster.spark.strategies.base import Strategy, Write, strategy_for
 from vde_dagster.spark.tables.columns import cast_column, spark_type
 
@@ -104,18 +104,14 @@ class CustomTable(Strategy):
         rows = write.frame.selectExpr(
             *(f"{quote(at)} AS {quote(to)}" for to, at in outputs.items())
         )
-        try:
+        when = write.task.interval.text
+        what = f"{model.name} {when}: the materialization {kind.materialization}"
+        with translated_errors(what, location=model.location):
             code = run_source(PythonSource(kind.entrypoint, dict(kind.code)), write.project_root)
             if isinstance(code, type):  # SQLMesh's CustomMaterialization.
                 code.write_rows(rows, target, model)  # type: ignore[attr-defined]
             else:
                 code(rows, target)
-        except Exception as error:
-            when = write.task.interval.text
-            what = f"{model.name} {when}: the materialization {kind.materialization}"
-            raised = execution_error(error, what)
-            raised.location = raised.location or model.location
-            raise raised from error
 
     def _check(self, write: Write, staging: str, before: int | None, main: int | None) -> None:
         table, mark = write.table, {FILL_KEY: write.summary[FILL_KEY]}
