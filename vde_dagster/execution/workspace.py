@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from vde_dagster.execution.events import ApplyResult, Event
     from vde_dagster.execution.maintenance import Maintenance
     from vde_dagster.execution.plans.make_plans import Plans
-    from vde_dagster.execution.plans.render_model import Models
     from vde_dagster.execution.query.query import Queries, QueryResult
+    from vde_dagster.execution.render_model import Models
     from vde_dagster.planning.plan.plan import Plan
 
 
@@ -146,7 +146,7 @@ class Workspace(Handles):
 
     @cached_property
     def models(self) -> Models:
-        from vde_dagster.execution.plans.render_model import Models
+        from vde_dagster.execution.render_model import Models
 
         return Models(self)
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from vde_dagster.base.collection import paused_garbage_collection
 from vde_dagster.base.plugins import Seam
 from vde_dagster.base.secrets import mask_logs
 from vde_dagster.execution.workspace import Workspace
@@ -21,7 +20,11 @@ from vde_dagster.orchestration.assets.model_assets import (
 )
 from vde_dagster.orchestration.jobs import jobs
 from vde_dagster.orchestration.jobs.sensors import code_sensor, outbox_sensor
-from vde_dagster.orchestration.models.catalog import AssetCatalog, load_catalog
+from vde_dagster.orchestration.models.catalog import (
+    AssetCatalog,
+    load_catalog,
+    paused_garbage_collection,
+)
 from vde_dagster.orchestration.models.recording import with_recording_note
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import Names

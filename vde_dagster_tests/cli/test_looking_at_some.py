@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.execution.plans import build_plans, gather_state, render_model
+from vde_dagster.execution import render_model
+from vde_dagster.execution.plans import build_plans, gather_state
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.selection import select_by_name
 from vde_dagster.state.plans.snapshots import SnapshotStore

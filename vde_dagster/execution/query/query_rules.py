@@ -126,7 +126,7 @@ def _check_tokens(sql: str) -> None:
 def _check_tree(tree: exp.Expr, known: Collection[ModelName], names: TableNames) -> None:
     from sqlglot import exp
 
-    from vde_dagster.sql.tables import find_tables_read
+    from vde_dagster.sql.reading import find_tables_read
 
     if not isinstance(tree, exp.Query | exp.Values):
         raise _not_a_query(f"it is a statement, {type(tree).__name__.upper()}")

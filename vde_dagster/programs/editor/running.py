@@ -13,8 +13,8 @@ from typing import NamedTuple
 from vde_dagster.base.json_values import text_value
 from vde_dagster.base.texts import count
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.plans.render_model import EvaluatedRows
 from vde_dagster.execution.published_version import require_environment
+from vde_dagster.execution.render_model import EvaluatedRows
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.programs.editor.positions import split_lines
 from vde_dagster.programs.editor.reading import Reading

@@ -33,12 +33,11 @@ from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.translate import write_spark_sql
 from vde_dagster.sql.other_dialects.writing import restore_parameters
 from vde_dagster.sql.query_text import to_one_line
-from vde_dagster.sql.reading import parse_tokens, read_statements
+from vde_dagster.sql.reading import find_tables_read, parse_tokens, read_statements
 from vde_dagster.sql.scanner import SourceText, scan
 from vde_dagster.sql.scanner import Token as SourceToken
 from vde_dagster.sql.spark_forms import NoSparkForm, find_rewrites
 from vde_dagster.sql.statements import replace_dotted_names
-from vde_dagster.sql.tables import find_tables_read
 from vde_dagster.sql.trees import has_placeholder, restore_parameter_text
 
 

@@ -66,8 +66,7 @@ def _check_operators(
 ) -> None:
     from vde_dagster.semantics.checks.operands import Origin
     from vde_dagster.semantics.translated import find_operators
-    from vde_dagster.sql.reading import parse_plain
-    from vde_dagster.sql.tables import find_tables_read
+    from vde_dagster.sql.reading import find_tables_read, parse_plain
 
     origin = Origin(dialect, trusted)
     found = find_operators(text, {}, origin)
