@@ -59,24 +59,12 @@ class Workspace(Handles):
             NotAllowedError: The login of the state's database lacks the right; nothing was changed.
             ConflictError: The environment has changed, or another process is changing it.
         """
-        from vde_dagster.execution.apply.virtual_update import run_virtual_update
         from vde_dagster.execution.changes.view_updates import update_change_views
-        from vde_dagster.execution.events import ApplyResult
 
         who, tell = who or current_user(), on_event or (lambda event: None)
         self.store.rights.require_change(plan.environment, f"apply a plan to '{plan.environment}'")
         if plan.is_empty:
-            from vde_dagster.planning.plan.plan import PlanKind
-
-            self.lakehouse.recover()
-            owner = f"{who}, plan {plan.id}"
-            failed = run_virtual_update(self, plan.environment, owner, tell)
-            is_run = plan.kind is PlanKind.RUN
-            if not is_run and plan.environment in self.store.environments.expired():
-                # Without a new version, the janitor would drop the environment.
-                self.store.environments.expire(plan.environment, plan.expires_at)
-            current = self.store.environments.get(plan.environment)
-            result = ApplyResult(plan, current, False, 0.0, failed)
+            result = self._apply_empty(plan, who, tell)
         else:
             from vde_dagster.execution.apply.apply import Applier
             from vde_dagster.execution.apply.plan_tests import PlanTests
@@ -112,6 +100,20 @@ class Workspace(Handles):
                 result = work.run()
         update_change_views(self, plan.environment, who)
         return result
+
+    def _apply_empty(self, plan: Plan, who: str, on_event: Callable[[Event], None]) -> ApplyResult:
+        from vde_dagster.execution.apply.virtual_update import run_virtual_update
+        from vde_dagster.execution.events import ApplyResult
+        from vde_dagster.planning.plan.plan import PlanKind
+
+        self.lakehouse.recover()
+        failed = run_virtual_update(self, plan.environment, f"{who}, plan {plan.id}", on_event)
+        is_run = plan.kind is PlanKind.RUN
+        if not is_run and plan.environment in self.store.environments.expired():
+            # Without a new version, the janitor would drop the environment.
+            self.store.environments.expire(plan.environment, plan.expires_at)
+        current = self.store.environments.get(plan.environment)
+        return ApplyResult(plan, current, False, 0.0, failed)
 
     def query(
         self, environment: str, sql: str, limit: int | None = None, **how: Any

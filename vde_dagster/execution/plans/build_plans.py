@@ -91,31 +91,11 @@ class PlanBuilder:
         if not part:
             store.project.require_own()
             store.environments.require_changeable(environment)
-        # A selection may exclude a test's model, or use another definition of it.
-        tests = () if part or options.select else handles.project.tests
-        readers = () if part or options.select else handles.project.exposures
         if options.select:
             models = select_models(handles, environment, models, options.select)
         if handles.settings.forward_only:
             options = replace(options, forward_only=True)
-        warnings: list[Problem] = []
-
-        def lint(known: Mapping[ModelName, Snapshot]) -> Iterator[ProjectError]:
-            if handles.settings.linter.enabled and not part:
-                from vde_dagster.execution.linting.linter import Linter, lint_problems
-
-                yield from lint_problems(Linter(handles.project), known, warnings)
-
-        snapshots = handles.snapshots_of(
-            models,
-            handles.parsed,
-            warnings,
-            lambda known: (
-                *find_test_mistakes(tests, models, known),
-                *find_reader_mistakes(readers, known, warnings),
-                *lint(known),
-            ),
-        )
+        snapshots, warnings = self._checked_snapshots(models, options, part=part)
         gather = partial(
             gather_state,
             store,
@@ -161,6 +141,25 @@ class PlanBuilder:
             warnings=messages,
             save=save,
         )
+
+    def _checked_snapshots(
+        self, models: Mapping[ModelName, Model], options: PlanOptions, *, part: bool
+    ) -> tuple[dict[ModelName, Snapshot], list[Problem]]:
+        handles = self.handles
+        # A selection may exclude a test's model, or use another definition of it.
+        whole = not part and not options.select
+        warnings: list[Problem] = []
+
+        def mistakes(known: Mapping[ModelName, Snapshot]) -> Iterator[ProjectError]:
+            if whole:
+                yield from find_test_mistakes(handles.project.tests, models, known)
+                yield from find_reader_mistakes(handles.project.exposures, known, warnings)
+            if handles.settings.linter.enabled and not part:
+                from vde_dagster.execution.linting.linter import Linter, lint_problems
+
+                yield from lint_problems(Linter(handles.project), known, warnings)
+
+        return handles.snapshots_of(models, handles.parsed, warnings, mistakes), warnings
 
     def plan_published(
         self,
@@ -263,24 +262,26 @@ class PlanBuilder:
         )
         require_effective_from_used(options, plan)
         lost = lost_table_warnings(handles, plan, state)
-        plan = add(replace(plan, warnings=(*warnings, *early, *lost)))
-        if any(model.skippable for model in plan.models):
-            from vde_dagster.execution.apply.skipping import forecast_skips
-
-            plan = forecast_skips(handles, plan, state)
-        models = [model for model in plan.models if _has_backlog(plan, model)]
-        if models:
-            from vde_dagster.execution.plans.backlog import with_backlogs
-
-            plan = with_backlogs(handles, plan, state, models)
-        if plan.builds:
-            plan = with_batches(handles, plan)
+        plan = self._with_forecasts(add(replace(plan, warnings=(*warnings, *early, *lost))), state)
         if kind is PlanKind.PLAN and not options.remove_models:
             require_confirmed_removals(plan, state, settings.max_removed)
         plan = replace(plan, id=readable_id(plan, name_change(plan, state)))
         if options.no_gaps:
             require_no_gaps(plan, state.target, state.tables)
         return plan
+
+    def _with_forecasts(self, plan: Plan, state: WarehouseState) -> Plan:
+        """Add the fills that may be skipped, backlogs of changes, and numbers of batches."""
+        if any(model.skippable for model in plan.models):
+            from vde_dagster.execution.apply.skipping import forecast_skips
+
+            plan = forecast_skips(self.handles, plan, state)
+        models = [model for model in plan.models if _has_backlog(plan, model)]
+        if models:
+            from vde_dagster.execution.plans.backlog import with_backlogs
+
+            plan = with_backlogs(self.handles, plan, state, models)
+        return with_batches(self.handles, plan) if plan.builds else plan
 
 
 def _has_backlog(plan: Plan, model: PlannedModel) -> bool:
