@@ -269,7 +269,7 @@ def parse_duration(text: str, name: str) -> timedelta:
     >>> parse_duration("400d", "--keep").days, parse_duration(" 2 W ", "--keep").days
     (400, 14)
     """
-    found = re.fullmatch(r"\s*([0-9]{1,9})\s*([mhdw])\s*", text.lower(), re.ASCII)
+    found = re.fullmatch(r"\s*([0-9]{1,8})\s*([mhdw])\s*", text.lower(), re.ASCII)
     length = timedelta(**{_LENGTHS[found[2]]: int(found[1])}) if found else timedelta()
     if not timedelta() < length <= _LONGEST:
         raise UsageError(

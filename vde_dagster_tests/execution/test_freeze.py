@@ -390,7 +390,7 @@ def test_the_command_says_what_is_frozen_and_what_is_not(
     assert (listed["prod"]["frozen"], listed["prod"]["held"]) == (None, 0)
 
 
-@pytest.mark.parametrize("keep", ["0d", "soon", "-1d", "1.5d", "99999999w", "٣d"])
+@pytest.mark.parametrize("keep", ["0d", "soon", "-1d", "1.5d", "999999999w", "٣d"])
 def test_a_length_of_time_that_is_none_is_refused(
     shop: Shop, vde: Callable[..., tuple[int, str, str]], keep: str
 ) -> None:

@@ -162,6 +162,8 @@ def test_a_missing_secret_is_named(write_project: WriteProject) -> None:
             "remove one",
         ),
         ("[tool.vde]\norphan_grace_hours = -1", "2", "must be 0 or more", "0 means none"),
+        ("[tool.vde]\nhistory_days = 999999", "2", "must be at most 365000", "decrease it"),
+        ("[tool.vde]\njanitor_grace_hours = 9000000", "2", "at most 8760000", "decrease it"),
         ("[tool.vde]\ncatalog_options = {a = 'b'}", "2", "without 'catalog_type'", "catalog_type"),
         ("[tool.vde.rest]\nproperties = {a = 'b'}", "2", "without 'rest.uri'", "set rest.uri"),
         ("[tool.vde.rest]\noauth2_uri = 'http://x'", "2", "without 'rest.uri'", "set rest.uri"),

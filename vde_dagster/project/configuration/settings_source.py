@@ -325,6 +325,10 @@ _Findings = Iterator[tuple[str, str, str]]
 """Names of settings, each with an error and a hint."""
 
 
+_MOST_DAYS = 365_000
+"""Maximum of settings in days: dates that far in the past or future still exist."""
+
+
 def _wrong_numbers(settings: Settings) -> _Findings:
     counts = ("concurrency", "load_seconds", "history_versions", "history_days")
     for key in (*counts, "change_view_versions"):
@@ -337,6 +341,11 @@ def _wrong_numbers(settings: Settings) -> _Findings:
     ):
         if getattr(settings, key) < 0:
             yield key, f"setting '{key}' must be 0 or more", f"0 means {zero}"
+    days = ("history_days", "environment_ttl_days", "snapshot_retention_days", "reader_hold_days")
+    hours = ("janitor_grace_hours", "orphan_grace_hours")
+    for key, most in (*((k, _MOST_DAYS) for k in days), *((k, 24 * _MOST_DAYS) for k in hours)):
+        if getattr(settings, key) > most:
+            yield key, f"setting '{key}' must be at most {most}", "decrease it"
     if not 0 <= settings.max_removed <= 1:
         yield "max_removed", "setting 'max_removed' must be between 0 and 1", "write a fraction"
     if settings.spark.warm_minutes <= 0:
