@@ -9,6 +9,8 @@ from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.texts import count
+
 if TYPE_CHECKING:
     from vde_dagster.planning.intervals.cadence import IntervalUnit
     from vde_dagster.planning.intervals.interval import Interval, IntervalSet
@@ -140,7 +142,7 @@ def format_ranges(intervals: IntervalSet, most: int = 3) -> str:
     """Write a limited number of ranges in UTC, and the number of ranges that are left out."""
     shown = [format_range(interval) for interval in list(intervals)[:most]]
     if len(intervals) > most:
-        shown.append(f"and {len(intervals) - most} more ranges")
+        shown.append(f"and {count(len(intervals) - most, 'more range')}")
     return ", ".join(shown)
 
 

@@ -145,7 +145,7 @@ def diff_block(lines: Iterable[str]) -> str:
     # Long lines are folded, and long diffs are cut.
     diff = [part for line in lines for part in break_line(line.replace("```", "'''"))]
     if len(diff) > MAX_DIFF_LINES:
-        diff = [*diff[:MAX_DIFF_LINES], f"… {len(diff) - MAX_DIFF_LINES} more lines"]
+        diff = [*diff[:MAX_DIFF_LINES], f"… {count(len(diff) - MAX_DIFF_LINES, 'more line')}"]
     return "\n".join(["```diff", *diff, "```"])
 
 

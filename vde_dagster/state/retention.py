@@ -17,6 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from vde_dagster.base.texts import count
 from vde_dagster.planning.tables.table import PREVIEW_PREFIX
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import load_columns, load_readable_plan
@@ -292,8 +293,10 @@ def kept_versions(
     query = sa.select(table.environment, table.version, published)
     oldest = to_micros(now - policy.history)
     changes = _changes(conn)
-    old = f"it was replaced more than {policy.history.days} days ago"
-    many = f"{policy.history_versions} newer definitions of the environment are kept"
+    old = f"it was replaced more than {count(policy.history.days, 'day')} ago"
+    definitions = count(policy.history_versions, "newer definition")
+    verb = "is" if policy.history_versions == 1 else "are"
+    many = f"{definitions} of the environment {verb} kept"
     kept: dict[str, list[int]] = {}
     forgotten: dict[tuple[str, int], str] = {}
     before, later, replaced_at = "", 0, 0

@@ -67,7 +67,7 @@ def test_code_without_an_end_is_stopped_and_its_line_named(tmp_path: Path, name:
     write(tmp_path, files)
     with pytest.raises(ProjectError) as caught:
         load_project(tmp_path)
-    assert "not read within 1 seconds" in str(caught.value)
+    assert "not read within 1 second" in str(caught.value)
     assert place in str(caught.value)
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 

@@ -90,6 +90,21 @@ def test_forgotten_versions_are_not_offered(store: StateStore, clock: FakeClock)
     assert store.versions.differing("prod", 5) == [3]
 
 
+def test_one_day_and_one_definition_are_in_the_singular(
+    store: StateStore, clock: FakeClock
+) -> None:
+    for version, snapshot in enumerate(("a1", "a2")):
+        entries = [("db.a", snapshot, None)]
+        write(store, environment(entries=entries, at=clock.now()), version)
+    clock.advance(hours=1)
+    policy = Retention(history_versions=1, history=timedelta(days=1))
+    found = store.retention.mark(policy, write=False)
+    assert found.forgotten == {("prod", 1): "1 newer definition of the environment is kept"}
+    clock.advance(days=2)
+    found = store.retention.mark(policy, write=False)
+    assert found.forgotten == {("prod", 1): "it was replaced more than 1 day ago"}
+
+
 def test_runs_that_only_fill_take_no_definitions_place(store: StateStore, clock: FakeClock) -> None:
     policy = Retention(history_versions=3, history=timedelta(days=30))
     shown = ["old", "a1", "a2", *["a3"] * 500]

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.texts import count
 from vde_dagster.errors import MISSING, DamagedFileError
 from vde_dagster.lakehouse.io.files import MetadataFiles
 
@@ -102,7 +103,7 @@ def read_entries(files: MetadataFiles, manifest: ManifestFile, what: str) -> lis
     )
     wanted = [count for count in counts if count is not None and count >= 0]
     if len(wanted) == len(counts) and sum(wanted) != len(found):
-        told = f"names {len(found)} files, but the manifest list records {sum(wanted)}"
+        told = f"names {count(len(found), 'file')}, but the manifest list records {sum(wanted)}"
         raise DamagedFileError(said, location, told)
     added = manifest.added_snapshot_id
     if added is not None and any(
@@ -150,7 +151,7 @@ def check_data_file(
     except Exception as error:  # Arrow raises whatever its readers encounter
         raise DamagedFileError(what, location, _unreadable(error)) from error
     if rows != data_file.record_count:
-        told = f"has {rows} rows, but its manifest records {data_file.record_count}"
+        told = f"has {count(rows, 'row')}, but its manifest records {data_file.record_count}"
         raise DamagedFileError(what, location, told)
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import Connection, select
 
+from vde_dagster.base.texts import count
 from vde_dagster.errors import DamagedFileError, StoreError
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Pointer
 from vde_dagster.lakehouse.maintenance.fsck_files import READ_BYTES, Checked, Damage, check_files
@@ -449,9 +450,10 @@ def _orphans(
         except StoreError as error:
             return [*findings, Finding("orphans", str(table.ref), error.message, error.hint or "")]
         if found:
+            size = sum(file.bytes for file in found)
             detail = (
-                f"{len(found)} data files ({sum(file.bytes for file in found)} bytes) that its "
-                f"metadata does not name, the oldest {found[0].location}"
+                f"{count(len(found), 'data file')} ({size} bytes) that "
+                f"its metadata does not name, the oldest {found[0].location}"
             )
             advice = "an interrupted run left them; the janitor deletes them"
             findings.append(Finding("orphans", str(table.ref), detail, advice))

@@ -178,10 +178,10 @@ def _drop_environment(run: sweep.Cleaning, environment: Environment) -> bool:
 
 def _forget_records(run: sweep.Cleaning) -> None:
     counts = run.store.retention.old_records(run.retention)
-    subject = ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "events"
+    subject = ", ".join(count(many, kind[:-1]) for kind, many in counts.items()) or "events"
     reason = (
-        f"they ended more than {run.retention.history.days} days ago, and no kept record refers "
-        "to them"
+        f"they ended more than {count(run.retention.history.days, 'day')} ago, and no kept record "
+        "refers to them"
     )
     decision = sweep.Decision("forget_records", subject, reason)
     if counts:

@@ -27,6 +27,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from vde_dagster.base.texts import count
 from vde_dagster.errors import DamagedFileError, VdeError
 from vde_dagster.lakehouse.catalogs.catalog import VIEW, Form
 from vde_dagster.lakehouse.io.files import StoredFile, normalized_location, read_metadata
@@ -314,15 +315,15 @@ def delete_orphans(run: Cleaning) -> None:
         left -= len(files)
         if files:
             reason = (
-                f"{len(files)} data files that its metadata does not name, older than "
-                f"{grace // timedelta(hours=1)} hours"
+                f"{count(len(files), 'data file')} that its metadata does not name, older than "
+                f"{count(grace // timedelta(hours=1), 'hour')}"
             )
             size = sum(file.bytes for file in files)
             decision = Decision("delete_orphans", str(table.ref), reason, bytes=size)
             chosen.append((decision, [file.location for file in files]))
         if waiting:
             reason = (
-                f"{len(waiting)} data files that its metadata does not name; this cleanup "
+                f"{count(len(waiting), 'data file')} that its metadata does not name; this cleanup "
                 "already deletes as many files as it may"
             )
             later.append(Decision("delete_orphans", str(table.ref), reason, "kept"))
@@ -373,7 +374,7 @@ def delete_left_over_files(run: Cleaning) -> None:
 def _delete_left_over(run: Cleaning, records: Sequence[PublicationRecord]) -> None:
     files = {one.id: _deletable(one, run.lakehouse.catalog.form) for one in records}
     decisions = {
-        one.id: Decision("delete_files", f"{len(files[one.id])} files", _why_left_over(one))
+        one.id: Decision("delete_files", count(len(files[one.id]), "file"), _why_left_over(one))
         for one in records
     }
     if run.dry_run:

@@ -125,7 +125,8 @@ def _models(combination: Combination) -> dict[ModelName, tuple[Snapshot, Physica
 def _changes(environment: Environment, shown: Combination, before: Combination | None) -> str:
     if before is None:
         number = len(_models(shown))
-        return f"All {number} models are new." if environment.version == 1 else "Not known."
+        all_new = "1 model is new." if number == 1 else f"All {number} models are new."
+        return all_new if environment.version == 1 else "Not known."
     rows: list[dict[str, object]] = []
     now, then = _models(shown), _models(before)
     for name in sorted({*now, *then}):

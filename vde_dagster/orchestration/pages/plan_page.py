@@ -256,7 +256,9 @@ def _tests(workspace: Workspace, plan: Plan) -> tuple[bool, str, dict[str, Any]]
     # Spark starts only for tests that have not passed before.
     ended = [one.result for one in workspace.plans.test(plan)]
     failed = [f"{r.test.name} of {r.test.model}: {r.summary}" for r in ended if not r.passed]
-    text = f"All {len(ended)} unit tests pass." if ended else "The changes have no unit tests."
+    text = "The changes have no unit tests."
+    if ended:
+        text = f"{count(len(ended), 'unit test')} passed."
     if failed:
         text = f"An apply would publish nothing: {'; '.join(failed)}"
     return bool(failed), text, {"vde/tests": len(ended), "vde/failed": _lines(failed)}

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from vde_dagster.api.values import PluginSettings
+from vde_dagster.api.values import PluginSettings, count
 from vde_dagster.plugins.signatures.keys import decode_public_key
 
 
@@ -31,8 +31,12 @@ class SignaturesSettings(PluginSettings):
             if not re.fullmatch("[a-z0-9_]+", environment):
                 yield "required", f"has an invalid environment '{environment}'", "write prod = 1"
             if not 0 <= number <= len(self.trusted):
-                told = f"requires {number} signatures of '{environment}'"
-                yield "required", told, f"only {len(self.trusted)} keys are trusted"
+                told = f"requires {count(number, 'signature')} of '{environment}'"
+                yield (
+                    "required",
+                    told,
+                    f"write at most {len(self.trusted)}, one per key",
+                )
 
     def owner_name(self, public: str) -> str | None:
         """Return the name of a public key's owner, or None for a key that is not trusted."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from vde_dagster.api.errors import ExecutionError
 from vde_dagster.api.plans import Snapshot
-from vde_dagster.api.values import quote
+from vde_dagster.api.values import count, quote
 from vde_dagster.api.writers import Layout, Strategy, Write
 from vde_dagster.plugins.vault.first_seen import check_time, null_error
 from vde_dagster.plugins.vault.kinds import AGAIN, DELETED, Changes
@@ -381,8 +381,9 @@ def _warn_of_several_states(write: Write, kind: Changes, number: int) -> str:
         else f"let the source deliver one state of {what} at a time"
     )
     return (
-        f"{write.task.snapshot.name} {write.task.interval.text}: {number:,} times, several states "
-        f"of one {what} arrived at one {moment}; one of them is kept. To keep them all, {hint}"
+        f"{write.task.snapshot.name} {write.task.interval.text}: {count(number, 'time')}, several "
+        f"states of one {what} arrived at one {moment}; one of them is kept. To keep them all, "
+        f"{hint}"
     )
 
 
@@ -392,7 +393,7 @@ def _check_deletions(write: Write, kind: Changes, query: str) -> None:
             model = write.task.snapshot.model
             raise ExecutionError(
                 f"{model.name} {write.task.interval.text}: the delivery of {time} lacks {gone} of "
-                f"{present} keys, more than most_deleted ({kind.most_deleted:g}) allows",
+                f"{count(present, 'key')}, more than most_deleted ({kind.most_deleted:g}) allows",
                 hint="load the whole delivery; if these keys were deleted, increase most_deleted",
                 location=model.location,
             )

@@ -19,7 +19,7 @@ from vde_dagster.api.errors import ProjectError, UsageError
 from vde_dagster.api.kinds import Kind
 from vde_dagster.api.models import Model
 from vde_dagster.api.sql import Expanded, read_query
-from vde_dagster.api.values import ModelName, quote, suggest
+from vde_dagster.api.values import ModelName, count, quote, suggest
 
 _COMMON_CLAUSES = frozenset(
     {T.EXCEPT, T.INTERSECT, T.ORDER_BY, T.SORT_BY, T.CLUSTER_BY, T.DISTRIBUTE_BY, T.LIMIT, T.OFFSET}
@@ -198,7 +198,8 @@ class _Branch:
         width = len(own or self._listed)
         if width not in (0, len(names)):
             raise self.mistake(
-                f"a SELECT of {self.model.name} has {width} columns, but the first {len(names)}",
+                f"a SELECT of {self.model.name} has {count(width, 'column')}, but the first "
+                f"{len(names)}",
                 f"select these, in this order: {', '.join(names)}",
             )
         if own is not None and all(map(_same, own, names)):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from vde_dagster.base.failures import Problem, find_project_line
 from vde_dagster.base.plugins import Seam
+from vde_dagster.base.texts import count
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.files import Hasher, decode_text, files_in
 from vde_dagster.project.macros.expansion import Expander
@@ -251,7 +252,7 @@ class Folder:
                 yield
         except TooSlow as error:
             raise ProjectError(
-                f"the file was not read within {seconds} seconds",
+                f"the file was not read within {count(seconds, 'second')}",
                 hint="remove endless loops and slow work outside of model functions, "
                 "or increase the setting 'load_seconds'",
                 location=find_project_line(error, Path(path)),

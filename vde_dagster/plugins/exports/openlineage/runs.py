@@ -29,7 +29,7 @@ from openlineage.client.facet_v2 import (
 
 from vde_dagster import __version__
 from vde_dagster.api.plans import Interval, Plan, Snapshot
-from vde_dagster.api.values import ModelName
+from vde_dagster.api.values import ModelName, count
 from vde_dagster.api.workspace import AuditRecord, FillRecord, OutboxRecord, Workspace
 from vde_dagster.plugins.exports.openlineage.datasets import DatasetFactory
 
@@ -447,7 +447,7 @@ def _assertion(one: AuditRecord) -> data_quality_assertions_dataset.Assertion:
         severity="error" if one.blocking else "warn",
         name=one.audit,
         expected="0 rows",
-        actual=f"{one.result.failed_rows} rows",
+        actual=count(one.result.failed_rows, "row"),
     )
 
 
