@@ -11,6 +11,7 @@ import dagster as dg
 
 from vde_dagster.base.plugins import Seam
 from vde_dagster.base.secrets import mask_logs
+from vde_dagster.errors import UsageError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.assets import control_assets
 from vde_dagster.orchestration.assets.model_assets import (
@@ -69,6 +70,7 @@ def vde_definitions(
 
     Raises:
         ProjectError: The project's settings are invalid. Errors in model files do not raise.
+        UsageError: One of `assets` has the key of a model.
     """
     mask_logs()
     with paused_garbage_collection():
@@ -143,6 +145,16 @@ def _assets(catalog: AssetCatalog, others: Sequence[Any], settings: Settings) ->
             asset.keys if isinstance(asset, dg.AssetsDefinition) else [getattr(asset, "key", None)]
         )
     }
+    for name, spec in catalog.specs.items():
+        model = catalog.live.models[name]
+        if spec.key in taken and model.in_project and not model.snapshot.model.kind.is_external:
+            raise UsageError(
+                f"the asset {spec.key.to_user_string()} in `assets` has the key of the model "
+                f"{name}",
+                hint="give the asset another key; only an external table is replaced by an asset "
+                "with its key",
+                location=model.snapshot.model.location,
+            )
     yield control_assets.plan_asset(catalog, check_queries=settings.dagster.check_queries)
     yield control_assets.apply_asset(catalog)
     yield control_assets.reject_asset(catalog)

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import vde_dagster
-from vde_dagster.errors import ProjectError
+from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.instance import INSTANCE_CONFIG
 from vde_dagster.orchestration.names import SHORT
@@ -126,6 +126,22 @@ def test_a_users_own_asset_takes_the_place_of_an_external_table(days: ProjectFol
     graph = definitions.resolve_asset_graph()
     assert graph.get(dg.AssetKey(["finance", "rates"])).is_materializable
     assert graph.get(dg.AssetKey("report")).parent_keys == {dg.AssetKey(["marts", "rates"])}
+
+
+def test_an_asset_with_the_key_of_a_model_is_refused(days: ProjectFolder) -> None:
+    @dg.asset(key=["marts", "rates"])
+    def rates() -> None: ...
+
+    with pytest.raises(UsageError) as found:
+        vde_definitions(days.root, assets=[rates])
+    assert str(found.value) == (
+        "models/marts/rates.sql:1:1: the asset marts/rates in `assets` has the key of the model "
+        "marts.rates. Hint: give the asset another key; only an external table is replaced by an "
+        "asset with its key"
+    )
+    # The asset may replace a model that leaves the project: the next plan removes it.
+    days.remove("models/marts/rates.sql")
+    dg.Definitions.validate_loadable(vde_definitions(days.root, assets=[rates]))
 
 
 def test_definitions_merge_with_others(days: ProjectFolder) -> None:

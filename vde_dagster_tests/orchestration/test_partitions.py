@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from pathlib import Path
 
 import dagster as dg
+from dagster._core.definitions.partitions.context import partition_loading_context
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.models.catalog import (
+    build_catalog,
     display_unit,
     partition_keys,
     partition_mapping,
     requested_ranges,
 )
+from vde_dagster.orchestration.models.live import load_live
+from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import SNAPSHOT, TIME
 from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
@@ -108,6 +113,23 @@ def test_fine_cadences_over_years_are_shown_by_coarser_units(days: ProjectFolder
     assert display_unit(snapshot, day(1), NOW) is IntervalUnit.FIVE_MINUTE
     long_ago = datetime(2014, 1, 1, tzinfo=timezone.utc)
     assert display_unit(snapshot, long_ago, NOW).value > IntervalUnit.QUARTER_HOUR.value
+
+
+def test_a_model_without_a_start_lists_what_its_table_holds(tmp_path: Path) -> None:
+    text = """
+        MODEL (name db.m, cron '@daily', kind INCREMENTAL_BY_TIME_RANGE (time_column day));
+        SELECT CAST('2024-01-01' AS DATE) AS day, 1 AS n
+    """
+    folder = ProjectFolder(tmp_path / "project", {"models/m.sql": text})
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod", now=day(10)))
+        workspace.apply(workspace.plans.due("prod", now=day(11)))
+        live = load_live(workspace, day(14))
+        partitions = build_catalog(live, VdeTranslator(), day(14)).partitions[ModelName("db", "m")]
+    assert isinstance(partitions, dg.MultiPartitionsDefinition)
+    times = partitions.get_partitions_def_for_dimension(TIME)
+    with partition_loading_context(effective_dt=day(14)):
+        assert times.get_partition_keys() == [f"2024-01-{n:02}" for n in (9, 10, 11, 12, 13)]
 
 
 def test_snapshots_are_listed_newest_first_with_their_environments_and_leave_when_unused(

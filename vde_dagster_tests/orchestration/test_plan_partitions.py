@@ -267,6 +267,31 @@ def test_a_tick_forgets_plans_that_wait_no_more(
     assert shown(instance) == {plan_id}
 
 
+@pytest.mark.parametrize("restores", ["tick", "sync"])
+def test_a_plan_that_waits_gets_back_a_partition_that_somebody_deleted(
+    folder: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance, restores: str
+) -> None:
+    applied = workspace.apply(workspace.plan("prod")).plan.id
+    folder.edit(TOP, "max", "min")
+    workspace.reload()
+    cursor = tick(folder.root, instance)
+    sync(workspace, instance)
+    pages = shown(instance)
+    (waiting,) = pages - {applied}
+    rejections = instance.get_dynamic_partitions(str(SHORT.rejections.name))
+    for name, keys in ((SHORT.plans.name, pages), (SHORT.rejections.name, rejections)):
+        for key in keys:
+            instance.delete_dynamic_partition(str(name), key)
+    if restores == "sync":
+        sync(workspace, instance)
+        assert shown(instance) == pages
+    else:
+        assert isinstance(evaluate(folder.root, cursor, instance), dg.SkipReason)
+        assert shown(instance) == {waiting}
+    assert instance.get_dynamic_partitions(str(SHORT.rejections.name)) == [waiting]
+    assert sync(workspace, instance).is_empty
+
+
 def test_a_past_plan_whose_page_is_still_being_made_leaves_when_that_has_ended(
     folder: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance
 ) -> None:

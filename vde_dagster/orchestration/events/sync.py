@@ -284,6 +284,7 @@ def _plans(context: ProjectionContext) -> Iterator[records.Projected]:
     recent = [record for record in store.plans.recent(limit=_PLANS) if record.kind == "plan"]
     files = project_hash(context.workspace.root)
     past = store.plans.closed_to_approval([record.id for record in recent], files)
+    listed = set(context.instance.get_dynamic_partitions(str(names.plans.name)))
     for record in reversed(recent):
         if record.id in busy:
             continue
@@ -295,7 +296,8 @@ def _plans(context: ProjectionContext) -> Iterator[records.Projected]:
         }
         is_applied = record.status == "applied"
         wanted = record.status in ("planned", "applied") and record.id not in past
-        if not wanted or (shown[names.plan_key] and (shown[names.apply_key] or not is_applied)):
+        is_complete = shown[names.plan_key] and (shown[names.apply_key] or not is_applied)
+        if not wanted or (is_complete and record.id in listed):
             continue
         plan = store.plans.find(record.id)
         if plan is not None:

@@ -126,6 +126,11 @@ def evaluate(
             delete_closed_partitions(workspace, instance)
             # Another daemon may have withdrawn some of them. Plans that a run works on stay.
             shown = set(instance.get_dynamic_partitions(str(reporter.names.plans.name)))
+            # A plan that can still be approved was deleted by hand.
+            lost = {plan_id for plan_id in waiting if plan_id not in shown}
+            for plan_id in sorted(lost - store.closed_to_approval(lost, found)) if lost else ():
+                reporter.add_plan(plan_id)
+                shown.add(plan_id)
     except VdeError as error:
         # The cursor stays, so the next tick checks again.
         raise dg.Failure(str(error)) from error

@@ -181,6 +181,11 @@ def model_partitions(
     if not shape.is_incremental:
         return versions
     first = start or shape.cadence.latest_slot(now).start
+    if shape.model.start_at(now) is None:
+        # Without a start, planning begins with the latest interval; tables keep earlier ones.
+        tables = (version.table for version in model.listed)
+        held = [table.intervals.ranges[0].start for table in tables if table and table.intervals]
+        first = min([first, *held])
     end = shape.model.end_at(now)
     unit = display_unit(shape, first, min(now, end) if end else now)
     times = time_partitions(unit, first, end)
