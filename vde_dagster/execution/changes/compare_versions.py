@@ -181,7 +181,7 @@ class ComparedSides:
         if why is not None:
             query = no_changes_query(shown.columns, self._step(), resync=True)
             return replace(found, method="resync", why=why, events=(), query=query)
-        method, weighed = self._choose_method(shown, pairs)
+        method, weighed = self._choose_method(pairs)
         if weighed is None:
             return replace(found, query=no_changes_query(shown.columns, self._step()))
         key = _common_key(shown, pairs) if before is not None and after is not None else ()
@@ -202,7 +202,7 @@ class ComparedSides:
                 return f"rows cannot be identified by {column.name} of type {column.type}"
         return None
 
-    def _choose_method(self, shown: Side, pairs: Sequence[ColumnPair]) -> tuple[Method, str | None]:
+    def _choose_method(self, pairs: Sequence[ColumnPair]) -> tuple[Method, str | None]:
         before, after = self.before, self.after
         if before is not None and after is not None:
             if before.query == after.query:

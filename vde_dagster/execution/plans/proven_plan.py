@@ -275,7 +275,7 @@ def _find_wrong_tables(handles: Handles, plan: Plan, current: Environment | None
             yield f"the table of {model.name} differs from the state: {there.ref}"
         elif there is None and table.created:
             raise not_live(table.id)
-        elif there is None and not _is_as_planned(table, snapshot, plan):
+        elif there is None and not _is_as_planned(table, plan):
             yield f"the new table of {model.name} does not match its definition"
         elif there is not None and (model.name, snapshot.id, table.id) not in shown:
             served = replace(table, fill_version=there.fill_version, mixed=there.mixed)
@@ -288,7 +288,7 @@ def _find_wrong_tables(handles: Handles, plan: Plan, current: Environment | None
                 yield f"the table {there.ref} does not hold the rows of {model.name}"
 
 
-def _is_as_planned(table: PhysicalTable, snapshot: Snapshot, plan: Plan) -> bool:
+def _is_as_planned(table: PhysicalTable, plan: Plan) -> bool:
     sharing = {m.snapshot_id for m in plan.models if m.table is not None and m.table.id == table.id}
     for key in sharing:
         other = plan.snapshots.get(key or "")

@@ -126,7 +126,7 @@ class EnvironmentContents:
                 kind = snapshot.model.kind
                 table = self.tables.get(entry.table_id or "")
                 pin = pins.get(entry.table_id or "")
-                filled = self._filled(one, entry, table, pin)
+                filled = self._filled(entry, table, pin)
                 missing = IntervalSet()
                 if table is not None and entry.held is None:
                     missing = missing_intervals(snapshot, filled, window, starts, ALWAYS)
@@ -168,9 +168,7 @@ class EnvironmentContents:
             if entry.snapshot_id in self.snapshots
         }
 
-    def _filled(
-        self, one: Environment, entry: Entry, table: PhysicalTable | None, pin: Pin | None
-    ) -> IntervalSet:
+    def _filled(self, entry: Entry, table: PhysicalTable | None, pin: Pin | None) -> IntervalSet:
         if self.is_past or entry.held is not None:
             known = pin.filled if pin is not None else None
             return load_filled(known) if known is not None else IntervalSet()

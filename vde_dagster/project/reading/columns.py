@@ -212,7 +212,7 @@ def _expand_star(text: str, tokens: list[Token], star: exp.Star, names: QueryCol
     end = _closing_index(tokens, end + 1)
     first = at - 2 if isinstance(star.parent, exp.Column) else at
     found = names.star_columns(star, select, names.in_reach(select))
-    new = {one.alias.lower(): _expression(text, tokens, one, end) for one in star.args["replace"]}
+    new = {one.alias.lower(): _expression(text, tokens, one) for one in star.args["replace"]}
     if any(name not in {column.lower() for _, column in found} for name in new):
         raise UnknownColumnsError
     several = len({table for table, _ in found}) > 1
@@ -227,7 +227,7 @@ def _expand_star(text: str, tokens: list[Token], star: exp.Star, names: QueryCol
     return Edit(tokens[first].start, tokens[end].end + 1, ", ".join(written))
 
 
-def _expression(text: str, tokens: list[Token], one: exp.Expr, end: int) -> str:
+def _expression(text: str, tokens: list[Token], one: exp.Expr) -> str:
     alias = _token_index(tokens, one.args["alias"].meta["start"])
     first = alias
     depth = 0

@@ -335,8 +335,8 @@ def _distinct_rows(binder: Binder, rel: Rel, order: list[Node]) -> tuple[Rel, li
 
 def apply_limit(binder: Binder, e: exp.Expr, rel: Rel, order: list[Node]) -> Rel:
     """Apply a query's LIMIT and OFFSET, or record its ORDER BY if it has neither."""
-    limit = _count(binder, e.args.get("limit"), rel.scope)
-    offset = _count(binder, e.args.get("offset"), rel.scope)
+    limit = _count(binder, e.args.get("limit"))
+    offset = _count(binder, e.args.get("offset"))
     offset = None if offset is not None and int_value(offset) == 0 else offset
     if limit is None and offset is None:
         rel.group.sorts = order + rel.group.sorts
@@ -359,7 +359,7 @@ _MOST_ROWS = 2**31 - 1
 """Spark's maximum for LIMIT, and for the sum of LIMIT and OFFSET."""
 
 
-def _count(binder: Binder, e: exp.Expr | None, scope: Scope) -> Node | None:
+def _count(binder: Binder, e: exp.Expr | None) -> Node | None:
     if e is None:
         return None
     refuse_other_args(e, {"expression"}, "LIMIT")

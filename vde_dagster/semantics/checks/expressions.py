@@ -146,10 +146,10 @@ def _is_number(e: exp.Expr) -> bool:
 
 
 def _branches(e: exp.Case) -> Finding | None:
-    return _mixed(e, "the branches of CASE", case_branches(e))
+    return _mixed("the branches of CASE", case_branches(e))
 
 
-def _mixed(e: exp.Expr, what: str, values: list[exp.Expr]) -> Finding | None:
+def _mixed(what: str, values: list[exp.Expr]) -> Finding | None:
     texts = [x for x in values if _class(x) == "text" and not _is_number(x)]
     number = next((x for x in values if _class(x) == "a number"), None)
     if not texts or number is None:
@@ -169,9 +169,9 @@ def _call(e: exp.Anonymous) -> Finding | None:
     if name in ("mod", "pmod"):
         return _division(e, e.expressions[-1]) if len(e.expressions) == 2 else None
     if name == "if":
-        return _mixed(e, "the branches of IF", e.expressions[1:])
+        return _mixed("the branches of IF", e.expressions[1:])
     if name in _FIRST_OF:
-        return _mixed(e, f"the values of {name.upper()}", e.expressions)
+        return _mixed(f"the values of {name.upper()}", e.expressions)
     return _total(e) if name in _TOTALS else None
 
 

@@ -153,7 +153,7 @@ def push_exists_into_grouping(parts: QueryParts) -> None:
                 continue
             source = _outer_source(asked.parts[0].group)
             if source in group.sources and parts.is_grouping(source) and source.keys[0].parts:
-                known = _outer_keys(source, asked.parts[0].group, parts)
+                known = _outer_keys(source, asked.parts[0].group)
                 if known is not None:
                     group.conditions.remove(condition)
                     moved = _with(known, asked.parts[0], parts)
@@ -178,7 +178,7 @@ def _outer_source(group: Group) -> Any:
     return sources.pop() if len(sources) == 1 else None
 
 
-def _outer_keys(source: Derived, asked: Group, parts: QueryParts) -> dict[Node, Node] | None:
+def _outer_keys(source: Derived, asked: Group) -> dict[Node, Node] | None:
     known = {column: source.columns[column.parts[1]] for column in _outside(asked)}
     if any(value_type(node) is None for node in known.values()):
         return None  # Grouping turns -0.0 into 0.0, and their texts differ.

@@ -69,7 +69,7 @@ def completions(reading: Reading, path: str, offset: int) -> list[Completion]:
         return [Completion(*one) for one in said if one[0].lower().startswith(word.lower())]
     if not path.endswith(".sql"):
         return []
-    at = _read_cursor(path, reading.text(path), offset)
+    at = _read_cursor(reading.text(path), offset)
     header = header_before(at.before)
     if header is not None:
         found = list(_header_completions(reading, header, at))
@@ -83,7 +83,7 @@ def completions(reading: Reading, path: str, offset: int) -> list[Completion]:
     return [one for one in dict.fromkeys(found) if one.label.lower().startswith(word)]
 
 
-def _read_cursor(path: str, text: str, offset: int) -> Cursor:
+def _read_cursor(text: str, offset: int) -> Cursor:
     word = _BEFORE.search(text[:offset])
     start = word.start() if word else offset
     before, behind = _tokens(text[:start]), _tokens(text[offset:])
@@ -96,7 +96,7 @@ def _read_cursor(path: str, text: str, offset: int) -> Cursor:
     return Cursor(before, behind, word.group() if word else "", qualifier.replace("`", "").lower())
 
 
-def tokens_before(path: str, text: str, offset: int) -> list[Token]:
+def tokens_before(text: str, offset: int) -> list[Token]:
     """Return the tokens of a text up to an offset, or up to a quote that is not closed."""
     return _tokens(text[:offset])
 

@@ -34,7 +34,7 @@ def _header_hover(reading: Reading, path: str, offset: int) -> tuple[Span, str] 
     word = next((m for m in _WORD.finditer(text) if m.start() <= offset <= m.end()), None)
     if word is None or not path.endswith(".sql"):
         return None
-    header = header_before(tokens_before(path, text, word.end()))
+    header = header_before(tokens_before(text, word.end()))
     if header is None or len(header) < 2:
         return None
     depth = sum({"(": 1, ")": -1}.get(token.text, 0) for token in header)

@@ -74,7 +74,7 @@ class ReaderFiles:
             elif form == "metrics":
                 yield from words.metrics(tree, self._semantic_models)
             elif form == "policies":
-                yield from words.policies(tree)
+                yield from words.policies()
 
     @cached_property
     def _semantic_models(self) -> Mapping[str, ModelName]:
@@ -140,7 +140,7 @@ class _Words(YamlWords):
                 [one for one in columns if one is not None], Symbol("column", model)
             )
 
-    def policies(self, tree: yaml.Node) -> Iterator[Mention]:
+    def policies(self) -> Iterator[Mention]:
         found = {match[3].lower(): match for match in _QUOTED.finditer(self.text)}
         for name in self.reading.snapshots if found else ():
             for column in column_names(self.reading.snapshots, name) or ():

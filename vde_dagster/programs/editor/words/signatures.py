@@ -41,7 +41,7 @@ def signature(reading: Reading, path: str, offset: int) -> Signature | None:
     """Return the signature of the call around the cursor in a SQL file, or None without a call."""
     if not path.endswith(".sql"):
         return None
-    tokens = tokens_before(path, reading.text(path), offset)
+    tokens = tokens_before(reading.text(path), offset)
     depth, commas = 0, 0
     for at in range(len(tokens) - 1, 0, -1):
         text = tokens[at].text
