@@ -252,16 +252,25 @@ def test_one_key_under_two_names_is_a_mistake(team: Team, vde: Vde) -> None:
     assert "has one key under two names" in ended.err
 
 
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"VDE_SIGNATURES__TRUSTED__ANNA": "{key}", "VDE_SIGNATURES__REQUIRED__PROD": "1"},
+        {"VDE_SIGNATURES__TRUSTED": '{{"anna": "{key}"}}', "VDE_SIGNATURES__REQUIRED__PROD": "1"},
+        {"vde_signatures": '{{"trusted": {{"anna": "{key}"}}, "required": {{"prod": 1}}}}'},
+    ],
+    ids=["by name", "a table", "the plug-in's table"],
+)
 def test_where_the_job_that_applies_has_keys_those_of_the_files_count_nothing(
-    team: Team, vde: Vde, monkeypatch: pytest.MonkeyPatch
+    team: Team, vde: Vde, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
 ) -> None:
     team.trusting("anna", "ANNA_", "eve", prod=0)
     plan(team, vde)
     sign(team, vde, "eve")
     with team.open() as workspace:
         anna = workspace.settings.plugins["signatures"]["trusted"]["anna"]
-    monkeypatch.setenv("VDE_SIGNATURES__TRUSTED__ANNA", anna)
-    monkeypatch.setenv("VDE_SIGNATURES__REQUIRED__PROD", "1")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value.format(key=anna))
     assert "has no signature by a trusted key" in refused(team, vde)
     sign(team, vde, "anna")
     assert applied(team)

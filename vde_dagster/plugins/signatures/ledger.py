@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +22,8 @@ from vde_dagster.plugins.signatures.signing import (
 if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
 
-TRUSTED_VARIABLE = "VDE_SIGNATURES__TRUSTED__"
+_TABLE_VARIABLE = "VDE_SIGNATURES"
+_TRUSTED_VARIABLE = "VDE_SIGNATURES__TRUSTED"
 metadata = MetaData()
 
 rows = Table(
@@ -82,15 +84,29 @@ SIGNATURES = Signatures()
 def read_settings(workspace: Workspace) -> SignaturesSettings:
     """Return the settings; keys in environment variables replace trusted keys in files."""
     settings = SignaturesSettings(**workspace.settings.plugins.get("signatures", {}))
-    given = {name.upper(): value for name, value in os.environ.items()}
-    own = {
-        name: key
-        for name, key in settings.trusted.items()
-        if given.get(f"{TRUSTED_VARIABLE}{name.upper()}") == key
-    }
+    given = _keys_in_variables()
+    own = {name: key for name, key in settings.trusted.items() if key in given}
     # Keys in environment variables replace the keys in the project's files. Otherwise a person who
     # can change the files could add a key.
     return replace(settings, trusted=own) if own else settings
+
+
+def _keys_in_variables() -> set[object]:
+    variables = {name.upper(): value for name, value in os.environ.items()}
+    found: set[object] = {
+        key for name, key in variables.items() if name.startswith(f"{_TRUSTED_VARIABLE}__")
+    }
+    tables = [_read_table(variables, _TRUSTED_VARIABLE)]
+    tables += [_read_table(variables, _TABLE_VARIABLE).get("trusted", {})]
+    for table in tables:
+        found.update(table.values())
+    return found
+
+
+def _read_table(variables: Mapping[str, str], name: str) -> dict[str, Any]:
+    # A variable can also contain the whole table, as JSON.
+    table: dict[str, Any] = json.loads(variables.get(name) or "{}")
+    return table
 
 
 def store_signatures(workspace: Workspace, plan_id: str, found: Iterable[Signature]) -> None:
