@@ -96,6 +96,11 @@ class LakeHandles:
     def table_metadata(self, ref: TableRef) -> dict[str, Any]:
         return self._table(ref).metadata
 
+    def tables_metadata(self, refs: Iterable[TableRef]) -> dict[TableRef, dict[str, Any]]:
+        """Read the metadata of several tables. Missing tables are left out."""
+        locations = self.metadata_locations(refs)
+        return {ref: read_metadata(self.files, at, str(ref)) for ref, at in locations.items()}
+
     def find_table(self, ref: TableRef, table_id: str | None = None) -> TableState | None:
         """Read a table's metadata, or return None without such a table.
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vde_dagster.execution.changes.refresh_choice import RefreshChoice
 from vde_dagster.lakehouse.metadata.commit_summaries import bytes_at, bytes_between
 from vde_dagster.planning.changes.refresh import (
     CHANGES_FIXED,
@@ -25,7 +27,9 @@ from vde_dagster.planning.changes.refresh import (
     RefreshSizes,
     choose_refresh,
 )
-from vde_dagster.planning.table_contents import FillFacts, dump_facts, load_facts
+from vde_dagster.planning.environments.resolver import TableRead
+from vde_dagster.planning.table_contents import FillFacts, InputState, dump_facts, load_facts
+from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.reports.reasons import describe_refresh, describe_why_all
 
 MB, GB = 10**6, 10**9
@@ -345,3 +349,25 @@ def test_bytes_of_commits_are_added_up_from_their_summaries() -> None:
     assert bytes_between(metadata, 4, 6) is None
     expired = {"snapshots": commits[2:]}
     assert bytes_between(expired, None, 4) is None
+
+
+def test_the_sizes_of_all_inputs_take_one_lookup_in_the_catalog() -> None:
+    commit = {"snapshot-id": 7, "summary": {"total-files-size": "5", "total-records": "1"}}
+    refs = {"main": {"snapshot-id": 7, "type": "branch"}}
+    metadata = {"current-snapshot-id": 7, "snapshots": [commit], "refs": refs}
+    lookups: list[list[TableRef]] = []
+
+    def read(asked: Iterable[TableRef]) -> dict[TableRef, Any]:
+        lookups.append(list(asked))
+        return dict.fromkeys(lookups[-1], metadata)
+
+    lakehouse = SimpleNamespace(tables_metadata=read)
+    tasks: Any = SimpleNamespace(handles=SimpleNamespace(lakehouse=lakehouse))
+    own: Any = SimpleNamespace(ref=TableRef("db", "own"), created=True, branch=None)
+    reads = [TableRead(name, TableRef("db", name), None) for name in ("a", "b")]
+    filler: Any = None
+    choice = RefreshChoice(tasks, filler, own, reads, dict.fromkeys("ab", InputState(7, 7)))
+    sizes = choice.whole("why").sizes
+    assert sizes is not None
+    assert (sizes.inputs, sizes.table, sizes.changed) == (10, 5, 20)
+    assert lookups == [[*(one.ref for one in reads), own.ref]]

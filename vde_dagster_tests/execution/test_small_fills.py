@@ -36,12 +36,11 @@ def judged(
     inputs = {read.key: InputState(7, 7) for read in reads} if known else {}
     asked: list[set[TableRef]] = []
 
-    def locate(refs: Iterable[TableRef]) -> dict[TableRef, str]:
+    def read(refs: Iterable[TableRef]) -> dict[TableRef, dict[str, Any]]:
         asked.append(set(refs))
-        return {ref: str(ref) for ref in asked[-1] if ref in tables}
+        return {ref: tables[ref] for ref in asked[-1] if ref in tables}
 
-    files = SimpleNamespace(read_json={str(ref): one for ref, one in tables.items()}.__getitem__)
-    lakehouse: Any = SimpleNamespace(metadata_locations=locate, files=files)
+    lakehouse: Any = SimpleNamespace(tables_metadata=read)
     table = SimpleNamespace(ref=OWN, created=created, branch=None)
     task: Any = SimpleNamespace(query=query, table=table)
     small = is_small(lakehouse, task, FillInputs(reads, inputs))

@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING
 
 from vde_dagster.execution.apply.skipping import FillInputs
-from vde_dagster.lakehouse.io.files import read_metadata
 from vde_dagster.lakehouse.metadata.commit_summaries import rows_at
 from vde_dagster.lakehouse.metadata.table_metadata import head_of
 from vde_dagster.planning.engine_tasks import FillTask
@@ -29,10 +28,9 @@ def is_small(lakehouse: Lakehouse, task: FillTask, looked: FillInputs) -> bool:
     if any(read.key not in looked.inputs for read in looked.reads):
         return False
     refs = [read.ref for read in looked.reads] + [task.table.ref] * task.table.created
-    locations = lakehouse.metadata_locations(refs)
-    if any(ref not in locations for ref in refs):
+    metadata = lakehouse.tables_metadata(refs)
+    if any(ref not in metadata for ref in refs):
         return False
-    metadata = {ref: read_metadata(lakehouse.files, locations[ref], str(ref)) for ref in refs}
     rows = [rows_at(metadata[read.ref], looked.inputs[read.key].read_id) for read in looked.reads]
     if task.table.created:
         own = metadata[task.table.ref]

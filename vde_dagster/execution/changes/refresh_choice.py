@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from vde_dagster.execution.changes.changed_keys import LastRead, table_name
 from vde_dagster.lakehouse.metadata.commit_summaries import (
@@ -123,24 +123,28 @@ class RefreshChoice:
     def _read_sizes(
         self, earlier: Mapping[str, LastRead], how: Changes | None = None
     ) -> RefreshSizes | None:
-        lakehouse = self.tasks.handles.lakehouse
+        if any(read.key not in self.now for read in self.reads):
+            return None
         sizes, changed, growths = dict[str, int](), dict[str, int](), list[Growth]()
+        refs = [read.ref for read in self.reads] + [self.table.ref] * self.table.created
+        tables = self.tasks.handles.lakehouse.tables_metadata(refs)
         for read in self.reads:
-            if read.key not in self.now:
+            if read.ref not in tables:
                 return None
-            size = bytes_at(lakehouse.table_metadata(read.ref), self.now[read.key].read_id)
+            metadata = tables[read.ref]
+            size = bytes_at(metadata, self.now[read.key].read_id)
             if size is None:
                 return None
             sizes[read.key] = size
             if self._has_moved(read, earlier):
-                moved = self._changed_bytes(read, size, earlier.get(read.key))
+                moved = self._changed_bytes(metadata, read, size, earlier.get(read.key))
                 if moved is None:
                     return None
                 changed[read.key] = moved
-                growths.append(self._count_rows(read, earlier.get(read.key)))
+                growths.append(self._count_rows(metadata, read, earlier.get(read.key)))
         inputs, own = sum(sizes.values()), 0
-        if self.table.created:
-            metadata = lakehouse.table_metadata(self.table.ref)
+        if self.table.created and self.table.ref in tables:
+            metadata = tables[self.table.ref]
             own = bytes_at(metadata, head_of(metadata, self.table.branch)) or 0
         method: Method = _PARTS[type(how)] if how is not None else "keys"
         if isinstance(how, ChangedRows) and how.only_added:
@@ -155,16 +159,18 @@ class RefreshChoice:
         rows = sum(known) if known and len(known) == len(counts) else None
         return RefreshSizes(inputs, own, sum(changed.values()), scanned, method, rows)
 
-    def _count_rows(self, read: TableRead, was: LastRead | None) -> Growth:
+    def _count_rows(
+        self, metadata: dict[str, Any], read: TableRead, was: LastRead | None
+    ) -> Growth:
         if was is None or was.other is not None:
             return Growth(None, None, None)
-        metadata = self.tasks.handles.lakehouse.table_metadata(read.ref)
         return growth_between(metadata, was.state.read_id, self.now[read.key].read_id)
 
-    def _changed_bytes(self, read: TableRead, size: int, was: LastRead | None) -> int | None:
+    def _changed_bytes(
+        self, metadata: dict[str, Any], read: TableRead, size: int, was: LastRead | None
+    ) -> int | None:
         if was is None or was.other is not None:
             return 2 * size  # Both tables are read and compared.
-        metadata = self.tasks.handles.lakehouse.table_metadata(read.ref)
         since, until = was.state.read_id, self.now[read.key].read_id
         before, after = (commit_line(metadata, one, read.key) for one in (since, until))
         way = choose_comparison(before, after)

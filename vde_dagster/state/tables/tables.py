@@ -214,16 +214,14 @@ class TableStore:
         kept = (_grown(column, given.pop(column.name, column)) for column in known.columns)
         _update(connection, replace(known, columns=(*kept, *given.values())))
 
-    def branch_off(self, connection: sa.Connection, table: PhysicalTable) -> PhysicalTable:
+    def branch_off(self, connection: sa.Connection, table: PhysicalTable) -> None:
         """Store a new preview branch in the transaction that creates the branch in Iceberg."""
         assert table.preview is not None
         base = self.get(table.preview.of, connection)
         # The preview fills partly filled units itself.
         inherited = base.with_ranges_for_unit(IntervalUnit.FIVE_MINUTE).intervals
         preview = replace(table.preview, inherited=inherited)
-        created = replace(table, preview=preview, created=True)
-        _update(connection, created, created=True)
-        return created
+        _update(connection, replace(table, preview=preview, created=True), created=True)
 
     def note_parts(self, parts: Iterable[tuple[str, Part]]) -> None:
         """Record partly filled intervals of tables before they are filled."""
