@@ -8,6 +8,7 @@ plain frozen dataclasses, so that a command with cached settings needs no Pydant
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta, timezone
@@ -424,6 +425,14 @@ class Settings:
         if self.environment_ttl_days == 0 or environment in self.pinned_environments:
             return None
         return timedelta(days=self.environment_ttl_days)
+
+    @staticmethod
+    def environment_hint(name: str, *, wildcards: bool = False) -> str | None:
+        """Return a hint for a name or pattern that no environment can match, or None."""
+        form = r"([a-z0-9_*?]|\[[^\]]+\])+" if wildcards else "[a-z0-9_]+"
+        if re.fullmatch(form, name):
+            return None
+        return "write it as `vde environments` does: feature_x for the branch feature/x"
 
     def is_protected(self, environment: str) -> bool:
         """Return whether an environment matches the setting `protected`."""

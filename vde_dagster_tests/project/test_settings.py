@@ -9,7 +9,7 @@ from vde_dagster.base.secrets import mask
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.loading.loader import read_settings
 from vde_dagster.project.secrets import expand_secrets
-from vde_dagster.project.settings import SPARK_PACKAGES
+from vde_dagster.project.settings import SPARK_PACKAGES, Settings
 from vde_dagster_tests.project.conftest import WriteProject
 
 
@@ -255,3 +255,10 @@ def test_secrets_are_expanded_in_nested_values_and_masked_with_the_parts_of_a_cr
     assert found == {"credential": "first-part:second-part", "to": [{"url": url}, 3, None]}
     assert mask({"told": ["second-part alone", 3]}) == {"told": ["*** alone", 3]}
     assert expand_secrets(None, "token") is None
+
+
+def test_a_name_that_no_environment_can_have_gets_a_hint() -> None:
+    assert Settings.environment_hint("feature_x") is None
+    assert Settings.environment_hint("pr_[0-9]*", wildcards=True) is None
+    for name in ("feature/x", "pr_*", "Prod", ""):
+        assert str(Settings.environment_hint(name)).endswith("feature_x for the branch feature/x")

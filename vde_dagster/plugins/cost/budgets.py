@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from vde_dagster.api.plans import Level, Objection, Plan
-from vde_dagster.api.values import PluginSettings, Work, size
+from vde_dagster.api.values import PluginSettings, Settings, Work, size
 from vde_dagster.plugins.cost.spending import list_work
 
 if TYPE_CHECKING:
@@ -63,8 +62,8 @@ class BudgetsSettings(PluginSettings):
                 if any(one is not None and one < 0 for one in given):
                     yield name, "is negative", "write a number from 0"
                 for one in limit.environments:
-                    if not re.fullmatch("[a-z0-9_]+", one):
-                        yield name, f"has an invalid environment '{one}'", "write dev or feature_x"
+                    if hint := Settings.environment_hint(one):
+                        yield name, f"has an invalid environment '{one}'", hint
                 if limit.approvers and limit.level != "ask":
                     yield name, "has approvers but does not ask", 'write level = "ask"'
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -113,8 +112,7 @@ def _check_events(key: str, names: Any) -> Iterator[tuple[str, str, str]]:
 
 def _check_environments(key: str, patterns: Any) -> Iterator[tuple[str, str, str]]:
     for pattern in patterns:
-        if not re.fullmatch(r"([a-z0-9_*?]|\[[^\]]+\])+", pattern):
-            hint = "write it as `vde environments` does: feature_x for the branch feature/x"
+        if hint := Settings.environment_hint(pattern, wildcards=True):
             yield key, f"matches no environment's name: '{pattern}'", hint
 
 

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from vde_dagster.api.values import PluginSettings, count
+from vde_dagster.api.values import PluginSettings, Settings, count
 from vde_dagster.plugins.signatures.keys import decode_public_key
 
 
@@ -28,8 +27,8 @@ class SignaturesSettings(PluginSettings):
         if len({decode_public_key(key) for key in self.trusted.values()}) < len(self.trusted):
             yield "trusted", "has one key under two names", "give everyone a separate key"
         for environment, number in self.required.items():
-            if not re.fullmatch("[a-z0-9_]+", environment):
-                yield "required", f"has an invalid environment '{environment}'", "write prod = 1"
+            if name_hint := Settings.environment_hint(environment):
+                yield "required", f"has an invalid environment '{environment}'", name_hint
             if not 0 <= number <= len(self.trusted):
                 told = f"requires {count(number, 'signature')} of '{environment}'"
                 yield (

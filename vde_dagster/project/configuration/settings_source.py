@@ -400,14 +400,9 @@ def _wrong_texts(settings: Settings) -> _Findings:
     for key in ("id", "name"):
         if len(getattr(settings, key)) > 255:
             yield key, f"setting '{key}' has more than 255 characters", "shorten it"
-    # An environment's name has no other characters, so these would match nothing.
-    for key, form in (
-        ("pinned_environments", "[a-z0-9_]+"),
-        ("protected", r"([a-z0-9_*?]|\[[^\]]+\])+"),
-    ):
+    for key, wildcards in (("pinned_environments", False), ("protected", True)):
         for name in getattr(settings, key):
-            if not re.fullmatch(form, name):
-                hint = "write it as `vde environments` does: feature_x for the branch feature/x"
+            if hint := Settings.environment_hint(name, wildcards=wildcards):
                 yield key, f"setting '{key}': '{name}' matches no environment's name", hint
     prefix = settings.dagster.prefix
     if not re.fullmatch(r"([A-Za-z][A-Za-z0-9_]*)?", prefix):
