@@ -94,3 +94,11 @@ def test_the_own_catalog_has_the_name_that_spark_knows(write_project: Write) -> 
         "ANALYZE TABLE `lakehouse`.`raw`.`m` COMPUTE STATISTICS",
         "REFRESH TABLE crm.raw.m",
     )
+
+
+def test_macros_of_another_tool_are_not_read(write_project: Write) -> None:
+    macro = "{% test positive(model) %}\nSELECT 1\n{% endtest %}\n"
+    settings = '[tool.vde]\nbefore_all = ["SET a.b = 1"]\n'
+    files = {"dbt_project.yml": "name: x\n", "macros/m.sql": macro, "pyproject.toml": settings}
+
+    assert read(write_project(files)) == (("SET a.b = 1",), ())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.files import Hasher
+from vde_dagster.project.loading.load import project_sources
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.macros.variables import sql_literal
 from vde_dagster.project.reading.model_defaults import setting_text
@@ -32,7 +33,8 @@ def environment_statements(
     folder = Folder(settings, Hasher(settings.root), ParsedQueries(0), {})
     source = own_files(folder)
     mistakes = source.prepare()
-    if mistakes:
+    # In a folder that another tool's source reads, `macros/` has that tool's macros.
+    if mistakes and own_files in project_sources(settings):
         raise ProjectError.combine(mistakes)
     values = {"this_env": environment, "schemas": list(schemas), "views": list(views)}
     before, after = (
