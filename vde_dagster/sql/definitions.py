@@ -30,6 +30,20 @@ def find_definitions(column: exp.Column) -> list[Definition]:
     return list(_search_scopes(column))
 
 
+def reads_column(select: exp.Select, name: str) -> bool:
+    """Return whether a SELECT certainly reads an input column with the lower-case name of an alias.
+
+    The expressions up to the alias are searched, because later ones may mean the alias.
+    """
+    for item in select.expressions:
+        for column in item.find_all(exp.Column):
+            if column.name.lower() == name and column.find_ancestor(exp.Query) is select:
+                return True
+        if item.alias.lower() == name:
+            return False
+    return False
+
+
 def find_cte(table: exp.Expr | None) -> exp.CTE | None:
     if not isinstance(table, exp.Table) or table.db:
         return None

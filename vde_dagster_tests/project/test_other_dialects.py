@@ -285,6 +285,8 @@ def test_star_over_using_whose_order_is_unknown_is_refused(dialect: str, query: 
         ("tsql", "SELECT TOP 10 PERCENT a FROM t", "PERCENT"),
         ("duckdb", "SELECT a FROM t LIMIT 50%", "PERCENT"),
         ("postgres", "SELECT -a AS a FROM t ORDER BY a + 0 LIMIT 3", "ORDER BY of an expression"),
+        ("duckdb", "SELECT -a AS a FROM t ORDER BY a + 0 LIMIT 3", "ORDER BY of an expression"),
+        ("tsql", "SELECT TOP 3 -a AS a FROM t ORDER BY a + 0", "ORDER BY of an expression"),
     ],
 )
 def test_join_or_limit_that_would_lose_a_part_is_refused(

@@ -158,15 +158,22 @@ def add_months(node: exp.AddMonths, dialect: str) -> Replacement:
     return fill_template(template, day=node.this, months=node.expression)
 
 
-def add_to_date(node: exp.DateAdd | exp.DateSub, dialect: str) -> Replacement:
-    """Rewrite MySQL's DATE_ADD and DATE_SUB as sums, which keep the type of the operand."""
+def add_to_date(
+    node: exp.DateAdd | exp.DateSub | exp.DatetimeAdd | exp.DatetimeSub, dialect: str
+) -> Replacement:
+    """Rewrite MySQL's DATE_ADD and DATE_SUB as sums, which keep the type of the operand.
+
+    BigQuery's DATETIME_ADD and DATETIME_SUB of quarters become sums, too.
+    """
     unit = node.args.get("unit")
-    if dialect != "mysql" or unit is None:
+    if unit is None:
         return None
     name = unit.name.upper()
+    if dialect != "mysql" and (name != "QUARTER" or isinstance(node, exp.DateAdd | exp.DateSub)):
+        return None
     if name not in _UNITS_TO_ADD:
         raise Unwritable(f"an interval of {name}")
-    kind = exp.Add if isinstance(node, exp.DateAdd) else exp.Sub
+    kind = exp.Add if isinstance(node, exp.DateAdd | exp.DatetimeAdd) else exp.Sub
     length = _make_interval(node.expression, name)
     return exp.paren(kind(this=exp.paren(node.this.copy()), expression=length))
 
@@ -208,7 +215,7 @@ def add_units(node: exp.DateAdd | exp.TsOrDsAdd | exp.TimestampAdd, dialect: str
 
 def _make_interval(number: exp.Expr, unit: str) -> exp.Interval:
     """Create an interval. A quarter becomes three months, because Spark lacks quarters."""
-    known = literal_int(number)
+    known = literal_int(exp.Literal.number(number.name) if number.is_string else number)
     times = 3 if unit == "QUARTER" else 1
     value: exp.Expr = exp.Literal.string(str((known or 0) * times))
     if known is None:
@@ -277,9 +284,9 @@ def format_time(node: exp.TimeToStr, dialect: str) -> Replacement:
     letters = _translate_format(text, dialect)
     rest = _DIRECTIVE.sub("", text)
     zone = node.args.get("zone")
-    # SQLGlot fails for formats with the day of the year, with letters as plain text, or with
-    # milliseconds.
-    plain = "%j" not in text and not re.search(r"[A-Za-z'#\[\]{}]", rest)
+    # SQLGlot fails for formats with the day of the year, with a percent sign or letters as plain
+    # text, or with milliseconds.
+    plain = not re.search("%j|%%", text) and not re.search(r"[A-Za-z'#\[\]{}]", rest)
     if plain and zone is None and dialect not in _ROUND_TO_MILLIS:
         return None
     if re.search(r"[#\[\]{}]", rest):
@@ -296,11 +303,22 @@ _ROUND_TO_MILLIS = frozenset({"trino", "athena"})
 """Dialects whose DATE_FORMAT rounds times to milliseconds first."""
 
 
+_OTHER_FIRST_YEAR = frozenset({"duckdb", "postgres", "redshift", "mysql"})
+"""Dialects in which a text without a year is parsed as a time of another year than 1970."""
+
+
 def check_format(node: exp.Expr, dialect: str) -> Replacement:
-    """Refuse a time format without an equivalent in Spark. PARSE_DATETIME becomes TO_TIMESTAMP."""
+    """Refuse a time format without an equivalent in Spark. PARSE_DATETIME becomes TO_TIMESTAMP.
+
+    Years of two digits are of another century in Spark from 70 on. Without a year, Spark's is 1970.
+    """
     form = node.args.get("format")
     if form is None or not form.is_string:
         return None
+    if re.search("%-?y|%D", form.name):
+        raise Unwritable("a text that is parsed as a year of two digits")
+    if dialect in _OTHER_FIRST_YEAR and not re.search("%[YF]", form.name):
+        raise Unwritable("a text that is parsed as a time without a year")
     if node.args.get("zone") is not None:
         raise Unwritable("a text that is parsed as a time in a zone")
     letters = _translate_format(form.name, dialect)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from vde_dagster.sql.definitions import reads_column
 from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.building import Replacement, call
 from vde_dagster.sql.other_dialects.texts import literal_int, plus
@@ -104,6 +105,29 @@ def rewrite_series(node: exp.GenerateSeries, dialect: str) -> Replacement:
     return exp.Case(ifs=[exp.If(this=runs, true=counted), exp.If(this=ended, true=empty)])
 
 
+def check_date_series(node: exp.GenerateDateArray, dialect: str) -> Replacement:
+    """Refuse BigQuery's series of months from a day that may be after the 28th.
+
+    Each day is counted from the day before there, and from the first day in Spark.
+    """
+    step = node.args.get("step")
+    unit = step.args.get("unit") if isinstance(step, exp.Interval) else None
+    if dialect != "bigquery" or unit is None or unit.name.upper() not in _MONTHS:
+        return None
+    start = node.args["start"].unnest()
+    start = start.this if isinstance(start, exp.Cast) else start
+    day = literal_int(start.args.get("day")) if isinstance(start, exp.DateFromParts) else None
+    if start.is_string and start.name[8:].isdigit():
+        day = int(start.name[8:])
+    cut = start.args["unit"].name.upper() if isinstance(start, exp.DateTrunc) else ""
+    if (day is None or day > 28) and cut not in _MONTHS:
+        raise Unwritable("a series of months from a day that may be after the 28th")
+    return None
+
+
+_MONTHS = ("MONTH", "QUARTER", "YEAR")
+
+
 def rewrite_length(node: exp.ArraySize, dialect: str) -> Replacement:
     """Rewrite PostgreSQL's array_length of dimension 1, which is NULL for an empty list."""
     if dialect != "postgres":
@@ -117,8 +141,8 @@ def rewrite_length(node: exp.ArraySize, dialect: str) -> Replacement:
 def check_limit(node: exp.Limit | exp.Fetch, dialect: str) -> Replacement:
     """Refuse forms of LIMIT that SQLGlot drops or that have another meaning in Spark.
 
-    Refused are WITH TIES, PERCENT, and LIMIT in an aggregate. For PostgreSQL and Redshift, LIMIT is
-    also refused after an ORDER BY expression with the name of an alias.
+    Refused are WITH TIES, PERCENT, and LIMIT in an aggregate. LIMIT is also refused after an ORDER
+    BY expression with the name of an alias, if the dialect prefers the input column there.
     """
     options = node.args.get("limit_options")
     if options is not None and (options.args.get("with_ties") or options.args.get("percent")):
@@ -127,18 +151,26 @@ def check_limit(node: exp.Limit | exp.Fetch, dialect: str) -> Replacement:
     if not isinstance(query, exp.Query) or node.arg_key != "limit":
         raise Unwritable("LIMIT inside of an aggregate function")
     order = query.args.get("order")
-    if order is not None and dialect in ("postgres", "redshift") and _sorts_by_alias(query, order):
+    if order is not None and _sorts_by_alias(query, order, dialect):
         raise Unwritable("LIMIT after ORDER BY of an expression with an alias of the SELECT list")
     return None
 
 
-def _sorts_by_alias(query: exp.Query, order: exp.Order) -> bool:
+_INPUT_IN_ORDER = frozenset({"postgres", "redshift", "tsql", "fabric"})
+"""Dialects whose ORDER BY expressions have no aliases. DuckDB's have those of no input column."""
+
+
+def _sorts_by_alias(query: exp.Query, order: exp.Order, dialect: str) -> bool:
     named = {
         one.alias.lower()
         for one in query.selects
         if isinstance(one, exp.Alias)
         and not (isinstance(one.this, exp.Column) and one.this.name.lower() == one.alias.lower())
     }
+    if dialect == "duckdb" and isinstance(query, exp.Select):
+        named = {name for name in named if reads_column(query, name)}
+    elif dialect not in _INPUT_IN_ORDER:
+        return False
     keys = (key.this if isinstance(key, exp.Ordered) else key for key in order.expressions)
     inside = (
         c for key in keys if not isinstance(key, exp.Column) for c in key.find_all(exp.Column)

@@ -153,6 +153,17 @@ def try_number(node: exp.TryCast, dialect: str) -> Replacement:
     return fill_template(template, given=node.this, form=form, message=message, tried=made)
 
 
+BITS = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift, exp.BitwiseRightShift)
+
+
+def refuse_mixed_bits(node: exp.Binary, dialect: str) -> Replacement:
+    """Refuse different bit operators without parentheses; SQLGlot reads them from left to right."""
+    mixed = isinstance(node.parent, BITS) and type(node.parent) is not type(node)
+    if dialect in ("bigquery", "mysql") and mixed:
+        raise Unwritable("different bit operators without parentheses")
+    return None
+
+
 def shift_right(node: exp.BitwiseRightShift, dialect: str) -> Replacement:
     """Rewrite BigQuery's right shift, which fills the left bits with zeros."""
     if dialect != "bigquery":

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from vde_dagster.sql.definitions import Definition, find_definitions
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.building import Replacement, call
+from vde_dagster.sql.other_dialects.building import Replacement, call, fill_template
 
 _BEFORE_THE_TEXT = frozenset({"postgres", "redshift", "tsql", "fabric"})
 """Dialects in which a substring may begin before the text, where positions are empty."""
@@ -187,8 +187,51 @@ def rewrite_left_right(node: exp.Left | exp.Right, dialect: str) -> Replacement:
     return _when(_is_less(length, 0), shorter, plain)
 
 
+_SPACES = " \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a\u205f\u3000"
+_CONTROLS = "\t\n\v\f\r\u2028\u2029"
+_WHITESPACE = {
+    "bigquery": _SPACES + _CONTROLS + "\x85\xa0\u2007\u202f",
+    "duckdb": _SPACES + "\xa0\u2007\u202f",
+    **dict.fromkeys(_TRINO, _SPACES + _CONTROLS + "\x1c\x1d\x1e\x1f"),
+}
+"""Characters that TRIM removes by default, for dialects that remove more than blanks."""
+
+
+def trim_whitespace(node: exp.Trim, dialect: str) -> Replacement:
+    """Rewrite TRIM without characters, which removes only blanks in Spark."""
+    if node.expression is not None or dialect not in _WHITESPACE:
+        return None
+    made = node.copy()
+    made.set("expression", exp.Literal.string(_WHITESPACE[dialect]))
+    return made
+
+
+_BYTES = frozenset({"mysql", "tsql", "fabric"})
+"""Dialects whose CHAR takes bytes, not code points."""
+
+
+def rewrite_chr(node: exp.Chr, dialect: str) -> Replacement:
+    """Rewrite CHR of code points over 255, because Spark reads only the last eight bits."""
+    if dialect in _BYTES or len(node.expressions) != 1:
+        return None
+    value = node.expressions[0]
+    known = literal_int(value)
+    if known is not None:
+        is_character = 255 < known < 0xD800 or 0xDFFF < known < 0x110000
+        return exp.Literal.string(chr(known)) if is_character else None
+    template = """CASE WHEN code > 255 THEN DECODE(UNHEX(LPAD(HEX(code), 8, '0')), 'UTF-32')
+        ELSE CHR(code) END"""
+    return fill_template(template, code=value)
+
+
 def split_part(node: exp.SplitPart, dialect: str) -> Replacement:
-    """Rewrite SPLIT_PART so that it returns NULL for a part that does not exist, as in Trino."""
+    """Rewrite SPLIT_PART so that it returns NULL for a part that does not exist, as in Trino.
+
+    Raises Unwritable for DuckDB's empty delimiter, which separates all characters.
+    """
+    by = node.args["delimiter"]
+    if dialect == "duckdb" and by.is_string and not by.name:
+        raise Unwritable("SPLIT_PART by an empty text")
     if dialect not in _TRINO:
         return None
     given = (node.this, node.args["delimiter"], node.args["part_index"])

@@ -12,9 +12,13 @@ from vde_dagster.sql.other_dialects import SPARKS, Unwritable
 from vde_dagster.sql.other_dialects.calls import rewrite_calls
 from vde_dagster.sql.other_dialects.joins import keep_star_order, keep_unnest_joins
 from vde_dagster.sql.other_dialects.percentiles import can_rewrite
-from vde_dagster.sql.other_dialects.texts import writes_instant
+from vde_dagster.sql.other_dialects.texts import literal_int, writes_instant
 from vde_dagster.sql.other_dialects.verified import find_unverified
-from vde_dagster.sql.other_dialects.writing import query_sql, with_qualified_rows
+from vde_dagster.sql.other_dialects.writing import (
+    mark_input_columns,
+    query_sql,
+    with_qualified_rows,
+)
 from vde_dagster.sql.reading import parse_plain
 
 _UNTRANSLATABLE = {
@@ -56,11 +60,17 @@ def write_spark_sql(
             raise Unwritable("a time format that is computed").at_node(node)
     if dialect not in SPARKS:
         with_qualified_rows(tree)
+        mark_input_columns(tree, dialect)
+        _refuse_unnest_beside_others(tree)
+    if dialect == "bigquery":
+        _replace_aliases_in_groups(tree)
     keep_star_order(tree, dialect)
     keep_unnest_joins(tree, dialect)
     _rewrite_relations(tree)
     _replace_aliases_in_windows(tree)
-    tree = _rewrite_bounded_casts(_rewrite_intervals(rewrite_calls(tree, dialect)), dialect)
+    tree = _rewrite_bounded_casts(
+        _rewrite_intervals(rewrite_calls(tree, dialect), dialect), dialect
+    )
     if unverified is not None:
         raise unverified
     try:
@@ -128,30 +138,35 @@ _INTERVAL_UNITS = ("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 """Units of the arguments of MAKE_INTERVAL, in their order."""
 
 
-def _rewrite_intervals(tree: exp.Expr) -> exp.Expr:
+def _rewrite_intervals(tree: exp.Expr, dialect: str) -> exp.Expr:
     """Rewrite `INTERVAL days DAY` as MAKE_INTERVAL; Spark's INTERVAL takes only literals."""
     if isinstance(tree, exp.Interval):
-        return _make_interval(tree) or tree
+        return _make_interval(tree, dialect) or tree
     for interval in list(tree.find_all(exp.Interval)):
-        made = _make_interval(interval)
+        made = _make_interval(interval, dialect)
         if made is not None:
             interval.replace(made)
     return tree
 
 
-def _make_interval(interval: exp.Interval) -> exp.Expr | None:
+def _make_interval(interval: exp.Interval, dialect: str) -> exp.Expr | None:
     length, unit = interval.this, interval.args.get("unit")
     inner = length.unnest() if length is not None else None
     if inner is None or not isinstance(unit, exp.Var):
         return None
+    name = unit.name.upper().removesuffix("S")
+    if name == "QUARTER":
+        name = "MONTH"
+        months = literal_int(exp.Literal.number(inner.name)) if inner.is_string else None
+        if months is not None:
+            return exp.Interval(this=exp.Literal.string(str(3 * months)), unit=exp.var(name))
+        inner = exp.Mul(this=exp.paren(inner.copy()), expression=exp.Literal.number("3"))
+    elif name not in (*_INTERVAL_UNITS, "MILLISECOND", "MICROSECOND") and dialect not in SPARKS:
+        raise Unwritable(f"an interval of {unit.name.upper()}").at_node(interval)
     if isinstance(inner, exp.Literal) or (
         isinstance(inner, exp.Neg) and isinstance(inner.this, exp.Literal)
     ):
         return None
-    name = unit.name.upper().removesuffix("S")
-    if name == "QUARTER":
-        name = "MONTH"
-        inner = exp.Mul(this=exp.paren(inner.copy()), expression=exp.Literal.number("3"))
     if name not in _INTERVAL_UNITS:
         return None
     kind = "DECIMAL(18, 6)" if name == "SECOND" else "INT"
@@ -159,6 +174,46 @@ def _make_interval(interval: exp.Interval) -> exp.Expr | None:
     return exp.Anonymous(
         this="MAKE_INTERVAL", expressions=[*values, exp.cast(inner.copy(), kind, dialect="spark")]
     )
+
+
+def _refuse_unnest_beside_others(tree: exp.Expr) -> None:
+    """Refuse an UNNEST in a SELECT list that Spark would evaluate at another time, or not at all.
+
+    Raises:
+        Unwritable: It is inside of an expression, or next to another UNNEST or a window function.
+    """
+    for select in tree.find_all(exp.Select):
+        in_list = [
+            node
+            for item in select.expressions
+            for node in item.find_all(exp.Explode, exp.Window)
+            if node.parent_select is select
+        ]
+        lists = [node for node in in_list if isinstance(node, exp.Explode)]
+        whole = [id(item.unalias().unnest()) for item in select.expressions]
+        if any(id(node) not in whole for node in lists):
+            raise Unwritable("UNNEST inside of an expression").at_node(lists[0])
+        if lists and len(in_list) > 1:
+            what = "a window function" if len(lists) == 1 else "another UNNEST"
+            raise Unwritable(f"UNNEST next to {what} in one SELECT").at_node(lists[-1])
+
+
+def _replace_aliases_in_groups(tree: exp.Expr) -> None:
+    """Replace aliases in GROUP BY, in place, because Spark prefers input columns of their names."""
+    keys = exp.Group | exp.Rollup | exp.Cube | exp.GroupingSets | exp.Tuple | exp.Paren
+    for select in tree.find_all(exp.Select):
+        aliases = {
+            item.alias.lower(): item.this
+            for item in select.expressions
+            if isinstance(item, exp.Alias)
+            and not isinstance(item.this.unnest(), exp.Literal)  # A number would be a position.
+            and not item.find(exp.AggFunc)
+        }
+        group = select.args.get("group")
+        for column in list(group.find_all(exp.Column)) if group is not None else ():
+            meant = None if column.table else aliases.get(column.name.lower())
+            if meant is not None and isinstance(column.parent, keys):
+                column.replace(meant.copy())
 
 
 def _replace_aliases_in_windows(tree: exp.Expr) -> None:

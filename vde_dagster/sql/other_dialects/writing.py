@@ -16,6 +16,7 @@ import re
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
+from vde_dagster.sql.definitions import reads_column
 from vde_dagster.sql.other_dialects import Unwritable
 
 _PLACEHOLDER_NAME = re.compile(r"__vde_param_(\w+?)__$")
@@ -65,12 +66,41 @@ def with_qualified_rows(tree: exp.Expr) -> None:
         order = exp.Order(expressions=[one.copy() for one in (given or keys).expressions])
         partition = [one.copy() for one in keys.expressions]
         window = exp.Window(this=exp.RowNumber(), partition_by=partition, order=order)
-        for literal in list(window.find_all(exp.Literal)):
-            if literal.is_int and isinstance(literal.parent, exp.Window | exp.Ordered | exp.Order):
-                literal.replace(_output_at(select, int(literal.name)))
+        aliases = _aliases(select)
+        for key in list(window.find_all(exp.Literal, exp.Column)):
+            if not isinstance(key.parent, exp.Window | exp.Ordered | exp.Order):
+                continue
+            if isinstance(key, exp.Literal) and key.is_int:
+                key.replace(_output_at(select, int(key.name)))
+            elif isinstance(key, exp.Column) and not key.table and key.name.lower() in aliases:
+                key.replace(exp.paren(aliases[key.name.lower()].copy()))
         select.set("distinct", None)
         first = exp.EQ(this=window, expression=exp.Literal.number(1))
         select.set("qualify", exp.Qualify(this=first))
+
+
+_OF_INPUT = "vde_input"
+
+
+def mark_input_columns(tree: exp.Expr, dialect: str) -> None:
+    """Mark columns in QUALIFY that have the name of an alias, but are input columns.
+
+    Input columns come before aliases in all dialects but BigQuery.
+    """
+    for qualify in tree.find_all(exp.Qualify) if dialect != "bigquery" else ():
+        select = qualify.parent_select
+        for column in qualify.find_all(exp.Column):
+            if column.table or select is None or column.parent_select is not select:
+                continue
+            # In PostgreSQL it stands for DISTINCT ON, whose expressions have no aliases.
+            if dialect == "postgres" or reads_column(select, column.name.lower()):
+                column.meta[_OF_INPUT] = True
+
+
+def _aliases(select: exp.Select) -> dict[str, exp.Expr]:
+    return {
+        item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)
+    }
 
 
 def _output_at(select: exp.Select, position: int) -> exp.Expr:
@@ -100,12 +130,11 @@ def query_sql(tree: exp.Expr, *, strict: bool = False) -> str:
 
 def _filter_rows(select: exp.Select) -> exp.Select:
     condition = select.args["qualify"].pop().this
-    aliases = {
-        item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)
-    }
+    aliases = _aliases(select)
     holder = exp.Paren(this=condition)
     for column in list(holder.find_all(exp.Column)):
-        meant = aliases.get(column.name.lower()) if not column.table else None
+        known = column.table or column.meta.get(_OF_INPUT)
+        meant = None if known else aliases.get(column.name.lower())
         if meant is not None:
             column.replace(exp.Paren(this=meant.copy()))
     moved = {key: select.args.get(key) for key in _AFTER_THE_FILTER if select.args.get(key)}
