@@ -16,6 +16,8 @@ CALLS = (
     "plan prod --explain --format markdown",
     "plan prod --skip-backfill --start 2024-01-01",
     "plan prod --skip-backfill --min-intervals 1",
+    "plan prod --forward-only --effective-from 2024-01-01 --skip-backfill",
+    "plan prod --forward-only --effective-from 2024-01-01 --empty-backfill",
     "apply prod --plan prod-1a2b3c4d5e --create",
     f"render {DAILY} --refresh --start 2024-01-01",
     "dag --mermaid --json",
@@ -32,7 +34,10 @@ CALLS = (
     "cost --accuracy --by month",
 )
 
-PARTS = ("combined", "requires --create", "skips the backfill", "twice", "not a YAML file")
+PARTS = (
+    *("combined", "requires --create", "skips the backfill", "computes nothing", "twice"),
+    "not a YAML file",
+)
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -90,6 +90,11 @@ class PlanOptions:
                 "a plan that skips the backfill neither fills intervals nor records them",
                 hint="leave out skip_backfill, or the options that choose what to fill",
             )
+        if self.effective_from and (self.skip_backfill or self.empty_backfill):
+            raise UsageError(
+                "effective_from computes rows again, but the plan computes nothing",
+                hint="leave out effective_from, or skip_backfill and empty_backfill",
+            )
 
     @classmethod
     def read(
