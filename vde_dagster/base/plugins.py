@@ -159,10 +159,12 @@ class Seam(Generic[Part]):
         """Return the parts that were loaded in this process."""
         return [part for _, part in self._loaded.values()]
 
-    def working(self) -> dict[str, Part]:
-        """Return the installed parts that `find` returns without an error, by name."""
+    def working(self, prefix: str = "") -> dict[str, Part]:
+        """Return the parts that `find` returns without an error, by names with a prefix."""
         parts = {}
         for plugin in self._plugins():
+            if not plugin.name.startswith(prefix):
+                continue
             try:
                 parts[plugin.name] = self.require(plugin.name)
             except UsageError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
@@ -46,11 +47,8 @@ class _Commands(SentenceGroup):
         if function is not None:
             found.command(name, context_settings=ctx.command.context_settings)(function)
             return typer.main.get_command(found)
-        parts = {
-            both.removeprefix(f"{name} "): one
-            for both, one in _PLUGINS.working().items()
-            if both.startswith(f"{name} ")
-        }
+        begun = f"{name} "
+        parts = {both.removeprefix(begun): one for both, one in _PLUGINS.working(begun).items()}
         for second, one in parts.items():
             found.command(second)(one)
         # A callback makes a group of a single command, too.
@@ -68,7 +66,15 @@ class _Commands(SentenceGroup):
         both = " ".join(args[:2])
         if both in self.commands or self._is_plugin_command(both):
             args = [both, *args[2:]]
-        return super().resolve_command(ctx, args)
+        try:
+            return super().resolve_command(ctx, args)
+        except _CALL_ERROR as error:
+            # Typer suggests only built-in commands.
+            words = sorted({name.partition(" ")[0] for name in _PLUGINS.names()})
+            message = getattr(error, "message", "")
+            if close := get_close_matches(args[0], words) if "Did you mean" not in message else []:
+                error.message = f"{message} Did you mean {', '.join(map(repr, close))}?"  # type: ignore[attr-defined]
+            raise
 
     def _is_plugin_command(self, both: str) -> bool:
         first, _, second = both.partition(" ")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from vde_dagster.base.plugins import Plugin, Seam
 from vde_dagster.cli.app import call
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.projects import ProjectFolder
@@ -50,6 +51,8 @@ def test_a_wrong_call_is_exit_code_2_with_a_message(arguments: list[str], vde: V
         (["rollback"], "Missing argument 'ENV'.", "run `vde rollback --help` for its arguments"),
         (["state", "export"], "Missing argument 'FILE'.", "run `vde state export --help` for"),
         (["paln"], "No such command 'paln'. Did you mean 'plan'?", "run `vde --help` for the com"),
+        (["cot"], "No such command 'cot'. Did you mean 'cost'?", "run `vde --help` for the com"),
+        (["notfy", "test"], "No such command 'notfy'. Did you mean 'notify'?", "run `vde --help`"),
     ],
 )
 def test_the_hint_names_the_help_of_the_command(
@@ -58,6 +61,15 @@ def test_the_hint_names_the_help_of_the_command(
     first, second = vde(*arguments).err.splitlines()
     assert first == f"error: {error}"
     assert second.startswith(f"hint: {hint}")
+
+
+def test_an_unknown_command_imports_no_plugin(vde: Vde, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(plugin: Plugin) -> None:
+        raise AssertionError(plugin.name)
+
+    monkeypatch.setattr("vde_dagster.cli.app._PLUGINS", Seam("commands"))
+    monkeypatch.setattr(Plugin, "load", load)
+    assert "No such command 'foo'." in vde("foo").err
 
 
 def test_the_first_word_of_commands_from_plugins_has_a_help(vde: Vde) -> None:
