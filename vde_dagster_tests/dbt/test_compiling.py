@@ -267,7 +267,7 @@ def test_introspective_models_of_a_spark_target_have_answers(
     assert queries["by_statement"] == "select 2 as n"
     told = next(one.message for one in project.warnings if "left out" in one.message)
     assert told.endswith(
-        "introspective models: no_relation (adapter.get_relation), "
-        "raises (adapter.get_relation), when_later (kinds); "
+        "introspective models: no_relation (adapter.get_relation: elsewhere.orders is neither a "
+        "model nor a source), raises (adapter.get_relation), when_later (kinds: it is not there); "
         "their readers: their_reader"
     )

@@ -33,7 +33,7 @@ class LeftOutNodes:
         """Leave out introspective nodes, and the nodes that read them.
 
         Args:
-            introspective: The node's call, such as `adapter.get_relation`, by unique id.
+            introspective: The call that has no answer, and the reason if known, by unique id.
         """
         gone = _with_readers(manifest, introspective)
         every: dict[str, Node | UnitTest] = {**manifest.nodes, **manifest.unit_tests}

@@ -21,6 +21,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 _ENDED = "the process that answers queries has ended"
@@ -39,18 +40,22 @@ class IntrospectionError(BaseException):
 
     Args:
         macro: Package and name of the macro that the code calls; empty without a macro.
+        reason: Message of the error; empty if such calls are not answered at all.
     """
 
-    def __init__(self, method: str, macro: tuple[str, str]) -> None:
+    def __init__(self, method: str, macro: tuple[str, str], reason: str = "") -> None:
         super().__init__(method)
         self._method, self._macro = method, macro
+        self._reason = shorten(reason, 200, placeholder=" …")
 
     def call(self, own_packages: list[str]) -> str:
-        """Return the call as written in the node's code, such as `adapter.get_relation`."""
+        """Return the call as in the node's code (`adapter.get_relation`), and the reason."""
         package, name = self._macro
         if not name:
-            return f"adapter.{self._method}"
-        return name if package in own_packages else f"{package}.{name}"
+            name = f"adapter.{self._method}"
+        elif package not in own_packages:
+            name = f"{package}.{name}"
+        return f"{name}: {self._reason}" if self._reason else name
 
 
 class NoAnswerError(Exception):
@@ -190,6 +195,7 @@ def change_compile(session: Session) -> None:
         answer = _ANSWERS.get(name)
 
         def call(*given: Any, **named: Any) -> Any:
+            reason = ""
             try:
                 ask = found if connects else None
                 if answer is not None and session.answers and not connects:
@@ -199,9 +205,9 @@ def change_compile(session: Session) -> None:
                     if value is None:
                         node.absent = IntrospectionError(name, _outermost_macro())
                     return value
-            except Exception:  # Of an adapter, whose own errors have no class in common.
-                pass  # The node is left out, with the name of what it calls.
-            raise IntrospectionError(name, _outermost_macro())
+            except Exception as error:  # Of an adapter, whose own errors have no class in common.
+                reason = str(error) or type(error).__name__
+            raise IntrospectionError(name, _outermost_macro(), reason)
 
         return call
 
