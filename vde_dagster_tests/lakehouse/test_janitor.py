@@ -7,16 +7,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection
 
 from vde_dagster.lakehouse.catalogs.catalog import Swap
 from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
+from vde_dagster.lakehouse.maintenance import compaction
 from vde_dagster.lakehouse.maintenance.fsck import fsck
 from vde_dagster.lakehouse.maintenance.janitor import JanitorReport, clean
 from vde_dagster.lakehouse.metadata.commit_summaries import scratch_branch
+from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db import schema
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.faults import Fault, FaultInjector
 from vde_dagster_tests.lakehouse.oracle import look, query
 from vde_dagster_tests.lakehouse.protocol import RETENTION, Job, Process, World, fast_folder
@@ -454,3 +459,14 @@ def rows_of(world: World) -> dict[str, int]:
     """Count the rows that may be forgotten."""
     kinds = ("plans", "publications", "snapshots")
     return {k: next(iter(query(world.url, f"SELECT count(*) FROM vde_{k}")))[0] for k in kinds}
+
+
+def test_two_janitors_do_not_compact_one_table_at_once(store: StateStore) -> None:
+    run: Any = SimpleNamespace(store=store)
+    ref, others = TableRef("db", "orders"), list[bool]()
+
+    def compact_again(_: TableRef) -> None:
+        others.append(compaction._compact(run, "t1", ref, lambda _: None))
+
+    assert compaction._compact(run, "t1", ref, compact_again)
+    assert others == [False]

@@ -31,6 +31,17 @@ def test_only_one_owner_at_a_time(store: StateStore) -> None:
     assert store.leases.acquire("environment/prod", "ben", 60).token == 2
 
 
+def test_two_threads_or_containers_with_one_process_id_exclude_each_other(
+    store: StateStore,
+) -> None:
+    with (
+        store.leases.holding("sync/crm/prod"),
+        pytest.raises(ConflictError, match=f"process {os.getpid()}, "),
+        store.leases.holding("sync/crm/prod"),
+    ):
+        pass
+
+
 def test_dead_owner_is_replaced_and_can_write_nothing_late(
     store: StateStore, clock: FakeClock
 ) -> None:

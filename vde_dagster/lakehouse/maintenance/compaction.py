@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
@@ -54,7 +55,7 @@ def why_compacted(summary: Mapping[str, Any]) -> str | None:
 
 def _compact(run: Cleaning, table_id: str, ref: TableRef, compact: Compact) -> bool:
     try:
-        with run.store.leases.holding(table_lease(table_id), "janitor"):
+        with run.store.leases.holding(table_lease(table_id), f"janitor {uuid.uuid4().hex[:8]}"):
             compact(ref)
     except (ConflictError, NoSparkError):
         return False

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import threading
+import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -193,13 +194,14 @@ class LeaseStore:
         """Hold a lease while the block runs.
 
         Args:
-            owner: Name for messages; the system user and this process by default.
+            owner: Unique name, for messages; by default with the system user and this process.
             ttl_seconds: Lifetime without renewal. A thread renews the lease after a third of it.
 
         Raises:
             ConflictError: Another owner has the lease.
         """
-        owner = owner or f"{current_user()}, process {os.getpid()}"
+        # Processes in two containers, and threads of one process, may have the same id.
+        owner = owner or f"{current_user()}, process {os.getpid()}, {uuid.uuid4().hex[:8]}"
         lease = self.acquire(resource, owner, ttl_seconds, wait_seconds)
         held = HeldLease(self, lease, ttl_seconds)
         held.start()
