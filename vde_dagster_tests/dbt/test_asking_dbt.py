@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster.project.loading.loader import Project, load_project
 from vde_dagster_tests.dbt.conftest import MANIFEST, DbtCopy
 
@@ -187,6 +190,38 @@ def test_a_test_that_asks_the_warehouse_takes_no_model_with_it(
     audits = project.models[ModelName("main_staging", "stg_orders")].audits
     assert "no_free_orders" not in {audit.name for audit in audits}
     assert any("1 test of the dbt project is left out" in one.message for one in project.warnings)
+
+
+UNREACHABLE = """
+import sys
+from vde_dagster.errors import {error}
+from vde_dagster.plugins.dbt import answers
+
+def answer(self, question):
+    raise {error}("no reply")
+
+answers.Answers.answer = answer
+raise SystemExit(answers.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(("error", "kind"), [("StoreError", "failed"), ("UsageError", "refused")])
+def test_a_state_that_cannot_be_read_is_no_refusal_of_a_question(
+    tmp_path: Path, error: str, kind: str
+) -> None:
+    """A refused question leaves its model out of the plan, so that it would leave production."""
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models/one.sql").write_text("MODEL (name a.one, kind FULL); SELECT 1 AS n")
+    with Workspace.open(tmp_path) as workspace:
+        assert workspace.store.environments.get("prod") is None
+    done = subprocess.run(
+        [sys.executable, "-c", UNREACHABLE.format(error=error), str(tmp_path)],
+        input='[]\n{"ask": "rows", "sql": "SELECT 1"}\n',
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert [*json.loads(done.stdout.splitlines()[1])] == [kind]
 
 
 def test_no_node_is_left_out_because_no_engine_could_answer(shop: DbtCopy, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.api.catalogs import TableRef
-from vde_dagster.api.errors import NoSparkError, UsageError, VdeError
+from vde_dagster.api.errors import StoreError, UsageError, VdeError
 from vde_dagster.api.plans import PRODUCTION
 from vde_dagster.api.values import ModelName, digest, quote
 from vde_dagster.api.workspace import Workspace
@@ -148,7 +148,7 @@ def main(arguments: list[str]) -> int:
             if answers is not None:
                 try:
                     answer = answers.answer(json.loads(line))
-                except NoSparkError as error:
+                except StoreError as error:  # The next plan may get an answer.
                     answer = {"failed": str(error)}
                 except VdeError as error:
                     answer = {"refused": str(error)}
