@@ -39,6 +39,11 @@ FILES = {
     + "    except OSError:\n        return open('rate.txt').read()\n"
     + BODY.format("read()"),
     "a folder": "import os\n" + HEAD + BODY.format("len(os.listdir('rates'))"),
+    "whether there is one": "import os\n" + HEAD + BODY.format("int(os.path.exists('rates/y'))"),
+    "whether a path is one": "from pathlib import Path\n"
+    + HEAD
+    + BODY.format("int((Path('rates').resolve() / 'y').is_file())"),
+    "whether it can be read": "import os\n" + HEAD + BODY.format("int(os.access('rates/y', 4))"),
 }
 
 

@@ -1,13 +1,15 @@
 """Time limits, and recording of the files and variables that project code reads while loading.
 
 A file's cache record is valid only while the files and variables read by its macros are unchanged.
-Inside `watching`, an audit hook of the interpreter and the class of `os.environ` record reads. The
-call's stack frames show whether the reader is project code or an imported package.
+Inside `watching`, an audit hook of the interpreter and the class of `os.environ` record reads, and
+wrappers of `os.stat` and `os.access` record the files that code looks for. The call's stack frames
+show whether the reader is project code or an imported package.
 """
 
 from __future__ import annotations
 
 import os
+import pathlib
 import signal
 import sys
 import threading
@@ -15,6 +17,7 @@ from collections.abc import Container, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -82,6 +85,8 @@ def _install_hooks() -> None:
             os.environ.__class__ = _Environment
             if os.supports_bytes_environ:
                 os.environb.__class__ = _Environment
+            _wrap_stat("stat")
+            _wrap_stat("access")
             _installed = True
 
 
@@ -100,6 +105,29 @@ def _on_event(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "open" and _only_writes(*arguments[1:3]):
         return
     seen.paths.add(os.path.abspath(os.fsdecode(path)))
+
+
+def _wrap_stat(name: str) -> None:
+    # The interpreter has no audit event for these functions. `os.lstat` is left out, because
+    # `Path.resolve` asks it for all folders above.
+    asked = getattr(os, name)
+
+    @wraps(asked)
+    def wrapper(path: Any, *rest: Any, **options: Any) -> Any:
+        seen = _current.get()
+        named = seen is not None and isinstance(path, (str, bytes, os.PathLike))
+        if seen is not None and named and _is_project_code(sys._getframe(1)):
+            seen.paths.add(os.path.abspath(os.fsdecode(path)))
+        return asked(path, *rest, **options)
+
+    setattr(os, name, wrapper)
+    accessor = getattr(pathlib, "_NormalAccessor", None)  # It keeps the functions in Python 3.10.
+    if hasattr(accessor, name):
+        setattr(accessor, name, staticmethod(wrapper))
+    sets = (os.supports_fd, os.supports_dir_fd, os.supports_effective_ids)
+    for able in (*sets, os.supports_follow_symlinks):
+        if asked in able:
+            able.add(wrapper)
 
 
 def _only_writes(mode: Any, flags: Any) -> bool:
