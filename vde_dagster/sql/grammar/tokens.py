@@ -73,6 +73,7 @@ _CHECKED_BEFORE = _STRINGS | {T.L_PAREN}
 _BEFORE_SIGN = COMPARISONS | {
     *(T.STAR, T.SLASH, T.MOD, T.DIV, T.PLUS, T.DASH, T.DPIPE, T.AMP, T.CARET, T.PIPE, T.TILDE),
     *(T.PIPE_SLASH, T.L_BRACKET, T.NOT, T.BETWEEN, T.LIKE, T.PARTITION_BY, T.CASE),
+    *(T.ILIKE, T.RLIKE, T.FROM, T.DQMARK, T.ARROW, T.FARROW, T.HINT),
 }
 """Further tokens after which a plus is a sign."""
 
@@ -188,8 +189,9 @@ class _TokenRewriter:
 
     def _replace_plus(self, token: Token) -> Token:
         """Replace a unary plus with the token of the operator `|/`."""
-        before = self._out[-1].token_type if self._out else None
-        signs = before in _BEFORE_OPERAND or before in _BEFORE_SIGN
+        before = [None, None, *(one.token_type for one in self._out[-2:])]
+        named = before[-2] is T.DOT  # A keyword as a name, as in `m.from + 1`.
+        signs = not named and (before[-1] in _BEFORE_OPERAND or before[-1] in _BEFORE_SIGN)
         # SQLGlot would drop the plus, and Spark has no `|/`, so the token can represent only a
         # plus. The plus has a meaning: `+x` converts texts and NULL to DOUBLE, and `+1` is neither
         # a position in ORDER BY nor a literal for the precision of DECIMAL arithmetic.
