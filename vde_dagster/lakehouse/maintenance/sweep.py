@@ -28,14 +28,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from vde_dagster.base.texts import count
-from vde_dagster.errors import DamagedFileError, VdeError
+from vde_dagster.errors import DamagedFileError, StoreError, VdeError
 from vde_dagster.lakehouse.catalogs.catalog import VIEW, Form
 from vde_dagster.lakehouse.io.files import StoredFile, normalized_location, read_metadata
 from vde_dagster.lakehouse.io.locations import is_tables_own
 from vde_dagster.lakehouse.io.manifests import named_by_snapshot, unused_files
 from vde_dagster.lakehouse.maintenance.kept import Kept, Ruling
 from vde_dagster.lakehouse.metadata.changes import apply_updates, remove_branches
-from vde_dagster.lakehouse.metadata.commit_summaries import plan_of_branch
+from vde_dagster.lakehouse.metadata.commit_summaries import belongs_to_table, plan_of_branch
 from vde_dagster.lakehouse.publishing.commit import Change, change_table
 from vde_dagster.lakehouse.publishing.shown_tables import SHOWN, expire_in_shown_tables
 from vde_dagster.lakehouse.publishing.view_ledger import drop_namespace, recorded_namespaces
@@ -107,12 +107,16 @@ class Cleaning:
     def report(self, decision: Decision) -> None:
         self.decisions.append(decision)
 
-    def leave(self, subject: str, error: VdeError | OSError) -> None:
-        """Report that a table is kept because a file cannot be read; one report per file."""
+    def leave(
+        self,
+        subject: str,
+        error: VdeError | OSError,
+        reason: str = "none of its files is removed, because one of them cannot be read",
+    ) -> None:
+        """Report that a table is kept because of an error; one report per file."""
         file = error.file if isinstance(error, DamagedFileError) else str(error)
         if file not in self._damaged:
             self._damaged.add(file)
-            reason = "none of its files is removed, because one of them cannot be read"
             self.report(Decision("keep_table", subject, reason, "failed", error=str(error)))
 
     def act(self, decision: Decision, work: Callable[[], bool]) -> None:
@@ -198,7 +202,11 @@ def with_metadata(
         except (DamagedFileError, OSError) as error:
             run.leave(str(table.ref), error)
             continue
-        yield table, metadata
+        if belongs_to_table(metadata, table.id):
+            yield table, metadata
+        else:
+            other = StoreError(f"the catalog's {table.ref} is not the table {table.id}")
+            run.leave(str(table.ref), other, "another program made a table of this name")
 
 
 def drop_branch(run: Cleaning, ref: TableRef, branch: str) -> bool:
