@@ -5,11 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
+from vde_dagster.base import plugins
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.plugins import Plugin
 from vde_dagster.errors import StoreError, UsageError
 from vde_dagster.planning.engine_tasks import AuditResult, AuditTask
 from vde_dagster.state.db.transfer import export_state, import_state
@@ -113,6 +116,18 @@ def test_a_damaged_export_is_one_message_and_imports_nothing(
     with pytest.raises(UsageError, match=r"state\.gz is damaged: .*; nothing was imported"):
         import_state(store.database, path)
     assert store.project.is_new()
+
+
+def test_an_export_without_the_tables_of_a_broken_plug_in_is_refused(
+    filled: StateStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = EntryPoint("pager", "vde_pager_that_is_gone:metadata", "vde_dagster.state_tables")
+    broken = Plugin("state_tables", "pager", "vde-pager", "1.0", entry)
+    monkeypatch.setattr(plugins, "find_installed_plugins", lambda: (broken,))
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(UsageError, match=r"plug-in 'pager' .* cannot be imported"):
+        export_state(filled.database, tmp_path / "state.gz")
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_an_export_that_cannot_be_written_leaves_no_file(

@@ -51,14 +51,18 @@ def _plugin_tables() -> list[sa.Table]:
 
 
 def tables_of_plugins() -> list[sa.MetaData]:
-    """Return the definitions of the tables that plug-ins have in the state's database."""
-    return list(_PLUGINS.working().values())
+    """Return the definitions of the tables that plug-ins have in the state's database.
+
+    Raises:
+        UsageError: A plug-in cannot be imported, so its tables are unknown.
+    """
+    return [_PLUGINS.require(name) for name in _PLUGINS.names()]
 
 
 def export_state(database: Database, path: Path) -> dict[str, int]:
     """Write all rows except leases and rights to a file, and count them by table.
 
-    Raises UsageError if the file cannot be written.
+    Raises UsageError if the file cannot be written, or a plug-in cannot be imported.
     """
     temporary = path.with_name(f".{path.name}.part")
     try:
@@ -75,10 +79,11 @@ def export_state(database: Database, path: Path) -> dict[str, int]:
 
 def _write_rows(database: Database, temporary: Path) -> dict[str, int]:
     counts: dict[str, int] = {}
+    of_plugins = _plugin_tables()
     with database.reading() as conn, gzip.open(temporary, "wt", encoding="utf-8") as file:
         file.write(json.dumps({"format": FORMAT, "schema": SCHEMA_VERSION}) + "\n")
         there = set(sa.inspect(conn).get_table_names())
-        own = [table for table in _plugin_tables() if table.name in there]
+        own = [table for table in of_plugins if table.name in there]
         for table in [*transferred_tables(), *own]:
             counts[table.name] = 0
             for row in conn.execute(sa.select(table)).mappings():
