@@ -299,7 +299,9 @@ def state(shop: Shop) -> Iterator[Path]:
     file.write_bytes(whole)
 
 
-def test_a_damaged_state_database_is_a_finding(shop: Shop, state: Path) -> None:
+def test_a_damaged_state_database_is_a_finding(
+    shop: Shop, state: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with sqlite3.connect(state) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         root = connection.execute(
@@ -314,6 +316,7 @@ def test_a_damaged_state_database_is_a_finding(shop: Shop, state: Path) -> None:
         (found,) = [one for one in workspace.maintenance.fsck() if one.is_damage]
     assert (found.problem, found.file) == ("damaged_state", str(state))
     assert "restore it from a backup" in found.advice
+    assert "the check ended early, so there may be more to find: the state database" in caplog.text
 
 
 def test_what_is_no_state_database_is_said(shop: Shop, state: Path) -> None:

@@ -10,6 +10,7 @@ and only a problem that is found again in the newest state is reported.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -65,6 +66,7 @@ Problem = Literal[
     "stranger",
     "orphans",
 ]
+_LOG = logging.getLogger(__name__)
 _RESTORE = "restore the file from a backup, or from an earlier version of it in the storage"
 _NEW_TABLE = "change the model's query, so that a plan computes a new table"
 
@@ -159,9 +161,10 @@ def fsck(
         findings += _strangers(state.pointers, state.by_ref)
         grace = Retention().uncommitted_grace if orphan_grace is None else orphan_grace
         findings += _orphans(lakehouse, state.tables.values(), grace)
-    except StoreError:
+    except StoreError as error:
         if not findings:
             raise
+        _LOG.warning("the check ended early, so there may be more to find: %s", error.message)
     return tuple(findings)
 
 
