@@ -262,3 +262,12 @@ def test_a_name_that_no_environment_can_have_gets_a_hint() -> None:
     assert Settings.environment_hint("pr_[0-9]*", wildcards=True) is None
     for name in ("feature/x", "pr_*", "Prod", ""):
         assert str(Settings.environment_hint(name)).endswith("feature_x for the branch feature/x")
+
+
+def test_a_setting_in_an_array_of_tables_has_its_line(write_project: WriteProject) -> None:
+    array = "[[tool.vde.budgets.plan]]\nseconds = 1\n"
+    root = write_project({"pyproject.toml": f"[tool.vde]\n{array}{array}bogus = 1\n"})
+    with pytest.raises(ProjectError, match=r"unknown setting 'budgets\.plan\.1\.bogus'") as raised:
+        read_settings(root)
+    assert str(raised.value.location) == "pyproject.toml:6"
+    assert raised.value.hint == "correct the name, or remove it"

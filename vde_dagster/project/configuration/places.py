@@ -32,11 +32,14 @@ class SettingPlaces:
             return self.taken[key]
         section = ""
         wanted = ["tool", "vde", *(key.split(".") if key else [])]
-        section_line = None
+        section_line, arrays = None, list[str]()
         for number, line in enumerate(self.text.splitlines(), start=1):
-            header = re.match(r"\s*\[\s*([^\]]+?)\s*\]", line)
+            header = re.match(r"\s*\[(\[?)\s*([^\]]+?)\s*\]", line)
             if header:
-                section = header[1].replace('"', "")
+                section = header[2].replace('"', "")
+                if header[1]:  # `[[budgets.plan]]` begins the table `budgets.plan.0`.
+                    arrays.append(section)
+                    section += f".{arrays.count(section) - 1}"
                 if section.split(".") == wanted[: len(section.split("."))] and "vde" in section:
                     section_line = number
                 continue

@@ -221,9 +221,12 @@ def _type_error(one: Any, places: SettingPlaces, nested: Mapping[str, type[Any]]
     from_env = _environment_name(one["loc"])
     given = "" if from_env or _is_secret(one["loc"], nested) else f" (given: {one['input']!r})"
     message = f"setting '{key}': {one['msg'].lower()}{given}"
+    hint = _HINTS.get(key, "correct the value")
+    if one["type"] == "unexpected_keyword_argument":
+        message, hint = f"unknown setting '{key}'", "correct the name, or remove it"
     if from_env:
         return ProjectError(message, hint=f"correct {from_env} in the environment")
-    return places.problem(key, message, _HINTS.get(key, "correct the value"))
+    return places.problem(key, message, hint)
 
 
 @cache
