@@ -29,7 +29,7 @@ from vde_dagster.cli.commands import (
     testing,
 )
 from vde_dagster.cli.errors import Cancelled, report, report_call, report_cancelled
-from vde_dagster.cli.help import SentenceGroup, grouped
+from vde_dagster.cli.help import CALL_ERROR, SentenceGroup, grouped
 from vde_dagster.sql.trees import collect_rarely
 
 _PLUGINS: Seam[Callable[..., Any]] = Seam("commands")
@@ -68,11 +68,12 @@ class _Commands(SentenceGroup):
             args = [both, *args[2:]]
         try:
             return super().resolve_command(ctx, args)
-        except _CALL_ERROR as error:
+        except CALL_ERROR as error:
             # Typer suggests only built-in commands.
             words = sorted({name.partition(" ")[0] for name in _PLUGINS.names()})
             message = getattr(error, "message", "")
-            if close := get_close_matches(args[0], words) if "Did you mean" not in message else []:
+            is_unknown = message.startswith("No such command") and "Did you mean" not in message
+            if close := get_close_matches(args[0], words) if is_unknown else []:
                 error.message = f"{message} Did you mean {', '.join(map(repr, close))}?"  # type: ignore[attr-defined]
             raise
 
@@ -150,9 +151,6 @@ app.add_typer(engine.engine, name="engine", no_args_is_help=True)
 app.add_typer(serving.token, name="token", no_args_is_help=True)
 app.add_typer(maintenance.state, name="state", no_args_is_help=True)
 
-# Typer exports only this class of its parser's errors; they all share its base class.
-_CALL_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
-
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code: 0 success, 1 failed work, 2 invalid input."""
@@ -178,7 +176,7 @@ def _call(given: list[str]) -> int:
     try:
         code = _command()(given, prog_name="vde", standalone_mode=False)
         return code if isinstance(code, int) else 0
-    except _CALL_ERROR as error:
+    except CALL_ERROR as error:
         path = getattr(getattr(error, "ctx", None), "command_path", "vde")
         described = str(getattr(error, "format_message", error.__str__)())
         if described.startswith("Usage: "):  # The help of a group.

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import typer
 from typer.core import TyperGroup
+
+# Typer exports only this class of its parser's errors; they all share its base class.
+CALL_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
 PANELS = {
     "Work": (
@@ -38,6 +42,12 @@ class SentenceGroup(TyperGroup):
         """Return the titles of the panels, each with the names of its commands."""
         return [("Commands", names)]
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not hasattr(command, "commands") and not ctx.resilient_parsing:
+            _check_values(command, ctx, name, rest)
+        return name, command, rest
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
         sentences = {
@@ -48,6 +58,23 @@ class SentenceGroup(TyperGroup):
         for title, names in self.panels([*sentences]):
             with formatter.section(title):
                 formatter.write_dl([(name, sentences[name]) for name in names])
+
+
+def _check_values(command: Any, parent: Any, name: str | None, words: list[str]) -> None:
+    """Refuse empty values, which unset shell variables leave, and options that are given twice."""
+    context = command.context_class(command, info_name=name, parent=parent)
+    try:
+        given, _, order = command.make_parser(context).parse_args(list(words))
+    except CALL_ERROR as error:
+        error.ctx = context  # type: ignore[attr-defined]
+        raise
+    for param in command.params:
+        repeatable = param.param_type_name == "argument" or param.is_flag or param.multiple
+        if order.count(param) > 1 and not repeatable:
+            raise typer.BadParameter("it is given twice", ctx=context, param=param)
+        value = given.get(param.name)
+        if "" in (value if isinstance(value, list | tuple) else [value]):
+            raise typer.BadParameter("it is empty", ctx=context, param=param)
 
 
 def grouped(names: Iterable[str]) -> Iterator[tuple[str, list[str]]]:

@@ -51,6 +51,23 @@ def test_a_wrong_call_is_exit_code_2_with_a_message(arguments: list[str], vde: V
         (["rollback"], "Missing argument 'ENV'.", "run `vde rollback --help` for its arguments"),
         (["state", "export"], "Missing argument 'FILE'.", "run `vde state export --help` for"),
         (["paln"], "No such command 'paln'. Did you mean 'plan'?", "run `vde --help` for the com"),
+        (["plan", "--start"], "Option '--start' requires an argument.", "run `vde plan --help`"),
+        (
+            ["plan", "dev", "--start="],
+            "Invalid value for '--start': it is empty",
+            "run `vde plan -",
+        ),
+        (["plan", ""], "Invalid value for 'ENV': it is empty", "run `vde plan --help`"),
+        (
+            ["plan", "dev", "--select", "a", "--select="],
+            "Invalid value for '--select': it is empty",
+            "run `vde plan --help`",
+        ),
+        (
+            ["token", "create", "dev", "--filter", "a", "--filter", "b"],
+            "Invalid value for '--filter': it is given twice",
+            "run `vde token create --help`",
+        ),
         (["cot"], "No such command 'cot'. Did you mean 'cost'?", "run `vde --help` for the com"),
         (["notfy", "test"], "No such command 'notfy'. Did you mean 'notify'?", "run `vde --help`"),
     ],
