@@ -10,15 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TypeVar
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.work import Work
+from vde_dagster.errors import StoreError
 from vde_dagster.planning.changes.refresh import Refresh
 from vde_dagster.planning.environments.resolver import Columns, includes_columns
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.tables.pinned_reads import Input, KeptCommit
 from vde_dagster.planning.tables.table import ParentGaps
 from vde_dagster.project.serialise import from_text, to_text
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,20 +267,30 @@ def load_facts(
 ) -> FillFacts:
     """Read the JSON texts that `dump_facts` wrote."""
     return FillFacts(
-        from_text(dict[str, InputState], inputs) if inputs else None,
+        _read(dict[str, InputState], inputs),
         load_output(output),
-        from_text(Skipped, skipped) if skipped else None,
+        _read(Skipped, skipped),
         load_parent_gaps(lacks),
-        from_text(Refresh, refresh) if refresh else None,
+        _read(Refresh, refresh),
     )
 
 
 def load_output(text: str | None) -> Output | None:
-    return from_text(Output, text) if text else None
+    return _read(Output, text)
 
 
 def load_parent_gaps(text: str | None) -> ParentGaps:
-    return dict(from_text(_PARENT_GAPS, text)) if text else {}
+    return dict(_read(_PARENT_GAPS, text) or ())
+
+
+def _read(form: type[T], text: str | None) -> T | None:
+    try:
+        return from_text(form, text) if text else None
+    except ValueError as error:
+        raise StoreError(
+            f"the record of a fill in vde_fills is damaged: {error}",
+            hint="restore the state database from a backup, or from 'vde state export'",
+        ) from error
 
 
 _PARENT_GAPS = tuple[tuple[ModelName, IntervalSet], ...]

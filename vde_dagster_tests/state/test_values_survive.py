@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Table
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, StoreError, UsageError
@@ -78,6 +79,28 @@ def test_a_damaged_snapshot_is_told_with_its_model(store: StateStore) -> None:
     with pytest.raises(StoreError, match=r"of db\.orders: a stored value is damaged") as caught:
         store.snapshots.load([made.id])
     assert "backup" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("text", ["hello", "[null]", "{", '"x"'])
+def test_damaged_texts_are_one_clear_error_or_computed_again(store: StateStore, text: str) -> None:
+    made = store.tables.ensure(table())
+    store.fills.record(FillRecord(made.id, day(0), "p1", 5, 7))
+    store.snapshots.save([snapshot("db.orders")])
+    store.snapshots.save_view_types({"view": [("a", "INT")]})
+
+    def damage(table: Table, **values: str) -> None:
+        with store.database.engine.begin() as connection:
+            connection.execute(table.update().values(**values))
+
+    damage(schema.view_types, columns=text)
+    assert store.snapshots.view_types(["view"]) == {}
+    damage(schema.fills, lacks=text)
+    with pytest.raises(StoreError, match="the record of a fill in vde_fills is damaged"):
+        store.tables.get(made.id)
+    damage(schema.fills, lacks="[]")
+    damage(schema.tables, columns=text)
+    with pytest.raises(StoreError, match="the columns of a table in vde_tables are damaged"):
+        store.tables.get(made.id)
 
 
 def test_a_snapshot_under_an_id_that_is_not_its_content_is_refused_with_its_model(

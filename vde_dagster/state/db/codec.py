@@ -136,4 +136,10 @@ def dump_columns(table: PhysicalTable) -> str:
 
 
 def load_columns(text: str) -> StoredColumns:
-    return from_text(StoredColumns, text)
+    try:
+        return from_text(StoredColumns, text)
+    except ValueError as error:
+        raise StoreError(
+            f"the columns of a table in vde_tables are damaged: {error}",
+            hint="restore the state database from a backup, or from 'vde state export'",
+        ) from error

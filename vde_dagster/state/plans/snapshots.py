@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, select, update
@@ -11,6 +12,7 @@ from sqlalchemy import Connection, bindparam, select, update
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import StoreError
 from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.serialise import from_text
 from vde_dagster.state.db import codec, schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.guards.write_views import writes_by_views
@@ -143,14 +145,21 @@ class SnapshotStore:
         return StoreError(what, hint="; or ".join(filter(None, (mended, error.hint))))
 
     def view_types(self, ids: Iterable[str]) -> dict[str, tuple[tuple[str, str], ...]]:
-        """Return the (column, type) pairs that `save_view_types` stored, by snapshot id."""
+        """Return the (column, type) pairs that `save_view_types` stored, by snapshot id.
+
+        Pairs that cannot be read are left out: Spark determines them again.
+        """
         with self.database.reading() as conn:
             # A login that may publish ignores types that other logins stored. Spark
             # then analyzes these views again.
             trusted = not writes_by_views(conn) or has_right(conn, "publish")
             query = _TRUSTED_TYPES if trusted else _VIEW_TYPES
-            found = dict(map(tuple, among(conn, query, schema.view_types.c.snapshot_id, ids)))
-        return {key: tuple(map(tuple, json.loads(columns))) for key, columns in found.items()}
+            rows = list(among(conn, query, schema.view_types.c.snapshot_id, ids))
+        found: dict[str, tuple[tuple[str, str], ...]] = {}
+        for key, columns in rows:
+            with suppress(ValueError):
+                found[key] = from_text(tuple[tuple[str, str], ...], columns)
+        return found
 
     def foreign_view_types(self, unreadable: Collection[str]) -> Iterator[tuple[str, str]]:
         """Yield (id, reason) for each view whose stored column names differ from its snapshot's.
