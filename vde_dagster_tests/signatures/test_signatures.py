@@ -209,6 +209,18 @@ def test_a_key_is_made_once_for_its_owner_alone_and_never_printed(
     assert applied(team)
 
 
+@pytest.mark.parametrize("name", ["anna@shop.example", "Anna B", 'the "boss"', "änne"])
+def test_the_printed_line_is_read_as_the_key_of_that_name(
+    team: Team, vde: Vde, tmp_path: Path, name: str
+) -> None:
+    made = vde("keys", "make", name, "--to", tmp_path / "key.pem")
+    team.settings(f"[tool.vde.signatures.trusted]\n{made.out}")
+    with team.open() as workspace:
+        trusted = workspace.settings.plugins["signatures"]["trusted"]
+    assert list(trusted) == [name]
+    assert made.out.endswith(f' = "{trusted[name]}"\n')
+
+
 @pytest.mark.parametrize(
     "text", ["", "no key", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----"]
 )

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,7 +42,9 @@ def keys_make(output: Output, name: KeyName, to: To = None) -> None:
     output.note(
         "to trust it, add this line below \\[tool.vde.signatures.trusted] in pyproject.toml:"
     )
-    output.result({"name": name, "file": str(path), "public": public}, f'{name} = "{public}"')
+    # TOML allows other characters, such as those of an address, only in quotes.
+    owner = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
+    output.result({"name": name, "file": str(path), "public": public}, f'{owner} = "{public}"')
 
 
 @on_project
