@@ -149,3 +149,13 @@ def test_a_stored_plan_that_cannot_be_read_stops_no_other_work(
         assert workspace.apply(workspace.plan("prod", restating)).published
         assert not workspace.maintenance.janitor(compact=False).failures
         assert "theirs" in [one.subject for one in workspace.maintenance.fsck()]
+
+
+def test_a_shown_table_that_is_not_live_is_one_clear_error(folder: ProjectFolder) -> None:
+    folder.write("models/top.sql", FILES["models/top.sql"].replace("max", "min"))
+    with open_fake(folder.root) as workspace:
+        with workspace.store.database.engine.begin() as connection:
+            connection.execute(schema.tables.update().values(status="tombstoned"))
+        with pytest.raises(StoreError, match=r"has no live table .*, which 'prod' shows as"):
+            workspace.plans.due("prod")
+        assert "shown_table_not_live" in {one.problem for one in workspace.maintenance.fsck()}

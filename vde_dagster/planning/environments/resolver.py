@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from vde_dagster.base.names import ModelName, quote, quote_as
-from vde_dagster.errors import ConflictError, UsageError
+from vde_dagster.errors import ConflictError, StoreError, UsageError
 from vde_dagster.planning.environments.environment import PRODUCTION, Entry, ViewNames
 from vde_dagster.planning.snapshots.snapshot import CANONICALISER, Snapshot
 from vde_dagster.planning.tables.column_types import widens
@@ -83,6 +83,7 @@ class Resolver:
 
         Raises:
             UsageError: The environment has no such model.
+            StoreError: The model's table is not live.
         """
         entry = self.entries.get(name)
         if entry is None:
@@ -96,7 +97,13 @@ class Resolver:
                 external = external_table(snapshot.model)
                 return Binding(snapshot, external=external, commits=self.commits.get(name))
             return Binding(snapshot)
-        table = self.tables[entry.table_id]
+        table = self.tables.get(entry.table_id)
+        if table is None:
+            raise StoreError(
+                f"the state store has no live table {entry.table_id}, which '{self.environment}' "
+                f"shows as {name}",
+                hint="find what is lost, and how to repair it: vde fsck",
+            )
         pinned = self.pinned.get(entry.table_id)
         if pinned is None and entry.held is not None:
             pinned = PinnedTable(entry.held.snapshot_id)
