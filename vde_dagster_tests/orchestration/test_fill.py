@@ -134,5 +134,5 @@ def test_a_day_whose_parents_are_missing_is_refused(
     (failure,) = [e for e in result.all_events if e.is_step_failure]
     said = failure.step_failure_data.user_failure_data
     assert said is not None
-    assert "parent marts.daily has no data for 2024-01-04 yet" in (said.description or "")
+    assert "no data for 2024-01-04 in marts.daily yet" in (said.description or "")
     assert f"{version}|2024-01-04" not in partitions_of(instance, "marts/running")

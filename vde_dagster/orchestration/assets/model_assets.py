@@ -38,8 +38,11 @@ from vde_dagster.orchestration.models.catalog import (
 from vde_dagster.orchestration.models.live import Combination, LiveVersion, without_circles
 from vde_dagster.orchestration.names import POOL, dagster_name
 from vde_dagster.planning.environments.environment import production_first
-from vde_dagster.planning.intervals.cadence import ALWAYS, EPOCH, FAR
-from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.intervals.cadence import ALWAYS
+from vde_dagster.planning.intervals.interval import IntervalSet
+from vde_dagster.planning.plan.missing_intervals import Window, infer_starts
+from vde_dagster.planning.plan.parent_coverage import ParentCoverage
+from vde_dagster.planning.snapshots.snapshot import sort_parents_first
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.loading.loader import read_with_test_variables
 from vde_dagster.project.model import Model
@@ -175,7 +178,7 @@ def fill_model(
         tags = provenance_tags(key, key, input_tags(projection, combination, snapshot, None))
         yield dg.MaterializeResult(metadata={"vde/version": key}, tags=tags)
         return
-    _check_parents(catalog, combination, name, intervals)
+    _check_parents(projection, combination, name, intervals)
     restate = not config.only_missing
     yield from work.fill(snapshot.id, intervals or ALWAYS, restate=restate)
     table = _filled_table(projection.store, version, intervals)
@@ -191,23 +194,24 @@ def fill_model(
 
 
 def _check_parents(
-    catalog: AssetCatalog, combination: Combination, name: ModelName, intervals: IntervalSet
+    projection: ProjectionContext, combination: Combination, name: ModelName, intervals: IntervalSet
 ) -> None:
-    for parent in combination.served[name][0].parents:
-        known, table = combination.served[parent]
-        if not known.is_incremental or table is None:
-            continue
-        start = catalog.live.starts.get(parent, EPOCH)
-        end = known.model.end_at(datetime.now(timezone.utc)) or FAR
-        needed = intervals & IntervalSet.of([Interval(start, end)] if start < end else [])
-        left = needed - table.available
-        # The fill would record incomplete rows as complete.
-        if left:
-            raise dg.Failure(
-                f"{name} cannot be filled: its parent {parent} has no data for "
-                f"{format_ranges(left)} yet. Materialize {parent} first",
-                allow_retries=False,
-            )
+    served = sort_parents_first({one: found for one, (found, _) in combination.served.items()})
+    now = datetime.now(timezone.utc)
+    window = Window(now, default_start=projection.workspace.settings.start_time)
+    coverage = ParentCoverage(infer_starts(served, window), now)
+    for parent, snapshot in served.items():
+        coverage.record_coverage(snapshot, combination.table(parent), IntervalSet())
+    left = intervals - coverage.complete_parent_ranges(served[name])
+    # The fill would record incomplete rows as complete.
+    if left:
+        lacking = coverage.waits_of_parents(served[name]).items()
+        parents = ", ".join(sorted(str(root) for root, ranges in lacking if ranges & left))
+        raise dg.Failure(
+            f"{name} cannot be filled: no data for {format_ranges(left)} in {parents} yet. "
+            f"Materialize {parents} first, or wait until it is due",
+            allow_retries=False,
+        )
 
 
 def _filled_table(store: StateStore, version: LiveVersion, intervals: IntervalSet) -> PhysicalTable:

@@ -75,7 +75,7 @@ class ParentCoverage:
             return out
         again = cadence.partials and fills_parts_again(snapshot)
         taken = [self._parts, *([self._old] if cadence.until_now else [])]
-        for root, ranges in self._waits_of_parents(snapshot).items():
+        for root, ranges in self.waits_of_parents(snapshot).items():
             for parts in taken:
                 unit, part = parts.get(root, (cadence.unit, IntervalSet()))
                 if again and unit.value <= cadence.unit.value:
@@ -97,7 +97,7 @@ class ParentCoverage:
             self._static.add(name)
         if table is None:
             self._missing[name] = self._gaps(snapshot, FAR)
-            self._waits[name] = self._waits_of_parents(snapshot)
+            self._waits[name] = self.waits_of_parents(snapshot)
         elif snapshot.is_incremental:
             filled = table.with_ranges_for_unit(snapshot.cadence.unit).available
             self._note_filled(snapshot, filled | intervals)
@@ -109,6 +109,14 @@ class ParentCoverage:
                 self._old[name] = snapshot.cadence.unit, old
             if name in self._static and (table.intervals or intervals):
                 del self._waits[name]
+
+    def waits_of_parents(self, snapshot: Snapshot) -> ParentGaps:
+        """Return the ranges that a model filled by intervals waits for, by the lacking ancestor."""
+        found: dict[ModelName, IntervalSet] = {}
+        for parent in snapshot.parents:
+            for root, ranges in self._waits.get(parent, NOTHING).items():
+                found[root] = found.get(root, IntervalSet()) | ranges
+        return found
 
     def lacking_intervals(self, name: ModelName) -> ParentGaps:
         """Return the parents' intervals that a full table will still lack after its next fill."""
@@ -131,13 +139,6 @@ class ParentCoverage:
         if not snapshot.parents or not self._static.issuperset(snapshot.parents):
             return False
         return not snapshot.is_incremental and explain_not_repeatable(snapshot, {}) is None
-
-    def _waits_of_parents(self, snapshot: Snapshot) -> ParentGaps:
-        found: dict[ModelName, IntervalSet] = {}
-        for parent in snapshot.parents:
-            for root, ranges in self._waits.get(parent, NOTHING).items():
-                found[root] = found.get(root, IntervalSet()) | ranges
-        return found
 
     def _gaps(self, snapshot: Snapshot, until: datetime) -> ParentGaps:
         """Return the ranges before an instant that each ancestor of a model lacks."""
