@@ -165,6 +165,32 @@ def test_a_backfill_of_several_plans_approves_none_and_says_how(
     assert (version(shop), status(shop, plan)) == (1, "planned")
 
 
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_a_backfill_of_one_plan_approves_it(
+    shop: ProjectFolder, instance: dg.DagsterInstance, plan: Plan, is_alone: bool
+) -> None:
+    with Workspace.open(shop.root) as workspace:
+        other = workspace.plan("dev", author="anna")
+        Reporter(workspace, instance).add_plan(other.id)
+    backfill = PartitionBackfill.from_asset_partitions(
+        backfill_id="some",
+        asset_graph=vde_definitions(shop.root).get_repository_def().asset_graph,
+        partition_names=[plan.id, *([] if is_alone else [other.id])],
+        asset_selection=[SHORT.apply_key],
+        backfill_timestamp=time.time(),
+        tags={},
+        dynamic_partitions_store=instance,
+        all_partitions=False,
+        title=None,
+        description=None,
+        run_config=None,
+    )
+    instance.add_backfill(backfill)
+    tags = {"dagster/backfill": "some"}
+    assert materialize(shop, instance, plan.id, SHORT.apply_key, tags=tags).success == is_alone
+    assert status(shop, plan) == ("applied" if is_alone else "planned")
+
+
 def test_a_plan_that_is_chosen_by_itself_is_approved(
     shop: ProjectFolder, instance: dg.DagsterInstance, plan: Plan
 ) -> None:

@@ -253,12 +253,15 @@ def decides_about_plan(context: dg.AssetExecutionContext, plan_id: str | None) -
         return True
     backfill_id = context.run.tags.get(BACKFILL_ID_TAG)
     beside = context.job_def.asset_layer.selected_asset_keys - {context.asset_key}
-    # A run that materializes one partition of this asset and nothing else decides, too.
+    # A run or backfill that materializes one partition of this asset and nothing else decides, too.
     if not beside and len(chosen) == 1 and backfill_id is None:
         return True
     if not beside and backfill_id is not None:
         backfill = context.instance.get_backfill(backfill_id)
         beside = set(backfill.asset_selection or ()) - {context.asset_key} if backfill else beside
+        data = backfill.asset_backfill_data if backfill else None
+        if not beside and data is not None and data.get_num_partitions() == len(chosen) == 1:
+            return True
     shown = context.asset_key.to_user_string()
     how = f"select one plan in the partitions of {shown}, or set `plan` in the config to its id"
     if not beside:
