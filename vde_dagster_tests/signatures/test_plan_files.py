@@ -220,6 +220,14 @@ def test_a_rejected_plan_is_refused_however_long_ago_that_was(saved: Team, days:
         workspace.plans.files.open(saved.file)
 
 
+def test_a_plan_that_waited_for_too_long_can_still_be_rejected(saved: Team) -> None:
+    plan_id = json.loads(saved.file.read_text())["plan"]["id"]
+    with clean_up_after(saved, 3) as workspace:
+        workspace.store.plans.reject(plan_id, "anna")
+        with pytest.raises(UsageError, match="rejected by"):
+            workspace.plans.files.open(saved.file)
+
+
 def test_a_rejected_plan_of_an_earlier_version_is_forgotten(saved: Team) -> None:
     plan_id = json.loads(saved.file.read_text())["plan"]["id"]
     with saved.open() as workspace:

@@ -327,7 +327,7 @@ class PlanStore:
             if record.status == "rejected":
                 raise _was_rejected(record)
             late = (record.status, record.message) == ("superseded", OUT_OF_TIME)
-            if record.status not in _ALLOWED[status] and not (late and status == "applying"):
+            if ("planned" if late else record.status) not in _ALLOWED[status]:
                 raise ConflictError(
                     f"the plan {plan_id} is {record.status} and cannot become {status}",
                     hint=f"plan again: vde plan {record.environment}",
