@@ -235,3 +235,20 @@ def test_a_table_among_the_variables_is_a_map_in_every_dialect(dialect: str) -> 
 
     in_spark = "MAP_FROM_ARRAYS(ARRAY('key', 'k\\'2'), ARRAY(1, 2))"
     assert parse_one(written, dialect=dialect).sql("spark") == in_spark
+
+
+def test_a_table_among_the_variables_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    sql_literal({"key": 1}, "mysql")
+
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres", "redshift", "bigquery", "trino", "tsql"])
+def test_dates_of_a_spine_are_rows_in_every_dialect(load_model: LoadModel, dialect: str) -> None:
+    spine = "@DATE_SPINE('quarter', '2022-01-20', '2024-12-16')"
+    model = load_model(f"MODEL (name a.m, kind FULL, dialect {dialect});\n{spine}")
+
+    assert model.query == (
+        "SELECT date_quarter FROM (SELECT EXPLODE(SEQUENCE(CAST('2022-01-20' AS DATE), "
+        "CAST('2024-12-16' AS DATE), INTERVAL '3' MONTH)) AS date_quarter) AS _exploded"
+    )

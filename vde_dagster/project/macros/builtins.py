@@ -22,6 +22,7 @@ from vde_dagster.project.macros.templates import filled
 from vde_dagster.project.macros.variables import KIND_NAME, STAGE, TABLE_PARTS, bare, quoted_text
 from vde_dagster.sql.edits import NOTHING
 from vde_dagster.sql.expressions import add_brackets
+from vde_dagster.sql.other_dialects import DATE_SERIES, SPARKS
 from vde_dagster.sql.scanner import unquote
 from vde_dagster.sql.trees import placeholder
 
@@ -202,11 +203,11 @@ def _date_spine(expander: MacroContext, arguments: list[str]) -> str:
             raise expander.error("@DATE_SPINE takes dates", "write them as '2026-01-31'") from None
         if first > last:
             raise expander.error(f"@DATE_SPINE starts at {first}, after its end {last}")
-    made = (
-        f"SELECT date_{part} FROM (SELECT EXPLODE(SEQUENCE(CAST({_part(0)} AS DATE),"
-        f" CAST({_part(1)} AS DATE), INTERVAL {_PARTS[part]})) AS date_{part}) AS _exploded"
-    )
-    return _translate(expander, made, ends)
+    begin, end = ends
+    rows = f"EXPLODE(SEQUENCE(CAST({begin} AS DATE), CAST({end} AS DATE), INTERVAL {_PARTS[part]}))"
+    if expander.scope.dialect not in SPARKS:
+        rows = f"{DATE_SERIES}({begin}, {end}, '{_PARTS[part]}')"
+    return f"SELECT date_{part} FROM (SELECT {rows} AS date_{part}) AS _exploded"
 
 
 def _resolve_template(expander: MacroContext, arguments: list[str]) -> str:

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 SPARKS = frozenset({"", "spark", "spark2", "databricks"})
 """Dialects with Spark's functions; Spark lacks some functions of Databricks."""
 
+DATE_SERIES = "VDE_DATE_SERIES"
+"""Function that the macro `@DATE_SPINE` writes in other dialects; the translation replaces it."""
+
 
 class Unwritable(ValueError):
     """The query has a form without an equivalent in Spark.

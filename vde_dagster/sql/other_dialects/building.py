@@ -23,6 +23,16 @@ def cast(value: exp.Expr, kind: str) -> exp.Cast:
     return exp.cast(value, kind, dialect="spark")
 
 
+MOVED = "vde_moved"
+
+
+def cast_moved_time(total: exp.Expr) -> exp.Cast:
+    """Cast a sum with an interval to an instant, and mark the cast as no cast of the query."""
+    made = cast(total, "TIMESTAMP")
+    made.meta[MOVED] = True
+    return made
+
+
 def fill_template(template: str, **parts: exp.Expr | str) -> exp.Expr:
     """Parse a Spark SQL template, and replace each column by the part of the same name.
 

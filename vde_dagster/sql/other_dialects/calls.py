@@ -12,6 +12,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from vde_dagster.sql.other_dialects import (
+    DATE_SERIES,
     SPARKS,
     Unwritable,
     comparisons,
@@ -23,7 +24,13 @@ from vde_dagster.sql.other_dialects import (
     texts,
     values,
 )
-from vde_dagster.sql.other_dialects.building import Replacement, call, cast
+from vde_dagster.sql.other_dialects.building import (
+    MOVED,
+    Replacement,
+    call,
+    cast,
+    cast_moved_time,
+)
 
 
 def rewrite_calls(tree: exp.Expr, dialect: str) -> exp.Expr:
@@ -103,14 +110,17 @@ def _rewrite_at_time_zone(node: exp.AtTimeZone, dialect: str) -> Replacement:
     if dialect not in _HAVE_LOCAL_TIMES:
         return None
     value, zone = node.this.unnest(), node.args["zone"]
-    if value.meta.get(_EITHER):
+    base = value
+    while base.meta.get(MOVED) and not base.meta.get(_EITHER):
+        base = base.this.unnest().this.unnest()  # A time plus an interval has the time's type.
+    if base.meta.get(_EITHER):
         raise Unwritable("AT TIME ZONE twice, of a value of an unknown type")
-    cast_to = value.to.this if isinstance(value, exp.Cast) else None
-    if value.meta.get(_LOCAL) or cast_to in (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ):
+    cast_to = base.to.this if isinstance(base, exp.Cast) else None
+    if base.meta.get(_LOCAL) or cast_to in (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ):
         return _to_instant(value, zone)
-    made = value.name.upper() if isinstance(value, exp.Anonymous) else ""
+    made = base.name.upper() if isinstance(base, exp.Anonymous) else ""
     zoned = cast_to in (exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ)
-    if zoned or made in ("NOW", "TO_UTC_TIMESTAMP") or isinstance(value, exp.CurrentTimestamp):
+    if zoned or made in ("NOW", "TO_UTC_TIMESTAMP") or isinstance(base, exp.CurrentTimestamp):
         local = _to_local_time(value, zone)
         local.meta[_LOCAL] = True
         return local
@@ -118,7 +128,7 @@ def _rewrite_at_time_zone(node: exp.AtTimeZone, dialect: str) -> Replacement:
         same = cast(value, "TIMESTAMP")
         same.meta[_EITHER] = True
         return same
-    return None
+    raise Unwritable("AT TIME ZONE of a value of an unknown type")
 
 
 def _add_interval(node: exp.Add | exp.Sub, dialect: str) -> Replacement:
@@ -133,7 +143,7 @@ def _add_interval(node: exp.Add | exp.Sub, dialect: str) -> Replacement:
     lengths = [isinstance(one, exp.Interval) or _is_product_with_interval(one) for one in sides]
     if not any(lengths) or all(lengths):
         return None
-    return cast(node.copy(), "TIMESTAMP")
+    return cast_moved_time(node.copy())
 
 
 def _is_product_with_interval(value: exp.Expr) -> bool:
@@ -287,8 +297,12 @@ _NAMES = {
 def _rewrite_by_name(node: exp.Anonymous, dialect: str) -> Replacement:
     given, name = node.expressions, node.name.upper()
     one = given[0] if len(given) == 1 else None
+    if name == DATE_SERIES:
+        return dates.write_date_series(*given)
     if one is not None and dialect == "snowflake" and name in ("TO_TIMESTAMP", "TO_TIMESTAMP_NTZ"):
         return dates.parse_time(one, "TIMESTAMP")
+    if one is not None and dialect == "duckdb" and name == "ARBITRARY":
+        return call("FIRST", one)
     if dialect == "duckdb" and name == "PRINTF":
         return texts.rewrite_printf(node)
     if one is not None and dialect == "duckdb" and name == "WEEKDAY":

@@ -11,7 +11,12 @@ import re
 from sqlglot import exp
 
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.building import Replacement, call, fill_template
+from vde_dagster.sql.other_dialects.building import (
+    Replacement,
+    call,
+    cast_moved_time,
+    fill_template,
+)
 from vde_dagster.sql.other_dialects.texts import literal_int
 
 
@@ -146,7 +151,7 @@ def add_interval(node: exp.DateAdd | exp.DateSub, dialect: str) -> Replacement:
         return None
     kind = exp.Add if isinstance(node, exp.DateAdd) else exp.Sub
     made = exp.paren(kind(this=node.this.copy(), expression=length.copy()))
-    return exp.cast(made, "TIMESTAMP", dialect="spark")
+    return cast_moved_time(made)
 
 
 def add_months(node: exp.AddMonths, dialect: str) -> Replacement:
@@ -179,6 +184,12 @@ def add_to_date(
 
 
 _UNITS_TO_ADD = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
+
+
+def write_date_series(first: exp.Expr, last: exp.Expr, step: exp.Expr) -> exp.Expr:
+    """Write the rows of the dates from a first to a last day."""
+    days = f"SEQUENCE(CAST(first AS DATE), CAST(last AS DATE), INTERVAL {step.name})"
+    return fill_template(f"EXPLODE({days})", first=first, last=last)
 
 
 _HAVE_DATEADD = frozenset({"trino", "athena", "snowflake", "redshift", "tsql", "fabric"})

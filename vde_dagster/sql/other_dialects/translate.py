@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import takewhile
 
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ParseError, SqlglotError
 
 from vde_dagster.sql.definitions import find_cte
 from vde_dagster.sql.other_dialects import SPARKS, Unwritable
@@ -76,6 +76,10 @@ def write_spark_sql(
     try:
         text = query_sql(tree, strict=dialect not in SPARKS)
         again = query_sql(parse_plain(text))
+    except ParseError as error:
+        at = error.errors[0] if error.errors else {}
+        near = f"{(at.get('start_context') or '')[-20:]}{at.get('highlight') or ''}"
+        raise Unwritable(f"the translation is not valid Spark SQL near '{near}'") from error
     except (SqlglotError, TypeError, AttributeError, ValueError) as error:
         # SQLGlot (30.30) writes some trees of other dialects with a mistake of its own.
         raise Unwritable(str(error).splitlines()[0]) from error
