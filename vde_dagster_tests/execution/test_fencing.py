@@ -14,10 +14,14 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
+from vde_dagster.errors import LeaseLostError
 from vde_dagster.execution.apply.table_branches import Target
+from vde_dagster.execution.events import Event, ModelFinished
 from vde_dagster.state import table_commits
 from vde_dagster.state.db.leases import Lease, LeaseStore
 from vde_dagster_tests.execution.crash_world import TAKEN_OVER, Operation, Stage, check_stall
+from vde_dagster_tests.execution.fake_workspace import open_fake, publish_shop
+from vde_dagster_tests.projects import Prepared
 
 SAMPLES = 4
 
@@ -70,3 +74,25 @@ def test_without_the_leases_token_the_stalled_owner_is_noticed_here(
             check_stalls(stage, written)
     finally:
         stage.close()
+
+
+@pytest.mark.parametrize("status", ["applying", "applied"])
+def test_a_stalled_apply_does_not_mark_the_plan_of_its_successor_as_failed(
+    status: str, prepared: Prepared
+) -> None:
+    folder = prepared(publish_shop)
+    folder.edit("models/marts/daily.sql", "count(*) AS orders", "count(*) + 1 AS orders")
+    with open_fake(folder.root) as workspace:
+        plan = workspace.plan("prod")
+
+        def take_over(event: Event) -> None:
+            if isinstance(event, ModelFinished):
+                with workspace.store.database.transaction() as conn:
+                    conn.exec_driver_sql("UPDATE vde_leases SET token = token + 1, owner = 'x'")
+                    conn.exec_driver_sql(f"UPDATE vde_plans SET status = '{status}'")
+
+        with pytest.raises(LeaseLostError):
+            workspace.apply(plan, on_event=take_over)
+        record = workspace.store.plans.record(plan.id)
+        assert record is not None
+        assert record.status == status

@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Set
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -120,7 +120,12 @@ class Applier:
                 # The next apply determines whether it was published; it has not failed.
                 raise
             except BaseException as error:
-                store.plans.set_status(self.plan.id, "failed", _message(error))
+                # A process that took over the lease may be applying the plan, or has applied it.
+                with (
+                    suppress(errors.VdeError),
+                    store.leases.holding(environment_lease(name), self.owner),
+                ):
+                    store.plans.set_status(self.plan.id, "failed", _message(error))
                 raise
         seconds = time.monotonic() - started
         self.on_event(events.Published(environment, plan, seconds))
