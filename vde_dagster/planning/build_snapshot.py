@@ -107,7 +107,15 @@ def build_and_check_snapshot(
     needs_clock = meaning.refreshes(model) and not meaning.chooses(model)
     clock = reads_clock(model.query or "") if needs_clock else None
     known = CheckedModel(
-        model, whole or None, findings, functions, audited or {}, inputs, changed_by, clock
+        model,
+        whole or None,
+        findings,
+        functions,
+        audited or {},
+        inputs,
+        changed_by,
+        clock,
+        None if model.columns else version.unknown_star,
     )
     return snapshot, check_model(known, parents)
 

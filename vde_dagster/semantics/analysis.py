@@ -22,7 +22,7 @@ from vde_dagster.semantics.session import UNKNOWN, Session
 from vde_dagster.semantics.simplify import simplify
 from vde_dagster.semantics.versions.digests import Digester
 from vde_dagster.semantics.versions.lineage import ColumnLineage, trace_lineage, unknown_sources
-from vde_dagster.semantics.versions.version import SemanticVersion, opaque_version
+from vde_dagster.semantics.versions.version import UNKNOWN_STAR, SemanticVersion, opaque_version
 from vde_dagster.sql.grammar.tokens import PIPES
 from vde_dagster.sql.reading import DOUBT
 from vde_dagster.sql.trees import dismantle
@@ -118,6 +118,7 @@ def analyze(
 
 def _as_text_version(query: str, found: Analysis, reading: Binder, unlike: str) -> Analysis:
     # The session may change the query's meaning.
+    unlike += f"; {UNKNOWN_STAR}" if found.version.unknown_star else ""
     version = opaque_version(query, _read_versions(reading), list(found.output_types), unlike)
     types = {
         name: "UNKNOWN" if "TIMESTAMP" in kind else kind
@@ -242,6 +243,8 @@ def _analyze_as_text(
     for place, name in enumerate(spelled):
         spelling.setdefault(name.lower() or f"_col_{place}", name or f"_col_{place}")
     names = list(spelling)
+    if any(s.is_star for s in selects):
+        why = f"{why}; {UNKNOWN_STAR}"
     version = _opaque_over(query, reading, names, why)
     unknown = unknown_sources(reading.leaves)
     lineage = ColumnLineage(dict.fromkeys(names, ()), dict.fromkeys(names, ()), unknown)

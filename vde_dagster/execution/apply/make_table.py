@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.texts import listed
 from vde_dagster.errors import ConflictError, ExecutionError
 from vde_dagster.execution.plan_tasks import PlanTasks
 from vde_dagster.lakehouse.lakehouse import Lakehouse
@@ -74,7 +75,21 @@ def analysed_types(
                 hint=f"Spark finds the columns {', '.join(analysed)}",
             )
         columns.append((physical, type_))
+    if filler.version.unknown_star and not declared:
+        _require_known_columns(filler, analysed)
     return columns, prepared
+
+
+def _require_known_columns(filler: Snapshot, analysed: Iterable[str]) -> None:
+    """Check that the query returns no column that the plan does not know."""
+    more = [name for name in analysed if name not in filler.version.columns]
+    if more:
+        raise ExecutionError(
+            f"{filler.name}: its query has columns that the plan does not know: {listed(more)}",
+            hint="plan again if the tables of its star exist by now; or write the columns in place "
+            "of the star, or declare them: columns (id INT, …)",
+            location=filler.model.location,
+        )
 
 
 def add_columns(

@@ -34,6 +34,7 @@ class CheckedModel:
         changed_by: Key columns, if a fill replaces only the rows of changed keys.
         clock: First name in the query that reads the time or the user, such as `current_date`. Set
             only for a model that refreshes from changes.
+        unknown_star: Why the columns of the query's star are not known, or None.
     """
 
     model: Model
@@ -44,6 +45,7 @@ class CheckedModel:
     inputs: Mapping[ModelName, Input] = field(default_factory=dict)
     changed_by: Sequence[str] = ()
     clock: str | None = None
+    unknown_star: str | None = None
 
 
 _COMPARES = frozenset({"=", "<", ">", "!", "LIKE", "BETWEEN"})

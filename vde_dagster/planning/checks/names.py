@@ -95,14 +95,24 @@ def check_named_columns(
 def check_declared_columns(
     known: diagnostics.CheckedModel, parents: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
-    """Report a Python model that does not declare the columns of its table."""
+    """Report a model with a table whose columns are neither declared nor known."""
     model = known.model
+    # A table that is not in the catalog has its own warning.
+    if known.unknown_star and model.kind.owns_table and not _MISSING.fullmatch(known.unknown_star):
+        yield Problem(
+            f"{model.name}: the columns of its star are not known ({known.unknown_star})",
+            "write the columns in place of the star, or declare them: columns (id INT, …)",
+            model.location,
+        )
     if model.python is not None and model.kind.owns_table and not model.columns:
         yield Problem(
             f"{model.name} is a Python model and does not declare its columns",
             "give the decorator columns={'name': 'TYPE', …}",
             model.location,
         )
+
+
+_MISSING = re.compile("the columns of .* are not known")
 
 
 def _column(text: str) -> str | None:

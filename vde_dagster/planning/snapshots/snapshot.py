@@ -221,7 +221,7 @@ def column_types(snapshots: Mapping[ModelName, Snapshot]) -> dict[str, dict[str,
     """Return Spark SQL types by model and column, as input of `semantics.analysis.analyze`.
 
     Unknown types are `UNKNOWN`, and models without known columns are left out. The column `*`
-    represents the undeclared columns of an external table.
+    represents the undeclared columns of an external table, and the unknown ones of a star.
     """
     schema: dict[str, dict[str, str]] = {}
     for name, snapshot in snapshots.items():
@@ -229,5 +229,6 @@ def column_types(snapshots: Mapping[ModelName, Snapshot]) -> dict[str, dict[str,
         if types:
             kind = snapshot.model.kind
             is_partial = isinstance(kind, External) and kind.partial
+            is_partial |= bool(snapshot.version.unknown_star) and not snapshot.model.columns
             schema[str(name)] = types | ({OTHER_COLUMNS: "UNKNOWN"} if is_partial else {})
     return schema

@@ -15,6 +15,8 @@ CANONICALISER_VERSION = 18
 
 OTHER_COLUMNS = "*"
 """Placeholder for unknown columns among a table's types."""
+UNKNOWN_STAR = "its star may have more columns"
+"""End of `SemanticVersion.opaque` for a query with unknown output columns."""
 
 
 def canonicaliser() -> str:
@@ -41,6 +43,12 @@ class SemanticVersion:
     columns: dict[str, str]
     opaque: str | None = None
     unique_keys: tuple[frozenset[str], ...] = field(default=(), compare=False)
+
+    @property
+    def unknown_star(self) -> str | None:
+        """Why the columns of the query's star are not known, or None."""
+        why, _, end = (self.opaque or "").rpartition("; ")
+        return why if end == UNKNOWN_STAR else None
 
 
 def leaf_version(name: str, columns: Mapping[str, str]) -> SemanticVersion:
