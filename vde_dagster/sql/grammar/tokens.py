@@ -73,9 +73,10 @@ _CHECKED_BEFORE = _STRINGS | {T.L_PAREN}
 _BEFORE_SIGN = COMPARISONS | {
     *(T.STAR, T.SLASH, T.MOD, T.DIV, T.PLUS, T.DASH, T.DPIPE, T.AMP, T.CARET, T.PIPE, T.TILDE),
     *(T.PIPE_SLASH, T.L_BRACKET, T.NOT, T.BETWEEN, T.LIKE, T.PARTITION_BY, T.CASE),
-    *(T.ILIKE, T.RLIKE, T.FROM, T.DQMARK, T.ARROW, T.FARROW, T.HINT),
+    *(T.ILIKE, T.RLIKE, T.FROM, T.DQMARK, T.ARROW, T.FARROW, T.HINT, T.VALUES),
 }
 """Further tokens after which a plus is a sign."""
+_CALLED = [T.VAR, T.L_PAREN]
 
 
 class WrittenTokens(NamedTuple):
@@ -189,9 +190,11 @@ class _TokenRewriter:
 
     def _replace_plus(self, token: Token) -> Token:
         """Replace a unary plus with the token of the operator `|/`."""
-        before = [None, None, *(one.token_type for one in self._out[-2:])]
+        before = [None, None, None, *(one.token_type for one in self._out[-3:])]
         named = before[-2] is T.DOT  # A keyword as a name, as in `m.from + 1`.
         signs = not named and (before[-1] in _BEFORE_OPERAND or before[-1] in _BEFORE_SIGN)
+        # `SELECT ALL +x` and `count(ALL +x)`.
+        signs |= before[-1] is T.ALL and (before[-2] is T.SELECT or before[-3:-1] == _CALLED)
         # SQLGlot would drop the plus, and Spark has no `|/`, so the token can represent only a
         # plus. The plus has a meaning: `+x` converts texts and NULL to DOUBLE, and `+1` is neither
         # a position in ORDER BY nor a literal for the precision of DECIMAL arithmetic.
