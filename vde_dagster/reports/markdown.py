@@ -53,12 +53,9 @@ def plan_comment(
     if report.warnings:
         warnings = tuple(Row((Cell(warning),)) for warning in report.warnings)
         shown.append(section_markdown(Section(report.warnings_title, rows=warnings), MOST_SHOWN))
-    folds = []
-    for section in report.work:
-        if section.title == "Computes":
-            shown.append(section_markdown(section, MOST_SHOWN))
-        else:
-            folds.append(_folded_section(section))
+    # The first section has what is computed.
+    shown += [section_markdown(section, MOST_SHOWN) for section in report.work[:1]]
+    folds = [*map(_folded_section, report.work[1:])]
     explanations = [
         text for section in report.work for row in section.rows if (text := row_markdown(row))
     ]
