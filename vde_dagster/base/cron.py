@@ -134,7 +134,8 @@ def shortest_gap_seconds(cron: str) -> float:
 
 
 def _shortest_gap_days(cron: str, years: int) -> int:
-    """Return the shortest time between two days with ticks. Weekdays and dates meet in 28 years."""
+    """Return the shortest time between two days with ticks."""
+    # Weekdays and dates repeat every 28 years.
     from croniter import croniter
 
     ticks = croniter(f"0 0 {' '.join(cron.split()[2:])}", _A_LEAP_YEAR - timedelta(days=366))

@@ -160,7 +160,7 @@ class Seam(Generic[Part]):
         return [part for _, part in self._loaded.values()]
 
     def working(self, prefix: str = "") -> dict[str, Part]:
-        """Return the parts that `find` returns without an error, by names with a prefix."""
+        """Return the parts that load without an error and whose names begin with `prefix`."""
         parts = {}
         for plugin in self._plugins():
             if not plugin.name.startswith(prefix):

@@ -71,10 +71,10 @@ def _check_values(command: Any, parent: Any, name: str | None, words: list[str])
     for param in command.params:
         repeatable = param.param_type_name == "argument" or param.is_flag or param.multiple
         if order.count(param) > 1 and not repeatable:
-            raise typer.BadParameter("it is given twice", ctx=context, param=param)
+            raise typer.BadParameter("given more than once", ctx=context, param=param)
         value = given.get(param.name)
         if "" in (value if isinstance(value, list | tuple) else [value]):
-            raise typer.BadParameter("it is empty", ctx=context, param=param)
+            raise typer.BadParameter("the value is empty", ctx=context, param=param)
 
 
 def grouped(names: Iterable[str]) -> Iterator[tuple[str, list[str]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -107,7 +108,9 @@ class Workspace(Handles):
         from vde_dagster.planning.plan.plan import PlanKind
 
         self.lakehouse.recover()
-        failed = run_virtual_update(self, plan.environment, f"{who}, plan {plan.id}", on_event)
+        # Two processes may apply one stored plan, and the owner of a lease is unique.
+        owner = f"{who}, plan {plan.id}, {uuid.uuid4().hex[:8]}"
+        failed = run_virtual_update(self, plan.environment, owner, on_event)
         is_run = plan.kind is PlanKind.RUN
         if not is_run and plan.environment in self.store.environments.expired():
             # Without a new version, the janitor would drop the environment.

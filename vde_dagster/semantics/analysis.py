@@ -87,7 +87,7 @@ def analyze(
     reading = Binder(schema, parents or {}, scalar_functions, functions)
     reading.unsupported_reason = tree.meta.get(DOUBT)
     if reading.unsupported_reason == PIPES:
-        reading.partial = PIPES  # A name that the tree lacks may exist.
+        reading.partial = PIPES  # SQLGlot drops parts of pipes, so unknown names may exist.
     reading.terms.has_zoned_timestamps = session.has_zoned_timestamps
     try:
         found = _read(query, tree, reading, schema, parents or {}, query_owner, origin)

@@ -54,18 +54,18 @@ def test_a_wrong_call_is_exit_code_2_with_a_message(arguments: list[str], vde: V
         (["plan", "--start"], "Option '--start' requires an argument.", "run `vde plan --help`"),
         (
             ["plan", "dev", "--start="],
-            "Invalid value for '--start': it is empty",
+            "Invalid value for '--start': the value is empty",
             "run `vde plan -",
         ),
-        (["plan", ""], "Invalid value for 'ENV': it is empty", "run `vde plan --help`"),
+        (["plan", ""], "Invalid value for 'ENV': the value is empty", "run `vde plan --help`"),
         (
             ["plan", "dev", "--select", "a", "--select="],
-            "Invalid value for '--select': it is empty",
+            "Invalid value for '--select': the value is empty",
             "run `vde plan --help`",
         ),
         (
             ["token", "create", "dev", "--filter", "a", "--filter", "b"],
-            "Invalid value for '--filter': it is given twice",
+            "Invalid value for '--filter': given more than once",
             "run `vde token create --help`",
         ),
         (["cot"], "No such command 'cot'. Did you mean 'cost'?", "run `vde --help` for the com"),

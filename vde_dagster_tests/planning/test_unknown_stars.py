@@ -72,6 +72,6 @@ def test_a_fill_with_columns_that_its_plan_did_not_know_fails(tmp_path: Path) ->
     folder = _folder(tmp_path, "kind FULL", MISSING)
     with open_fake(folder.root, StarOfTwo()) as workspace:
         plan = workspace.plan("prod")
-        with pytest.raises(ExecutionError, match="columns that the plan does not know: id"):
+        with pytest.raises(ExecutionError, match="columns that are not in the plan: id"):
             workspace.apply(plan)
         assert workspace.store.environments.get("prod") is None

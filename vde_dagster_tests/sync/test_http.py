@@ -271,6 +271,17 @@ def test_an_answer_that_is_no_matter_of_rows_ends_the_run(shop: Shop, receiver: 
     equal(shop, receiver)
 
 
+@pytest.mark.parametrize("odd", [{"url": "localhost/changes"}, {"headers": {"X-Name": "Zoë ✓"}}])
+def test_an_address_or_a_header_that_cannot_be_sent_is_a_mistake(
+    shop: Shop, receiver: Receiver, odd: dict[str, object]
+) -> None:
+    shop.define(sink="http", to={"prod": {"url": receiver.url, **odd}})
+    with pytest.raises(UsageError, match="cannot be used") as raised:
+        shop.sync()
+    assert raised.value.hint == "correct `url` or `headers` of the sync in syncs.yaml"
+    assert not receiver.log
+
+
 def test_append_adds_what_came_and_never_twice_by_itself(shop: Shop, receiver: Receiver) -> None:
     to = {"prod": {"url": receiver.url}}
     shop.define(source="marts.daily", key=None, mode="append", sink="http", to=to)

@@ -273,7 +273,8 @@ class RangeFiller:
                 raise ExecutionError(
                     f"{self.snapshot.name}: {interval.text} was not committed, because the "
                     "commit of another batch failed",
-                    hint="completed ranges are kept; apply the plan again: vde apply ENV --plan ID",
+                    hint="completed ranges are kept; apply the plan again: vde apply ENV --plan "
+                    f"{self.target.own.plan_id}",
                 )
             self._is_recording = True
             yield

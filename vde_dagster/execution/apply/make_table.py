@@ -85,9 +85,9 @@ def _require_known_columns(filler: Snapshot, analysed: Iterable[str]) -> None:
     more = [name for name in analysed if name not in filler.version.columns]
     if more:
         raise ExecutionError(
-            f"{filler.name}: its query has columns that the plan does not know: {listed(more)}",
-            hint="plan again if the tables of its star exist by now; or write the columns in place "
-            "of the star, or declare them: columns (id INT, …)",
+            f"{filler.name}: its query returns columns that are not in the plan: {listed(more)}",
+            hint="plan again if the tables of its star exist by now; otherwise write the columns "
+            "in place of the star, or declare them: columns (id INT, …)",
             location=filler.model.location,
         )
 

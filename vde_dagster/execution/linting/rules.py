@@ -16,6 +16,7 @@ from vde_dagster.planning.checks.diagnostics import place_in_header
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.python.annotations import Context, Model
 from vde_dagster.project.settings import Settings
+from vde_dagster.semantics.versions.version import UNKNOWN_TABLE
 from vde_dagster.sql.scanner import SourceText, Token
 
 if TYPE_CHECKING:
@@ -312,12 +313,9 @@ def _spell_unit(unit: str) -> str:
     return unit.lower().replace("_", " ")
 
 
-_UNKNOWN_COLUMNS = re.compile(r"the columns of (.+) are not known")
-
-
 def invalidselectstarexpansion(linted: ModelView) -> Iterator[Violation]:
     """Find a star over a table with unknown columns."""
-    found = _UNKNOWN_COLUMNS.search(linted.snapshot.version.opaque or "")
+    found = UNKNOWN_TABLE.search(linted.snapshot.version.opaque or "")
     if found:
         yield linted.violation(f"selects * from {found[1]}, whose columns are unknown")
 

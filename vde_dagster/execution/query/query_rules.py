@@ -93,7 +93,7 @@ def check_query(sql: str, known: Collection[ModelName], names: TableNames) -> No
 
 def refuse_substitution(sql: str) -> None:
     """Refuse SQL that contains a variable such as `${env:HOME}`."""
-    # Spark replaces variables before it parses the SQL, also in strings.
+    # With `spark.sql.variable.substitute`, Spark replaces variables, also in strings.
     if "${" in sql:
         raise UsageError(
             "'${' is not allowed in a query, because Spark may insert environment variables there",

@@ -159,7 +159,7 @@ def table_bytes(run: Cleaning, table: LedgerTable) -> int | None:
 
 
 def drop_branches(run: Cleaning, marked: Mark) -> None:
-    """Remove the branches of plans that can no longer be applied."""
+    """Remove the branches of closed plans."""
     store = run.store
     given_up = {t.id for t in marked.unreachable} if run.dry_run else set()
     ledger = [
@@ -190,7 +190,7 @@ def drop_branches(run: Cleaning, marked: Mark) -> None:
 def with_metadata(
     run: Cleaning, ledger: Iterable[LedgerTable]
 ) -> Iterator[tuple[LedgerTable, dict[str, Any]]]:
-    """Yield the catalog's tables with their metadata, and report unreadable ones."""
+    """Yield the catalog's tables with their metadata; report unreadable and foreign ones."""
     ledger = list(ledger)
     pointers = run.lakehouse.metadata_locations(table.ref for table in ledger)
     for table in ledger:
@@ -370,13 +370,13 @@ def delete_left_over_files(run: Cleaning) -> None:
         if since + run.retention.grace <= run.store.database.clock.now():
             due.append(record)
     some: list[PublicationRecord] = []
-    count = 0
+    files = 0
     for record in due:
         some.append(record)
-        count += len(record.files)
-        if count >= _FILES_AT_ONCE or record is due[-1]:
+        files += len(record.files)
+        if files >= _FILES_AT_ONCE or record is due[-1]:
             _delete_left_over(run, some)
-            some, count = [], 0
+            some, files = [], 0
 
 
 def _delete_left_over(run: Cleaning, records: Sequence[PublicationRecord]) -> None:

@@ -18,7 +18,7 @@ from vde_dagster.project.model import Audit, Model
 from vde_dagster.project.properties.model_properties import METADATA
 from vde_dagster.project.reading.builtin_audits import BUILTIN_AUDITS
 from vde_dagster.semantics.errors import SemanticError
-from vde_dagster.semantics.versions.version import OTHER_COLUMNS
+from vde_dagster.semantics.versions.version import OTHER_COLUMNS, UNKNOWN_TABLE
 from vde_dagster.sql.expressions import TRANSFORMS
 
 _TRANSFORM = re.compile(r"\s*(?:\w+\s*\((?:\s*\d+\s*,)?\s*)?(`(?:[^`]|``)*`|[^\W\d]\w*)")
@@ -98,7 +98,11 @@ def check_declared_columns(
     """Report a model with a table whose columns are neither declared nor known."""
     model = known.model
     # A table that is not in the catalog has its own warning.
-    if known.unknown_star and model.kind.owns_table and not _MISSING.fullmatch(known.unknown_star):
+    if (
+        known.unknown_star
+        and model.kind.owns_table
+        and not UNKNOWN_TABLE.fullmatch(known.unknown_star)
+    ):
         yield Problem(
             f"{model.name}: the columns of its star are not known ({known.unknown_star})",
             "write the columns in place of the star, or declare them: columns (id INT, …)",
@@ -110,9 +114,6 @@ def check_declared_columns(
             "give the decorator columns={'name': 'TYPE', …}",
             model.location,
         )
-
-
-_MISSING = re.compile("the columns of .* are not known")
 
 
 def _column(text: str) -> str | None:

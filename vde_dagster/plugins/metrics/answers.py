@@ -63,7 +63,7 @@ def compare(
     """Compute metrics in two environments, each by its own definitions, and compare the values.
 
     Raises:
-        UsageError: MetricFlow refuses the question, both sides group by other dimensions, or
+        UsageError: MetricFlow refuses the question, the sides group by different dimensions, or
             `Queries.run` fails.
     """
     # Each side may define a saved query with other metrics.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from vde_dagster.api.catalogs import Effects
-from vde_dagster.api.errors import ExecutionError
+from vde_dagster.api.errors import ExecutionError, UsageError
 from vde_dagster.api.sinks import Batch, Step
 from vde_dagster.api.values import json_value
 
@@ -128,7 +128,12 @@ class BatchPoster:
                     timeout=sink.timeout,
                     allow_redirects=False,
                 )
-        except (RequestException, ValueError) as error:  # ValueError: a header is not Latin-1.
+        except ValueError as error:  # Also some errors of `requests`.
+            raise UsageError(
+                f"{sink.place} cannot be used: {error}",
+                hint="correct `url` or `headers` of the sync in syncs.yaml",
+            ) from error
+        except RequestException as error:
             raise _stop_error(sink, f"cannot be reached: {type(error).__name__}") from error
         if answer.ok and answer.status_code < 300:
             return

@@ -206,8 +206,8 @@ class Loader:
             environment = served.version.name
             raise missing(
                 "View",
-                f"the columns of {name} are no longer known; the next publication of {environment} "
-                f"restores them, such as: vde apply {environment} --restate MODEL",
+                f"the columns of {name} are no longer known; publish {environment} again to "
+                f"restore them: vde apply {environment} --restate MODEL",
             )
         return tuple(found)
 

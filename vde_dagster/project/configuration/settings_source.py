@@ -348,7 +348,8 @@ def _wrong_numbers(settings: Settings) -> _Findings:
     hours = ("janitor_grace_hours", "orphan_grace_hours")
     for key, most in (*((k, _MOST_DAYS) for k in days), *((k, 24 * _MOST_DAYS) for k in hours)):
         if getattr(settings, key) > most:
-            yield key, f"setting '{key}' must be at most {most}", "decrease it"
+            message = f"setting '{key}' is {getattr(settings, key)}, more than {most}"
+            yield key, message, f"write {most} or less"
     if not 0 <= settings.max_removed <= 1:
         yield "max_removed", "setting 'max_removed' must be between 0 and 1", "write a fraction"
     if settings.spark.warm_minutes <= 0:

@@ -17,6 +17,8 @@ OTHER_COLUMNS = "*"
 """Placeholder for unknown columns among a table's types."""
 UNKNOWN_STAR = "its star may have more columns"
 """End of `SemanticVersion.opaque` for a query with unknown output columns."""
+UNKNOWN_TABLE = re.compile(r"the columns of (.+) are not known")
+"""Reason why a star is not known: the columns of its table are not."""
 
 
 def canonicaliser() -> str:

@@ -23,7 +23,7 @@ def run_statements(session: SparkSession, statements: Sequence[str]) -> None:
 
 def run_statement(session: SparkSession, statement: str) -> None:
     frame = session.sql(statement)
-    # Spark only analyzes a query until its rows are read, with the calls of functions in it.
+    # Spark only analyzes a query, and calls no function, until its rows are read.
     tokens = scan(SourceText(Path("statement"), statement))
     if next(token for token in tokens if token.kind != "comment").text.upper() in QUERY_WORDS:
         numbered = frame.toDF(*(f"c{number}" for number in range(len(frame.columns))))

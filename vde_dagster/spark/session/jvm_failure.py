@@ -67,7 +67,7 @@ def engine_jvm(process: EngineProcess, settings: SessionSettings) -> LaunchedJvm
 
 
 def use_engine(launched: LaunchedJvm | None) -> None:
-    """Explain the calling thread's errors by the end of a warm engine, or of the process's JVM."""
+    """Set the JVM whose end explains this thread's errors; None means the process's own."""
     _used_engine.set(launched)
 
 
@@ -138,7 +138,7 @@ def _end_error(launched: LaunchedJvm) -> StoreError:
         message = "Spark was killed (SIGKILL), which systems do when they run out of memory"
         hint = (
             f"see the system's log; lower {MEMORY} ({launched.memory}) if the machine or "
-            "the container has less; finished work is kept, then apply again: vde apply ENV"
+            "the container has less, then apply again: vde apply ENV; finished work is kept"
         )
     else:
         lacks_memory = False

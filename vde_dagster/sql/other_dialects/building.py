@@ -26,8 +26,8 @@ def cast(value: exp.Expr, kind: str) -> exp.Cast:
 MOVED = "vde_moved"
 
 
-def cast_moved_time(total: exp.Expr) -> exp.Cast:
-    """Cast a sum with an interval to an instant, and mark the cast as no cast of the query."""
+def cast_interval_sum(total: exp.Expr) -> exp.Cast:
+    """Cast a sum with an interval to TIMESTAMP, and mark the cast as added here."""
     made = cast(total, "TIMESTAMP")
     made.meta[MOVED] = True
     return made

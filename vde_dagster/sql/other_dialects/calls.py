@@ -29,7 +29,7 @@ from vde_dagster.sql.other_dialects.building import (
     Replacement,
     call,
     cast,
-    cast_moved_time,
+    cast_interval_sum,
 )
 
 
@@ -143,7 +143,7 @@ def _add_interval(node: exp.Add | exp.Sub, dialect: str) -> Replacement:
     lengths = [isinstance(one, exp.Interval) or _is_product_with_interval(one) for one in sides]
     if not any(lengths) or all(lengths):
         return None
-    return cast_moved_time(node.copy())
+    return cast_interval_sum(node.copy())
 
 
 def _is_product_with_interval(value: exp.Expr) -> bool:

@@ -14,7 +14,7 @@ from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.building import (
     Replacement,
     call,
-    cast_moved_time,
+    cast_interval_sum,
     fill_template,
 )
 from vde_dagster.sql.other_dialects.texts import literal_int
@@ -151,7 +151,7 @@ def add_interval(node: exp.DateAdd | exp.DateSub, dialect: str) -> Replacement:
         return None
     kind = exp.Add if isinstance(node, exp.DateAdd) else exp.Sub
     made = exp.paren(kind(this=node.this.copy(), expression=length.copy()))
-    return cast_moved_time(made)
+    return cast_interval_sum(made)
 
 
 def add_months(node: exp.AddMonths, dialect: str) -> Replacement:

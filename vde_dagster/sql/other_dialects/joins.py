@@ -20,6 +20,15 @@ _IN_PLACE = frozenset({"duckdb", "sqlite", "clickhouse"})
 """Dialects that leave the columns of USING in the left table."""
 
 
+def name_unnest_columns(tree: exp.Expr, dialect: str) -> None:
+    """Name the columns of UNNEST in PostgreSQL, where a lone column has the name of the alias."""
+    for unnest in tree.find_all(exp.Unnest) if dialect == "postgres" else ():
+        holder = unnest.parent if isinstance(unnest.parent, exp.Lateral) else unnest
+        alias = holder.args.get("alias")
+        if alias is not None and not alias.columns and len(unnest.expressions) == 1:
+            alias.set("columns", [alias.this.copy()])
+
+
 def keep_star_order(tree: exp.Expr, dialect: str) -> None:
     """Rewrite stars over joins with USING so that columns have the dialect's order.
 
@@ -28,11 +37,6 @@ def keep_star_order(tree: exp.Expr, dialect: str) -> None:
     """
     if dialect in SPARKS:
         return
-    for unnest in tree.find_all(exp.Unnest) if dialect == "postgres" else ():
-        holder = unnest.parent if isinstance(unnest.parent, exp.Lateral) else unnest
-        alias = holder.args.get("alias")
-        if alias is not None and not alias.columns and len(unnest.expressions) == 1:
-            alias.set("columns", [alias.this.copy()])  # The column has the alias's name there.
     for select in list(tree.find_all(exp.Select)):
         joins = select.args.get("joins") or []
         has_keys = any(join.args.get("using") or join.method == "NATURAL" for join in joins)
@@ -53,11 +57,6 @@ def keep_unnest_joins(tree: exp.Expr, dialect: str) -> None:
     """Rewrite outer joins with UNNEST so that they keep rows without a match."""
     if dialect in SPARKS:
         return
-    for unnest in tree.find_all(exp.Unnest) if dialect == "postgres" else ():
-        holder = unnest.parent if isinstance(unnest.parent, exp.Lateral) else unnest
-        alias = holder.args.get("alias")
-        if alias is not None and not alias.columns and len(unnest.expressions) == 1:
-            alias.set("columns", [alias.this.copy()])  # The column has the alias's name there.
     for select in list(tree.find_all(exp.Select)):
         joins = select.args.get("joins") or []
         for index, join in enumerate(joins):

@@ -108,7 +108,7 @@ def rewrite_series(node: exp.GenerateSeries, dialect: str) -> Replacement:
 def check_date_series(node: exp.GenerateDateArray, dialect: str) -> Replacement:
     """Refuse BigQuery's series of months from a day that may be after the 28th.
 
-    Each day is counted from the day before there, and from the first day in Spark.
+    BigQuery counts each day from the previous one, Spark from the first one.
     """
     step = node.args.get("step")
     unit = step.args.get("unit") if isinstance(step, exp.Interval) else None
@@ -157,7 +157,7 @@ def check_limit(node: exp.Limit | exp.Fetch, dialect: str) -> Replacement:
 
 
 _INPUT_IN_ORDER = frozenset({"postgres", "redshift", "tsql", "fabric"})
-"""Dialects whose ORDER BY expressions have no aliases. DuckDB's have those of no input column."""
+"""Dialects whose ORDER BY expressions have no aliases. DuckDB has aliases that are no columns."""
 
 
 def _sorts_by_alias(query: exp.Query, order: exp.Order, dialect: str) -> bool:

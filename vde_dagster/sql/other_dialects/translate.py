@@ -10,7 +10,11 @@ from sqlglot.errors import ParseError, SqlglotError
 from vde_dagster.sql.definitions import find_cte
 from vde_dagster.sql.other_dialects import SPARKS, Unwritable
 from vde_dagster.sql.other_dialects.calls import rewrite_calls
-from vde_dagster.sql.other_dialects.joins import keep_star_order, keep_unnest_joins
+from vde_dagster.sql.other_dialects.joins import (
+    keep_star_order,
+    keep_unnest_joins,
+    name_unnest_columns,
+)
 from vde_dagster.sql.other_dialects.percentiles import can_rewrite
 from vde_dagster.sql.other_dialects.texts import literal_int, writes_instant
 from vde_dagster.sql.other_dialects.verified import find_unverified
@@ -61,9 +65,10 @@ def write_spark_sql(
     if dialect not in SPARKS:
         with_qualified_rows(tree)
         mark_input_columns(tree, dialect)
-        _refuse_unnest_beside_others(tree)
+        _refuse_combined_unnest(tree)
     if dialect == "bigquery":
         _replace_aliases_in_groups(tree)
+    name_unnest_columns(tree, dialect)
     keep_star_order(tree, dialect)
     keep_unnest_joins(tree, dialect)
     _rewrite_relations(tree)
@@ -180,7 +185,7 @@ def _make_interval(interval: exp.Interval, dialect: str) -> exp.Expr | None:
     )
 
 
-def _refuse_unnest_beside_others(tree: exp.Expr) -> None:
+def _refuse_combined_unnest(tree: exp.Expr) -> None:
     """Refuse an UNNEST in a SELECT list that Spark would evaluate at another time, or not at all.
 
     Raises:

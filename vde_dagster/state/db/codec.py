@@ -99,7 +99,7 @@ def load_stored_plan(data: bytes) -> StoredPlan:
 
 
 def load_readable_plan(data: bytes) -> StoredPlan | None:
-    """Read a stored plan, or return None if it cannot be read, and so never be applied."""
+    """Read a stored plan, or return None if this version cannot read it."""
     # Every login with the right to plan can store such a row, which must stop no one else.
     try:
         return load_stored_plan(data)

@@ -194,7 +194,7 @@ class LeaseStore:
         """Hold a lease while the block runs.
 
         Args:
-            owner: Unique name, for messages; by default with the system user and this process.
+            owner: Unique name of the holder; an equal name renews the lease. By default generated.
             ttl_seconds: Lifetime without renewal. A thread renews the lease after a third of it.
 
         Raises:

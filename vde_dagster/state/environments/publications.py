@@ -194,7 +194,7 @@ class PublicationStore:
             if record.files == UNREADABLE:
                 raise StoreError(
                     f"the list of files in the row {record.id} of vde_publications is damaged",
-                    hint="the janitor gives the row up after its grace time",
+                    hint="run `vde janitor` when the row is older than janitor_grace_hours",
                 )
         return [file.location for record in records for file in record.files]
 

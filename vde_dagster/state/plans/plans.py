@@ -154,7 +154,7 @@ class PlanStore:
         Raises:
             StoreError: The state cannot be read.
         """
-        # Inside of `reading`, a database that fails raises its own errors.
+        # Errors of the database become StoreError only outside of this block.
         with self.database.reading() as conn, suppress(UsageError, StoreError):
             return self._load(plan_id, conn)
         return None
@@ -224,7 +224,7 @@ class PlanStore:
         return list(latest.values())
 
     def past(self, plan_ids: Iterable[str], connection: Connection | None = None) -> set[str]:
-        """Return the given plans that were not published and never can be.
+        """Return the given plans that were not published and wait for no approval.
 
         Such a plan is not stored, was superseded or rejected, or is outdated (see `current_base`).
         """
@@ -266,7 +266,7 @@ class PlanStore:
     def closed_to_approval(self, plan_ids: Iterable[str], files: str) -> set[str]:
         """Return the given plans that can no longer be approved.
 
-        A plan is closed if it can never be published (see `past`), was made only for review, or was
+        A plan is closed if it waits for no approval (see `past`), was made only for review, or was
         made from files with another hash than `files`.
         """
         asked = set(plan_ids)
