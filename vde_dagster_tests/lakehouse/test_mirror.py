@@ -502,7 +502,8 @@ SCENARIOS: dict[str, tuple[Scenario, Callable[[pytest.MonkeyPatch], None]]] = {
     "recovery writes what is behind": (
         the_catalog_is_out_of_reach,
         lambda patch: patch.setattr(
-            "vde_dagster.lakehouse.publishing.finish_publication.follow", lambda lakehouse: None
+            "vde_dagster.lakehouse.publishing.finish_publication.update_mirror",
+            lambda lakehouse: None,
         ),
     ),
 }

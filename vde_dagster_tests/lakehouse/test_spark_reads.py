@@ -18,6 +18,7 @@ import pytest
 from vde_dagster.base.names import quote
 from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.maintenance.janitor import clean
+from vde_dagster.lakehouse.metadata.commit_summaries import TABLE_KEY
 from vde_dagster.lakehouse.publishing.commit import read_table
 from vde_dagster.lakehouse.publishing.pins import pinned_tables
 from vde_dagster.lakehouse.publishing.publication import FastForward, Publication
@@ -69,7 +70,8 @@ class Scene:
         self.store.tables.ensure(replace(made, fill_version=uuid.uuid4().hex))
         location = self.lakehouse.table_location(made.ref, made.id)
         self.session.sql(
-            f"CREATE TABLE lakehouse.{made.ref} ({columns}) USING iceberg LOCATION '{location}'"
+            f"CREATE TABLE lakehouse.{made.ref} ({columns}) USING iceberg LOCATION '{location}' "
+            f"TBLPROPERTIES ('{TABLE_KEY}' = '{made.id}')"
         )
         self.store.tables.mark_created(made, [])
         return made

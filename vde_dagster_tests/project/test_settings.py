@@ -168,7 +168,12 @@ def test_a_missing_secret_is_named(write_project: WriteProject) -> None:
             "is 999999, more than 365000",
             "write 365000 or less",
         ),
-        ("[tool.vde]\njanitor_grace_hours = 9000000", "2", "more than 8760000", "write 8760000 or less"),
+        (
+            "[tool.vde]\njanitor_grace_hours = 9000000",
+            "2",
+            "more than 8760000",
+            "write 8760000 or less",
+        ),
         ("[tool.vde]\ncatalog_options = {a = 'b'}", "2", "without 'catalog_type'", "catalog_type"),
         ("[tool.vde.rest]\nproperties = {a = 'b'}", "2", "without 'rest.uri'", "set rest.uri"),
         ("[tool.vde.rest]\noauth2_uri = 'http://x'", "2", "without 'rest.uri'", "set rest.uri"),
