@@ -86,8 +86,8 @@ def _require_known_columns(filler: Snapshot, analysed: Iterable[str]) -> None:
     if more:
         raise ExecutionError(
             f"{filler.name}: its query returns columns that are not in the plan: {listed(more)}",
-            hint="plan again if the tables of its star exist by now; otherwise write the columns "
-            "in place of the star, or declare them: columns (id INT, …)",
+            hint="if the tables of its star exist by now: vde plan ENV; otherwise write the "
+            "columns in place of the star, or declare them: columns (id INT, …)",
             location=filler.model.location,
         )
 
