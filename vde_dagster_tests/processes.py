@@ -30,7 +30,7 @@ def is_running(pid: int) -> bool:
     """Return whether a process runs; one that has ended and was not waited for does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # The second between opening and reading.
         return False
     return state != "Z"
 

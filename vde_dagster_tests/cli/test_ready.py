@@ -17,7 +17,7 @@ import pytest
 from vde_dagster.spark.ready.client import COMMANDS
 from vde_dagster.spark.ready.protocol import SOCKET
 from vde_dagster.spark.session.warm import WarmEngine
-from vde_dagster_tests.processes import until
+from vde_dagster_tests.processes import is_running, until
 from vde_dagster_tests.projects import ProjectFolder
 
 pytestmark = pytest.mark.server
@@ -53,13 +53,6 @@ FILES = {
     "macros/__init__.py": "",
     "macros/probe.py": PROBE,
 }
-
-
-def _ended(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
 
 
 class Ready:
@@ -213,7 +206,7 @@ def test_to_kill_a_command_is_to_kill_its_copy(ready: Ready) -> None:
     children = Path(f"/proc/{ready.process.pid}/task/{ready.process.pid}/children")
     [copy] = map(int, children.read_text().split())
     command.kill()
-    until(lambda: _ended(copy))
+    until(lambda: not is_running(copy))
     assert ready.run("render", "m.a")[0] == 0
 
 

@@ -21,6 +21,7 @@ from vde_dagster.orchestration import local_ui
 from vde_dagster.orchestration.instance import workspace_file, workspace_text
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.orchestration.servers import REPOSITORY, Dagster, free_port, wait_for
+from vde_dagster_tests.processes import is_running
 from vde_dagster_tests.projects import ProjectFolder
 
 SLOW = """
@@ -125,14 +126,7 @@ def test_ui_opens_a_project_and_ctrl_c_ends_all_of_it_a_run_included(
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
         assert process.returncode == 130
-        assert {number for number in started if _lives(number)} == set()
-
-
-def _lives(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
+        assert {number for number in started if is_running(number)} == set()
 
 
 def load_from(root: Path) -> dict[str, dict[str, str]]:

@@ -12,7 +12,7 @@ from vde_dagster.errors import VdeError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.programs.notebook import step
 from vde_dagster_tests.notebook.files import Cells, write_notebook
-from vde_dagster_tests.processes import until
+from vde_dagster_tests.processes import is_running, until
 from vde_dagster_tests.projects import ProjectFolder
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark_engine")]
@@ -50,15 +50,6 @@ def _cancelled(folder: ProjectFolder, place: Path) -> str:
         return str(error)
 
 
-def _runs(process: int) -> bool:
-    """Return whether a process runs; one that has ended may not be waited for yet."""
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0]
-    except OSError:
-        return False
-    return state != "Z"
-
-
 @pytest.mark.parametrize("cell", CELLS)
 def test_the_kernel_of_a_cancelled_plan_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cell: str
@@ -71,7 +62,7 @@ def test_the_kernel_of_a_cancelled_plan_ends(
     assert "was canceled" in _cancelled(folder, place)
     kernel = int(place.read_text())
     assert kernel != os.getpid()
-    until(lambda: not _runs(kernel), 10)
+    until(lambda: not is_running(kernel), 10)
 
 
 def test_a_python_model_may_ask_whether_its_plan_was_cancelled(tmp_path: Path) -> None:

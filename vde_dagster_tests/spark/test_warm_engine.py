@@ -23,7 +23,7 @@ from vde_dagster.spark.session.warm import (
     join_engine,
     stop_engines,
 )
-from vde_dagster_tests.processes import until
+from vde_dagster_tests.processes import is_running, until
 from vde_dagster_tests.projects import ProjectFolder
 
 pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.turns(9, "warm engines")]
@@ -96,14 +96,6 @@ def _engine(folder: ProjectFolder) -> WarmEngine:
 def _rows(folder: ProjectFolder, query: str, environment: str = "prod") -> list[Any]:
     found = json.loads(_vde(folder, "query", environment, query, "--json").stdout)
     return [list(row.values()) if isinstance(row, dict) else row for row in found["rows"]]
-
-
-def _is_there(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 def _pids(engine: WarmEngine) -> tuple[int, int]:
@@ -228,7 +220,7 @@ def test_one_that_dies_is_said_once_and_the_query_asked_of_another(shop: Project
     assert long.returncode != 0
     assert told.count("Spark was killed (SIGKILL)") == 1
     assert "The query runs once more" in told
-    assert not _is_there(first.pid)
+    assert not is_running(first.pid)
     assert _engine(shop) == second
 
 
@@ -266,7 +258,7 @@ def test_other_settings_get_another_one_and_the_first_ends(shop: ProjectFolder) 
     assert (said["pid"], said["ending"][0]["pid"]) == (second.pid, first.pid)
     (shop.root / "pyproject.toml").write_text(text)
     assert "stopped" in _vde(shop, "engine", "stop").stdout
-    until(lambda: not any(map(_is_there, (*_pids(first), *_pids(second)))))
+    until(lambda: not any(map(is_running, (*_pids(first), *_pids(second)))))
     _vde(shop, "engine", "start")
 
 
@@ -284,7 +276,7 @@ def test_other_credentials_in_the_environment_are_other_settings(
 def test_the_jvm_ends_with_whoever_watches_it(shop: ProjectFolder) -> None:
     first = _engine(shop)
     os.kill(first.pid, signal.SIGKILL)
-    until(lambda: not _is_there(first.jvm_pid))
+    until(lambda: not is_running(first.jvm_pid))
     assert json.loads(_vde(shop, "engine", "status", "--json").stdout) == {"running": False}
 
 
@@ -292,7 +284,7 @@ def test_it_ends_by_itself_when_nobody_asks_anything(tmp_path: Path) -> None:
     folder = _project(tmp_path, more="warm_minutes = 0.05")
     _vde(folder, "engine", "start")
     engine = _engine(folder)
-    until(lambda: not _is_there(engine.pid) and not _is_there(engine.jvm_pid))
+    until(lambda: not is_running(engine.pid) and not is_running(engine.jvm_pid))
     assert find_engine(folder.root / ".vde" / "engine") is None
     assert "no engine was running" in _vde(folder, "engine", "stop").stdout
 
@@ -306,7 +298,7 @@ def test_it_waits_for_a_model_that_computes_without_it(tmp_path: Path) -> None:
     _vde(folder, "apply", "prod", "--yes")
     first = _engine(folder)
     assert _rows(folder, "SELECT n FROM m.counted") == [[4]]
-    until(lambda: not any(map(_is_there, _pids(first))))
+    until(lambda: not any(map(is_running, _pids(first))))
 
 
 def test_functions_in_workers_are_of_the_code_as_it_is_now(
@@ -368,8 +360,8 @@ def test_one_that_was_started_by_hand_is_joined_and_ends_with_stop(tmp_path: Pat
     assert _rows(folder, "SELECT total FROM m.sums") == [[12]]
     assert not (folder.root / ".vde" / "spark.log").exists(), "no other JVM was started"
     assert "stopped" in _vde(folder, "engine", "stop").stdout
-    assert not _is_there(engine.jvm_pid)
-    until(lambda: not _is_there(engine.pid))
+    assert not is_running(engine.jvm_pid)
+    until(lambda: not is_running(engine.pid))
 
 
 def test_a_master_elsewhere_has_none(tmp_path: Path) -> None:
@@ -406,7 +398,7 @@ def test_an_idle_one_exercises_itself_and_answers_meanwhile(
         assert (place / "engine.log").read_text() == ""
     finally:
         _vde(folder, "engine", "stop")
-    until(lambda: not any(map(_is_there, _pids(engine))))
+    until(lambda: not any(map(is_running, _pids(engine))))
     assert not list(place.glob("exercise.*"))
 
 

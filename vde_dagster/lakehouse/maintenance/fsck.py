@@ -450,6 +450,8 @@ def _orphans(
             found = find_orphans(lakehouse, table, before)
         except DamagedFileError:
             continue  # Another check reports that.
+        except StoreError as error:
+            return [*findings, Finding("orphans", str(table.ref), error.message, error.hint or "")]
         if found:
             size = sum(file.bytes for file in found)
             detail = (
