@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -106,10 +105,10 @@ class Workspace(Handles):
         from vde_dagster.execution.apply.virtual_update import run_virtual_update
         from vde_dagster.execution.events import ApplyResult
         from vde_dagster.planning.plan.plan import PlanKind
+        from vde_dagster.state.db.leases import lease_owner
 
         self.lakehouse.recover()
-        # Two processes may apply one stored plan, and the owner of a lease is unique.
-        owner = f"{who}, plan {plan.id}, {uuid.uuid4().hex[:8]}"
+        owner = lease_owner(f"{who}, plan {plan.id}")
         failed = run_virtual_update(self, plan.environment, owner, on_event)
         is_run = plan.kind is PlanKind.RUN
         if not is_run and plan.environment in self.store.environments.expired():

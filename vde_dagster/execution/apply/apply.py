@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -41,7 +40,7 @@ from vde_dagster.planning.plan.planner import replace_plan_tables
 from vde_dagster.planning.table_contents import Skipped
 from vde_dagster.planning.tables.table import ParentGaps
 from vde_dagster.project.dag import AuditOrder
-from vde_dagster.state.db.leases import Lease, environment_lease
+from vde_dagster.state.db.leases import Lease, LeaseOwner, environment_lease, lease_owner
 
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
@@ -69,14 +68,14 @@ class Applier:
     tests: PlanTests | None = None
     approved: bool = False
     proved: bool = True
-    owner: str = field(init=False)
+    owner: LeaseOwner = field(init=False)
     _emit_lock: threading.Lock = field(default_factory=threading.Lock)
     _skipped: dict[ModelName, Skipped] = field(default_factory=dict)
     _refreshes: dict[ModelName, Refresh] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # Two processes with one plan must exclude each other.
-        self.owner = f"{self.who}, plan {self.plan.id}, {uuid.uuid4().hex[:8]}"
+        self.owner = lease_owner(f"{self.who}, plan {self.plan.id}")
 
     def run(self) -> events.ApplyResult:
         """Apply the plan.

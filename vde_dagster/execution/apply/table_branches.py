@@ -32,7 +32,7 @@ from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.table_contents import FillFacts
 from vde_dagster.planning.tables.table import PhysicalTable
-from vde_dagster.state.db.leases import Lease, table_lease
+from vde_dagster.state.db.leases import Lease, LeaseOwner, table_lease
 from vde_dagster.state.fills.fills import FillRecord, Progress
 from vde_dagster.state.store import StateStore
 from vde_dagster.state.table_commits import TableCommit, TableShownError
@@ -264,13 +264,13 @@ class TableLeases:
     """The leases of a plan's physical tables, taken by one apply."""
 
     store: StateStore
-    owner: str
+    owner: LeaseOwner
     held: Mapping[str, Lease]
     """Leases of published tables, held until the publication, by table id."""
 
     @classmethod
     def take(
-        cls, store: StateStore, owner: str, table_ids: Iterable[str], until: ExitStack
+        cls, store: StateStore, owner: LeaseOwner, table_ids: Iterable[str], until: ExitStack
     ) -> TableLeases:
         # The leases are taken in the order of their names, so that two applies cannot deadlock.
         held = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.errors import ConflictError, VdeError
 from vde_dagster.execution.events import VirtualUpdateRan
-from vde_dagster.state.db.leases import environment_lease
+from vde_dagster.state.db.leases import LeaseOwner, environment_lease
 from vde_dagster.state.environments.statements import WaitingStatement
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def run_virtual_update(
     handles: Handles,
     environment: str,
-    owner: str,
+    owner: LeaseOwner,
     emit: Callable[[VirtualUpdateRan], None] = lambda ran: None,
 ) -> tuple[VirtualUpdateRan, ...]:
     """Run the waiting statements of an environment, each at least once.

@@ -30,7 +30,7 @@ from vde_dagster.planning.environments.environment import (
     environment_name,
 )
 from vde_dagster.planning.rendering.views import statements_after_publication
-from vde_dagster.state.db.leases import environment_lease, table_lease
+from vde_dagster.state.db.leases import environment_lease, lease_owner, table_lease
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -137,7 +137,7 @@ class Environments:
         store.environments.require_changeable(name)
         if not store.environments.exists(name):
             raise environment_not_found(store, name)
-        owner = f"{who}, rollback, {uuid.uuid4().hex[:8]}"
+        owner = lease_owner(f"{who}, rollback")
         work = Rollback(handles, name, version, who, definitions_only)
         if dry_run:
             return work.prepare()[1]
@@ -182,7 +182,7 @@ class Environments:
         store.rights.require_change(name, f"create the environment '{name}'")
         shown = named_environment(handles, source)
         version = f"{shown.name}@{shown.version}"
-        owner = f"{who}, freeze {version}, {uuid.uuid4().hex[:8]}"
+        owner = lease_owner(f"{who}, freeze {version}")
         with store.leases.holding(environment_lease(name), owner) as held:
             handles.lakehouse.recover()
             _require_free(handles, name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
@@ -11,7 +10,7 @@ from vde_dagster.errors import ConflictError, NoSparkError
 from vde_dagster.lakehouse.maintenance.sweep import Cleaning, Decision, with_metadata
 from vde_dagster.lakehouse.metadata.table_metadata import head_of, history
 from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.state.db.leases import table_lease
+from vde_dagster.state.db.leases import lease_owner, table_lease
 
 Compact = Callable[[TableRef], None]
 """Rewrites a table's data files without their deleted rows, in one commit to `main`."""
@@ -55,7 +54,7 @@ def why_compacted(summary: Mapping[str, Any]) -> str | None:
 
 def _compact(run: Cleaning, table_id: str, ref: TableRef, compact: Compact) -> bool:
     try:
-        with run.store.leases.holding(table_lease(table_id), f"janitor {uuid.uuid4().hex[:8]}"):
+        with run.store.leases.holding(table_lease(table_id), lease_owner("janitor")):
             compact(ref)
     except (ConflictError, NoSparkError):
         return False

@@ -33,7 +33,7 @@ from vde_dagster.lakehouse.publishing.view_ledger import published_views
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.project.settings import Settings
-from vde_dagster.state.db.leases import environment_lease
+from vde_dagster.state.db.leases import environment_lease, lease_owner
 from vde_dagster.state.retention import Mark, Retention
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _drop_environment(run: sweep.Cleaning, environment: Environment) -> bool:
     store = run.store
     resource = environment_lease(environment.name)
     try:
-        held = store.leases.acquire(resource, f"janitor {uuid.uuid4().hex[:8]}")
+        held = store.leases.acquire(resource, lease_owner("janitor"))
     except ConflictError:
         return False  # somebody is working on it, and may renew it
     try:

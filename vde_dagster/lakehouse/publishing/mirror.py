@@ -24,7 +24,7 @@ from vde_dagster.lakehouse.publishing.view_ledger import record_namespaces
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.project.serialise import from_text
-from vde_dagster.state.db.leases import Lease, mirror_lease
+from vde_dagster.state.db.leases import Lease, lease_owner, mirror_lease
 from vde_dagster.state.environments.mirror import MirroredView, WantedView
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def update_mirror(lakehouse: LakeHandles) -> None:
         writer = uuid.uuid4().hex
         try:
             with store.leases.holding(
-                mirror_lease(catalog), f"mirror {writer}", wait_seconds=_WAIT_SECONDS
+                mirror_lease(catalog), lease_owner("mirror"), wait_seconds=_WAIT_SECONDS
             ) as held:
                 return _write_all(lakehouse, store.mirror.waiting(catalog), writer, held.lease)
         except LeaseLostError:

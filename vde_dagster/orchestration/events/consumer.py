@@ -9,9 +9,7 @@ because an event is looked up before it is written.
 from __future__ import annotations
 
 import json
-import os
 import time
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -60,8 +58,7 @@ def forwarding_lease(
 ) -> Iterator[None]:
     """Hold the lease for forwarding records to a Dagster instance, or raise ConflictError."""
     resource = run_origin(instance, "told")
-    owner = f"process {os.getpid()}, {uuid.uuid4().hex[:8]}"
-    with store.leases.holding(f"dagster/{resource}", owner, wait_seconds=wait_seconds):
+    with store.leases.holding(f"dagster/{resource}", wait_seconds=wait_seconds):
         yield
 
 

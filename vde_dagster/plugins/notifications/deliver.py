@@ -6,10 +6,8 @@ call repeats only the message in transit. An unavailable service delays only its
 
 from __future__ import annotations
 
-import os
 import re
 import sys
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -72,8 +70,7 @@ def send_notifications(
         )
     _apprise()
     messages = Messages(workspace)
-    owner = f"process {os.getpid()}, {uuid.uuid4().hex[:8]}"
-    with workspace.store.leases.holding("notify", owner, wait_seconds=0):
+    with workspace.store.leases.holding("notify"):
         record_late_models(workspace, [one for one in found if "late" in one.events])
         due = [_Delivery(workspace, messages, receiver, is_late) for receiver in found]
         due.sort(key=lambda one: one.began)

@@ -237,7 +237,9 @@ class Syncs:
             return
         leases = workspace.store.leases
         with (
-            leases.holding(f"sync/{what}", None, LEASE_SECONDS, LEASE_SECONDS * 1.5) as held,
+            leases.holding(
+                f"sync/{what}", ttl_seconds=LEASE_SECONDS, wait_seconds=LEASE_SECONDS * 1.5
+            ) as held,
             sink.open(workspace, what) as delivery,
         ):
             check = partial(leases.check, lease=held.lease)

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, NewType
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
@@ -37,6 +37,19 @@ _UPDATE = update(schema.leases).where(schema.leases.c.resource == bindparam("of"
 _RELEASE = _UPDATE.where(
     schema.leases.c.token == bindparam("of_token"), schema.leases.c.owner == bindparam("of_owner")
 )
+
+
+LeaseOwner = NewType("LeaseOwner", str)
+"""Unique name of a lease's holder; see `lease_owner`."""
+
+
+def lease_owner(holder: str) -> LeaseOwner:
+    """`'ann, rollback' -> 'ann, rollback, 5f0c9d2e'`: a name that no other holder has.
+
+    Acquiring a lease again under the same name renews it.
+    """
+    # Processes in two containers, and threads of one process, may have the same id.
+    return LeaseOwner(f"{holder}, {uuid.uuid4().hex[:8]}")
 
 
 _GIVEN_UP: set[tuple[str, str, int]] = set()
@@ -67,7 +80,7 @@ class LeaseStore:
     def acquire(
         self,
         resource: str,
-        owner: str,
+        owner: LeaseOwner,
         ttl_seconds: float = DEFAULT_TTL_SECONDS,
         wait_seconds: float = 0.0,
     ) -> Lease:
@@ -86,7 +99,7 @@ class LeaseStore:
             self.database.clock.sleep(min(0.5, max(0.05, wait_seconds / 20)))
 
     def _acquire(
-        self, resource: str, owner: str, ttl_seconds: float
+        self, resource: str, owner: LeaseOwner, ttl_seconds: float
     ) -> tuple[Lease | None, str, datetime]:
         def work(conn: Connection, *, by_time: bool) -> tuple[Lease | None, str, datetime]:
             return self._try_acquire(conn, resource, owner, ttl_seconds, by_time=by_time)
@@ -102,7 +115,7 @@ class LeaseStore:
         self,
         conn: Connection,
         resource: str,
-        owner: str,
+        owner: LeaseOwner,
         ttl_seconds: float,
         *,
         by_time: bool = False,
@@ -187,21 +200,20 @@ class LeaseStore:
     def holding(
         self,
         resource: str,
-        owner: str | None = None,
+        owner: LeaseOwner | None = None,
         ttl_seconds: float = DEFAULT_TTL_SECONDS,
         wait_seconds: float = 0.0,
     ) -> Iterator[HeldLease]:
         """Hold a lease while the block runs.
 
         Args:
-            owner: Unique name of the holder; an equal name renews the lease. By default generated.
+            owner: By default, one that names the user and this process.
             ttl_seconds: Lifetime without renewal. A thread renews the lease after a third of it.
 
         Raises:
             ConflictError: Another owner has the lease.
         """
-        # Processes in two containers, and threads of one process, may have the same id.
-        owner = owner or f"{current_user()}, process {os.getpid()}, {uuid.uuid4().hex[:8]}"
+        owner = owner or lease_owner(f"{current_user()}, process {os.getpid()}")
         lease = self.acquire(resource, owner, ttl_seconds, wait_seconds)
         held = HeldLease(self, lease, ttl_seconds)
         held.start()
@@ -213,7 +225,7 @@ class LeaseStore:
 
     @contextmanager
     def holding_all(
-        self, resources: Iterable[str], owner: str, ttl_seconds: float = 300.0
+        self, resources: Iterable[str], owner: LeaseOwner, ttl_seconds: float = 300.0
     ) -> Iterator[tuple[Lease, ...]]:
         """Acquire many leases for a short block, without renewal.
 

@@ -116,7 +116,7 @@ class MirrorStore:
         return self._read(connection, _ROW.catalog_name == catalog)
 
     def waiting(self, catalog: str) -> list[MirroredView]:
-        """Return the views that are outdated, or that a dead writer may still change."""
+        """Return outdated views, and those that requests of an ended process may still change."""
         open_ = or_(_ROW.behind_since.is_not(None), _ROW.watched_until.is_not(None))
         return self._read(None, _ROW.catalog_name == catalog, open_)
 

@@ -194,7 +194,7 @@ class PublicationStore:
             if record.files == UNREADABLE:
                 raise StoreError(
                     f"the list of files in the row {record.id} of vde_publications is damaged",
-                    hint="run `vde janitor` when the row is older than janitor_grace_hours",
+                    hint="once that row is older than janitor_grace_hours, run: vde janitor",
                 )
         return [file.location for record in records for file in record.files]
 
