@@ -375,7 +375,7 @@ def _find_dbt() -> str | None:
 
 
 def _dbt_settings() -> str:
-    """Return `[tool.vde.dbt]`; `executable` is a comment unless dbt is in another environment."""
+    """Return `[tool.vde.dbt]`, with `executable` commented out if dbt is installed with vde."""
     import sys
 
     found = _find_dbt()

@@ -61,7 +61,7 @@ class WarmUp(threading.Thread):
         self._ending = threading.Event()
 
     def run(self) -> None:
-        """Build the small project and then write the archive, while no user's statement runs."""
+        """Build a small project, then archive the classes it loaded; each once Spark is idle."""
         try:
             use_plain_files(self._context)
             for _ in range(_TRIES):
