@@ -36,8 +36,8 @@ class Checked:
     """A table or view to check for missing and damaged files.
 
     Args:
-        table_id: Id of the physical table; None for a view, and for a table that only shows
-            another table.
+        table_id: Id of the physical table; None for a view, and for an environment's name that
+            leads to a physical table without a view.
         is_ours: Whether the pointer is still where vde set it.
     """
 

@@ -63,7 +63,7 @@ class PreparedPublication:
 
 @dataclass(frozen=True, slots=True)
 class PreparedHolding:
-    """A `Holding` with the views and pins to write for the other environment."""
+    """A `Holding` with the views and pins to write for its environment."""
 
     holding: Holding
     published: tuple[PublishedView, ...]

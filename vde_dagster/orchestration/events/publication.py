@@ -85,7 +85,7 @@ def confirmed_events(
     tags: Mapping[str, str],
     sample: Callable[[Snapshot], Mapping[str, Any]] | None = None,
 ) -> Iterator[FilledPartitions]:
-    """Yield events with a model's new inputs if the model reads other tables than before."""
+    """Yield events that name a model's inputs if these are not the ones of its last event."""
     table, key = combination.table(snapshot.name), snapshot.table_version
     served = ServedModel(snapshot, table, combination, ()) if table is not None else None
     filled = filled_partitions(context, served) if served is not None else []

@@ -51,7 +51,7 @@ def cost_sensor(settings: Settings) -> dg.SensorDefinition:
 
     @dg.sensor(
         name=names.named("vde_costs"),
-        description="Adds the latest cost of work to the asset of costs.",
+        description="Adds the latest costs to the asset that shows them.",
         minimum_interval_seconds=max(_EACH_SECONDS, settings.dagster.sensor_interval_seconds),
         default_status=dg.DefaultSensorStatus.RUNNING,
     )

@@ -29,7 +29,7 @@ class ChangePoint:
 
 
 def change_points(database: Database, environment: str, model: ModelName) -> list[ChangePoint]:
-    """Return ranges of an environment's versions between which a model's rows change, oldest first.
+    """Return ranges of versions in which a model's rows in an environment stay, oldest first.
 
     For a model without a table, new rows of its parents do not begin a range.
     """
