@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/installed
 DEV := .venv/installed-dev
 ENVIRONMENT ?= prod
-FAST := not spark and not server and not dagster and not proof
+FAST := not spark and not server and not dagster and not proof and not long
 # Where a shell forbids bytecode, every process compiles all of its modules again, and every worker
 # of pytest rewrites all assertions.
 unexport PYTHONDONTWRITEBYTECODE

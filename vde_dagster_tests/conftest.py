@@ -225,7 +225,7 @@ def _marks_of(path: Path) -> set[str]:
         marks.add("dagster")
     for line in path.read_text().splitlines():
         if line.startswith("pytestmark = "):
-            marks.update(re.findall(r"mark\.(spark|server|proof)\b", line))
+            marks.update(re.findall(r"mark\.(spark|server|proof|long)\b", line))
     return marks
 
 
@@ -258,7 +258,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             return 1
         if item.get_closest_marker("spark"):
             return 2
-        return 3 if any(map(item.get_closest_marker, ("proof", "dagster"))) else 0
+        return 3 if any(map(item.get_closest_marker, ("proof", "long", "dagster"))) else 0
 
     items.sort(key=cost)
     turn = os.environ.get("VDE_SWEEP_TURN")

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-SLOW = frozenset({"dagster", "proof", "server", "spark"})
+SLOW = frozenset({"dagster", "long", "proof", "server", "spark"})
 """Markers of tests without limits."""
 PROCESSES = 15
 DATABASES = 100

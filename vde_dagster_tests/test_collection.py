@@ -17,7 +17,7 @@ def _fast_markers() -> str:
 
 
 def test_the_fast_suite_collects_no_module_of_slow_tests() -> None:
-    assert left_out(_fast_markers()) == {"spark", "server", "dagster", "proof"}
+    assert left_out(_fast_markers()) == {"spark", "server", "dagster", "proof", "long"}
 
 
 def test_the_slow_suite_collects_every_module() -> None:

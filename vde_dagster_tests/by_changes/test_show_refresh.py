@@ -10,6 +10,8 @@ from vde_dagster.errors import UsageError
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 
+pytestmark = pytest.mark.long
+
 FILES = {
     "models/orders.sql": "MODEL (name m.orders, kind FULL); SELECT 1 AS id, 2 AS c, 3 AS n",
     "models/names.sql": """

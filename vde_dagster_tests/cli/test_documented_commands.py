@@ -14,6 +14,8 @@ from typer.main import get_command
 
 from vde_dagster.cli.app import app
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CHANGELOG.md"]
 _SPAN = re.compile(r"`(vde [^`\n]*)`")

@@ -13,6 +13,8 @@ from vde_dagster.project.loading.loader import load_project
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.projects import ProjectFolder
 
+pytestmark = pytest.mark.long
+
 CORNERS = Path(__file__).parents[1] / "fixtures/sqlmesh_project"
 
 

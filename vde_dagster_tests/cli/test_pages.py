@@ -7,7 +7,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from vde_dagster.cli.commands.help_pages import read_pages
+
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
 

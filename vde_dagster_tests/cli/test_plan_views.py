@@ -13,6 +13,8 @@ from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.state.builders import FakeClock
 
+pytestmark = pytest.mark.long
+
 MODELS = 30
 DAILY = """
     MODEL (name db.daily, start '2024-01-01', cron '@daily',

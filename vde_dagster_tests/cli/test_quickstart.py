@@ -15,6 +15,8 @@ import pytest
 
 from vde_dagster_tests.cli.conftest import Vde
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "vde_dagster_tests" / "fixtures"
 PROJECTS = {"SQLMesh": FIXTURES / "sqlmesh_project", "dbt": FIXTURES / "dbt" / "shop"}

@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
 from vde_dagster.terminal.tables import simple_table
+
+pytestmark = pytest.mark.long
 
 CELLS = st.one_of(
     st.none(),

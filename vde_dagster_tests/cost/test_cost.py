@@ -23,6 +23,8 @@ from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
+pytestmark = pytest.mark.long
+
 PRICES = "[tool.vde.cost]\ncore_hour = 36.0\ncores = 2\nterabyte = 1e6\ncurrency = 'CHF'\n"
 DAILY = "models/marts/daily.sql"
 

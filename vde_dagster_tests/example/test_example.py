@@ -14,6 +14,8 @@ from vde_dagster.planning.checks.unit_tests import check_test
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.project.loading.loader import load_project
 
+pytestmark = pytest.mark.long
+
 YEAR = IntervalSet((Interval(parse_instant("2013-01-01"), parse_instant("2014-01-01")),))
 
 

@@ -15,6 +15,8 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder
 
+pytestmark = pytest.mark.long
+
 FILES = {
     "models/daily.sql": """
         MODEL (name db.daily, kind INCREMENTAL_BY_TIME_RANGE (time_column day),

@@ -16,6 +16,8 @@ from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.execution.recorder import Recorder
 from vde_dagster_tests.projects import ProjectFolder
 
+pytestmark = pytest.mark.long
+
 KNOWN = """
     AUDIT (name known_in);
     SELECT t.id FROM @this_model AS t LEFT ANTI JOIN @other AS o ON t.id = o.id

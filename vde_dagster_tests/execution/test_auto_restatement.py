@@ -18,6 +18,8 @@ from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.state.builders import FakeClock
 
+pytestmark = pytest.mark.long
+
 DAILY, HOURLY, WHOLE = ModelName("db", "daily"), ModelName("db", "hourly"), ModelName("db", "whole")
 FILES = {
     "models/daily.sql": """

@@ -17,6 +17,8 @@ from vde_dagster_tests.execution.test_rollback_of_data import DAILY, FILES, TOTA
 from vde_dagster_tests.execution.valued import Valued, shown
 from vde_dagster_tests.projects import Prepared, ProjectFolder
 
+pytestmark = pytest.mark.long
+
 
 class Dying(Valued):
     """An engine that fails to fill one model as often as it is told to."""

@@ -23,6 +23,8 @@ from vde_dagster_tests.lakehouse.test_safeguards import Interruption
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.state.builders import FakeClock
 
+pytestmark = pytest.mark.long
+
 FILES = {
     "models/orders.sql": "MODEL (name raw.orders, kind FULL); SELECT 1 AS id, 2 AS amount",
     "models/daily.sql": """

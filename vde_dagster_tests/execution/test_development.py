@@ -19,6 +19,8 @@ from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import Prepared, ProjectFolder
 from vde_dagster_tests.state.builders import FakeClock
 
+pytestmark = pytest.mark.long
+
 DAILY, WEEK = ModelName("db", "daily"), ModelName("db", "week")
 FILES = {
     "models/daily.sql": """

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from sqlalchemy import insert
 
 from vde_dagster.base.hashing import content_digest
@@ -18,6 +19,8 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.state.db import schema
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
+
+pytestmark = pytest.mark.long
 
 FILES = {
     "models/a.sql": "MODEL (name m.a, kind FULL); SELECT 1 AS id, 2 AS v",

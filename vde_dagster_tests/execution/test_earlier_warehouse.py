@@ -10,6 +10,8 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.plan.plan import Category
 from vde_dagster_tests.execution.earlier_warehouse import padded_folder, unpack
 
+pytestmark = pytest.mark.long
+
 KEPT = Path(__file__).parents[1] / "fixtures" / "earlier_warehouse.zip"
 """Made at bf6742c, the last commit with schema 0015."""
 

@@ -13,6 +13,8 @@ from vde_dagster.execution.exercise import write_exercise
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.spark.session.warm_up import exercise_environment
 
+pytestmark = pytest.mark.long
+
 
 def test_its_models_are_of_the_usual_kinds_and_have_no_mistakes(tmp_path: Path) -> None:
     root = tmp_path / "own"

@@ -5,12 +5,16 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+import pytest
+
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
+
+pytestmark = pytest.mark.long
 
 FIRST = datetime(2024, 1, 1, tzinfo=timezone.utc)
 DAYS = [Interval(FIRST + timedelta(days=n), FIRST + timedelta(days=n + 1)) for n in range(10)]

@@ -12,6 +12,8 @@ from vde_dagster.planning.intervals.cadence import ALWAYS
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("environment", ["d", "prod", "pr-1234_with_a_long-name-of-a-branch"])
 def test_every_kind_of_plan_has_an_id_of_at_most_24_characters(

@@ -14,6 +14,8 @@ from vde_dagster.planning.environments.environment import Environment
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
+pytestmark = pytest.mark.long
+
 
 def test_a_run_is_of_the_version_that_was_read_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -18,6 +18,8 @@ from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import Prepared, ProjectFolder
 
+pytestmark = pytest.mark.long
+
 DAILY, TOTALS, WEEK = ModelName("db", "daily"), ModelName("db", "totals"), ModelName("db", "week")
 FILES = {
     "models/daily.sql": """

@@ -14,6 +14,8 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder
 
+pytestmark = pytest.mark.long
+
 FILES = {
     "models/raw.sql": "MODEL (name db.raw, kind FULL); SELECT 1 AS n, 2 AS m",
     "models/one.sql": "MODEL (name db.one, kind FULL); SELECT n FROM db.raw",

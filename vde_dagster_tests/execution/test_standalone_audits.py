@@ -19,6 +19,8 @@ from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.execution.recorder import Recorder
 from vde_dagster_tests.projects import ProjectFolder
 
+pytestmark = pytest.mark.long
+
 CHECK = ModelName("default", "assert_prices")
 FILES = {
     "models/items.sql": "MODEL (name db.items, kind FULL); SELECT 1 AS id, 2 AS price",

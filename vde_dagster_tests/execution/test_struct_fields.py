@@ -18,6 +18,8 @@ from vde_dagster.sql.casts import UnmatchedField, cast_by_name, sort_type_fields
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder
 
+pytestmark = pytest.mark.long
+
 ROWS = (
     "FROM VALUES (1, DATE '2024-01-01', 'a1', 'b1'), (2, DATE '2024-01-02', 'a2', 'b2') "
     "AS v(id, d, a, b)"

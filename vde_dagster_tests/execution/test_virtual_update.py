@@ -12,6 +12,8 @@ from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.faults import Fault, FaultInjector, ProcessKilled
 from vde_dagster_tests.projects import ProjectFolder
 
+pytestmark = pytest.mark.long
+
 FILES = {
     "models/orders.sql": """
         MODEL (name raw.orders, kind FULL);

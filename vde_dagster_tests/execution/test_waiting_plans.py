@@ -15,6 +15,8 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 
+pytestmark = pytest.mark.long
+
 DAILY = ModelName("db", "daily")
 FILES = {
     "models/daily.sql": """

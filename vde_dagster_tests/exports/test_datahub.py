@@ -27,6 +27,8 @@ from vde_dagster_tests.cli.conftest import Vde, vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, Prepared, ProjectFolder
 
+pytestmark = pytest.mark.long
+
 __all__ = ["vde"]
 
 PARTS = {

@@ -19,6 +19,8 @@ from vde_dagster_tests.execution.fake_workspace import open_fake, publish_shop
 from vde_dagster_tests.metrics.conftest import METRICS
 from vde_dagster_tests.projects import SHOP, Prepared, ProjectFolder
 
+pytestmark = pytest.mark.long
+
 __all__ = ["vde"]
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "document.schema.json"

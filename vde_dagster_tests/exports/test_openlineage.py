@@ -24,6 +24,8 @@ from vde_dagster_tests.faults import Fault, FaultInjector, ProcessKilled
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 from vde_dagster_tests.state.builders import FakeClock
 
+pytestmark = pytest.mark.long
+
 SCHEMAS = {
     path.stem: json.loads(path.read_text())
     for path in (Path(__file__).parent.parent / "fixtures" / "openlineage").glob("*.json")

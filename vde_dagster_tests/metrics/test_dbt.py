@@ -13,6 +13,8 @@ from vde_dagster.project.loading.loader import load_project
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 
+pytestmark = pytest.mark.long
+
 PROJECT = Path(__file__).parent.parent / "fixtures" / "metrics" / "dbt"
 SEMANTIC = "target/semantic_manifest.json"
 

@@ -18,6 +18,8 @@ from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.metrics.conftest import METRICS
 from vde_dagster_tests.projects import ProjectFolder
 
+pytestmark = pytest.mark.long
+
 BROKEN = [
     ("agg: sum,", "agg: total,", 11, r"semantic model 'orders' cannot be read: .*'total' is not"),
     ("type: ratio", "typ: ratio", 31, r"the metric 'mean_order' cannot be read: .*'typ'"),

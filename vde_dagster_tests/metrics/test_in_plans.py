@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from vde_dagster.overviews.documentation.gather import gather_document
 from vde_dagster.reports.plan import plan_report
 from vde_dagster.reports.reasons import describe_break
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
+
+pytestmark = pytest.mark.long
 
 
 def _moved(shop: ProjectFolder) -> dict[str, list[str]]:

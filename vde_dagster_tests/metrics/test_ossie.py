@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
+
+pytestmark = pytest.mark.long
 
 SCHEMA = Path(__file__).parent.parent / "fixtures" / "metrics" / "osi-schema.json"
 VALIDATOR = Draft202012Validator(json.loads(SCHEMA.read_text()))

@@ -15,6 +15,8 @@ from vde_dagster_tests.metrics.conftest import METRICS
 from vde_dagster_tests.metrics.test_definitions import DAYS, SPINE
 from vde_dagster_tests.projects import SHOP, Prepared, ProjectFolder
 
+pytestmark = pytest.mark.long
+
 REFUSED = [
     (["revenu"], "the metric 'revenu' does not exist", "did you mean 'revenue'?"),
     (["revenue", "--by", "is_bigg"], "'is_bigg', which does not exist", "mean 'is_big'?"),

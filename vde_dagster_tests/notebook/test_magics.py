@@ -17,6 +17,8 @@ from vde_dagster.planning.plan.plan import Plan
 from vde_dagster_tests.projects import Prepared, ProjectFolder
 from vde_dagster_tests.serve.shops import publish, publish_twice
 
+pytestmark = pytest.mark.long
+
 
 def _published(root: Path) -> None:
     publish_twice(root)

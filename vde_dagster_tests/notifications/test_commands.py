@@ -10,6 +10,8 @@ from vde_dagster_tests.cli.conftest import Vde, vde
 from vde_dagster_tests.execution.fake_workspace import publish_shop
 from vde_dagster_tests.notifications.listening import Receiving
 
+pytestmark = pytest.mark.long
+
 __all__ = ["vde"]
 
 

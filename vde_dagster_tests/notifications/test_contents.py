@@ -15,6 +15,8 @@ from vde_dagster_tests.notifications.listening import Receiving
 from vde_dagster_tests.notifications.test_sending import Hours, told
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def shop(tmp_path: Path, server: Receiving) -> ProjectFolder:

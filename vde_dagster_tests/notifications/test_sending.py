@@ -18,6 +18,8 @@ from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.notifications.listening import Receiving, receiving
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def shop(tmp_path: Path, server: Receiving) -> ProjectFolder:

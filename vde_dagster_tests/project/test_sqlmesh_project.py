@@ -5,8 +5,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.project.loading.loader import load_project
+
+pytestmark = pytest.mark.long
 
 PROJECT = Path(__file__).parents[1] / "fixtures/sqlmesh_project"
 

@@ -11,6 +11,8 @@ from vde_dagster.overviews.documentation.values import Document, DocumentedModel
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake, publish_shop
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
+pytestmark = pytest.mark.long
+
 
 def _changed_in_dev(root: Path) -> ProjectFolder:
     publish_shop(root)

@@ -16,6 +16,8 @@ from vde_dagster.state.db.schema import view_types
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
+pytestmark = pytest.mark.long
+
 NAME = ModelName("marts", "shown")
 
 

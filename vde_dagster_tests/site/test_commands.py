@@ -14,6 +14,8 @@ from vde_dagster.cli.app import call
 from vde_dagster.plugins.site.build import serve_site
 from vde_dagster_tests.execution.fake_workspace import publish_shop
 
+pytestmark = pytest.mark.long
+
 AS_OF = ("--as-of", "2026-11-28T00:00")
 
 

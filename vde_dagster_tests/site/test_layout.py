@@ -1,9 +1,12 @@
 """Places of models in the graph."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from vde_dagster.plugins.site.layout import place_nodes
+
+pytestmark = pytest.mark.long
 
 
 @st.composite

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from vde_dagster.errors import UsageError
 from vde_dagster.plugins.sync.changed_rows import ChangedRows
 
+pytestmark = pytest.mark.long
+
 SCHEMA = pa.schema([("id", pa.int64()), ("word", pa.string()), ("n", pa.float64())])
 
 

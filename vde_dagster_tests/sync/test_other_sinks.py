@@ -11,6 +11,8 @@ import pytest
 from vde_dagster.errors import ExecutionError
 from vde_dagster_tests.sync.world import Shop
 
+pytestmark = pytest.mark.long
+
 SINK = """
 from contextlib import contextmanager
 from pathlib import Path

@@ -29,7 +29,7 @@ class ChangePoint:
 
 
 def change_points(database: Database, environment: str, model: ModelName) -> list[ChangePoint]:
-    """Return ranges of versions in which a model's rows in an environment stay, oldest first.
+    """Return ranges of an environment's versions that keep a model's rows, oldest first.
 
     For a model without a table, new rows of its parents do not begin a range.
     """
