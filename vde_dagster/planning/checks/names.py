@@ -361,7 +361,7 @@ def unused_statements(
             yield Problem(
                 f"{model.name}: CACHE TABLE caches nothing here; each query that reads the "
                 "cached table computes it again",
-                "write CREATE TEMPORARY VIEW, or turn a query read several times into a model",
+                "write CREATE TEMPORARY VIEW; to compute the query only once, make it a model",
                 place,
                 certain=False,
             )

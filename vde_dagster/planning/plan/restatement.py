@@ -278,7 +278,7 @@ class RestatementTick:
 
     Args:
         at: Time of the tick (UTC).
-        intervals: The ranges that have not been filled since their tick.
+        intervals: The ranges that were last filled before their tick.
     """
 
     at: datetime
