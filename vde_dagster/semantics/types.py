@@ -399,7 +399,7 @@ def _letter(e: exp.Expr, kind: Type) -> str | None:
 
 
 def _formed(form: str, kind: Type) -> Type:
-    """Return the result type for a sign of `function_types.FORMS` and an argument's type."""
+    """Return a result type: a sign of `function_types.FORMS` names a part of the argument's."""
     if kind is None or form == "=":
         return data_type("STRING") if kind is not None and kind.this in _PADDED else kind
     if form == "@":

@@ -8,8 +8,9 @@ A table that is being written is left alone, because its next commit is unknown.
 
 The files that a table names are read from its metadata, not from the state. A candidate below a
 table's folder is searched in all snapshots of the tables with this folder: the physical table, and
-tables that only show it. A table that is not in the ledger may use any file, so every candidate is
-searched in its branches and tags. If pointers move during the check, they are read again.
+tables that only show it. A table that is not in the ledger may use files of any folder, so the
+files of its branches and tags are compared with every candidate. If pointers move during the check,
+they are read again.
 """
 
 from __future__ import annotations

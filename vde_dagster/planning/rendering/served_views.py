@@ -1,4 +1,4 @@
-"""Views in an environment's own catalog, and queries that only select columns.
+"""Definitions of the views in an environment's own catalog.
 
 An Iceberg schema contains each column once. A model that shows one column of its table under two
 names is therefore served as a view over a table that contains the column once.

@@ -131,7 +131,7 @@ def _find_text(
     more: Set[str] = frozenset(),
     scale: int | None = None,
 ) -> Finding | None:
-    """Return a finding for the first value whose text differs from Spark's.
+    """Return a finding for the first of the values that Spark converts to another text.
 
     Args:
         more: Kinds of values, such as `boolean`, whose texts differ only in this function.
