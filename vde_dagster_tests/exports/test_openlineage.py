@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -218,12 +219,13 @@ class Receiver:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
 
-    def listen(self, folder: ProjectFolder) -> None:
-        url = f"http://127.0.0.1:{self.server.server_port}"
-        transport = f"{{ type = 'http', url = '{url}', timeout = 2, retry = {{ total = 0 }} }}"
+    def listen(self, folder: ProjectFolder, kind: str = "http", login: str = "") -> None:
+        url = f"http://{login}127.0.0.1:{self.server.server_port}"
+        transport = f"{{ type = '{kind}', url = '{url}', timeout = 2, retry = {{ total = 0 }} }}"
         settings = f"[tool.vde]\nname = 'shop'\n[tool.vde.openlineage]\ntransport = {transport}\n"
         folder.write("pyproject.toml", settings)
-        self.thread.start()
+        if not self.thread.is_alive():
+            self.thread.start()
 
 
 @pytest.fixture
@@ -287,6 +289,104 @@ def test_an_event_that_the_receiver_refuses_is_reported_and_does_not_block(
     assert states(receiver.taken, "marts.daily") == ["RUNNING", "COMPLETE"]
     assert states(receiver.taken, "apply.prod") == ["START", "COMPLETE"]
     assert [one for one in receiver.taken if "dataset" in one]
+
+
+def test_events_that_a_transport_only_logs_as_lost_are_sent_again(
+    shop: ProjectFolder, receiver: Receiver
+) -> None:
+    receiver.listen(shop, "async_http")
+    receiver.answers = lambda event: 503
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        with pytest.raises(ExecutionError, match=r"at records 2 to .* status code: 503"):
+            workspace.maintenance.export("openlineage")
+        assert workspace.store.outbox.cursor("openlineage") == 0
+        receiver.answers = lambda event: 200
+        workspace.maintenance.export("openlineage")
+        assert workspace.maintenance.export("openlineage").records == 0
+    assert sorted(states(receiver.taken, "apply.prod")) == ["COMPLETE", "START"]
+
+
+def test_the_reason_of_a_refused_event_has_no_password(
+    shop: ProjectFolder, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINEAGE_PASSWORD", "hush-hush")
+    receiver.listen(shop, login="vde:${LINEAGE_PASSWORD}@")
+    receiver.answers = lambda event: 422
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        with pytest.raises(ExecutionError, match="could not be exported"):
+            workspace.maintenance.export("openlineage")
+    kept = (shop.root / ".vde" / "openlineage_refused.jsonl").read_text()
+    assert "422 Client Error" in kept
+    assert "hush-hush" not in kept
+
+
+@pytest.mark.parametrize(
+    ("transport", "message"),
+    [
+        (
+            "type = 'http', url = 'http://x', timout = 1",
+            "transport.timout' is not a key of .*timeout",
+        ),
+        ("type = 'http', urI = 'http://x'", "refuses its transport: RuntimeError: `url` key not"),
+        ("type = 'htpp', url = 'http://x'", "refuses its transport: ImportError: .*htpp"),
+        ("type = 'noop'", "because it is disabled"),
+    ],
+)
+def test_a_transport_that_cannot_send_is_one_message_and_skips_no_record(
+    shop: ProjectFolder, transport: str, message: str
+) -> None:
+    settings = f"[tool.vde]\nname = 'shop'\n[tool.vde.openlineage]\ntransport = {{ {transport} }}\n"
+    shop.write("pyproject.toml", settings)
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        with pytest.raises(UsageError) as raised:
+            workspace.maintenance.export("openlineage")
+        assert re.search(message, str(raised.value))
+        assert workspace.store.outbox.cursor("openlineage") == 0
+
+
+def test_keys_in_the_spellings_of_openlineages_client_are_taken(
+    shop: ProjectFolder, receiver: Receiver
+) -> None:
+    shop.edit("pyproject.toml", "timeout = 2", "timeout = 2, name = 'team', sslContext = {}")
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        assert workspace.maintenance.export("openlineage").records
+    assert receiver.taken
+
+
+@pytest.mark.parametrize(
+    ("location", "namespace", "name"),
+    [
+        ("s3a://shop/lake/t1", "s3://shop", "lake/t1"),
+        ("abfss://c@a.dfs.core.windows.net/t1/", "abfss://c@a.dfs.core.windows.net", "t1"),
+        ("file:///data/t1", "file", "/data/t1"),
+        ("file:/data/t1", "file", "/data/t1"),
+        ("/data/c#/why?/t1", "file", "/data/c#/why?/t1"),
+    ],
+)
+def test_a_dataset_has_the_name_of_openlineages_specification(
+    location: str, namespace: str, name: str
+) -> None:
+    from vde_dagster.plugins.exports.openlineage.datasets import DatasetName
+
+    assert DatasetName.from_location(location) == DatasetName(namespace, name)
+
+
+def test_the_place_of_a_file_is_a_uri(shop: ProjectFolder) -> None:
+    shop.write("models/my marts/ü.sql", "MODEL (name marts.other, kind FULL); SELECT 1 AS x")
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        workspace.maintenance.export("openlineage")
+    (made,) = [
+        one["job"]["facets"]["sourceCodeLocation"]
+        for one in heard(shop)
+        if one.get("job", {}).get("name") == "marts.other" and one["eventType"] == "START"
+    ]
+    assert made["path"] == "models/my marts/ü.sql"
+    assert made["url"] == "file:models/my%20marts/%C3%BC.sql"
 
 
 def test_a_receiver_that_takes_nothing_stops_the_delivery(

@@ -6,10 +6,10 @@ https://openlineage.io/docs/spec/naming.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from urllib.parse import urlsplit
 
 from openlineage.client.event_v2 import InputDataset, OutputDataset, StaticDataset
 from openlineage.client.facet_v2 import (
@@ -28,6 +28,7 @@ from vde_dagster.api.plans import PRODUCTION, Environment, Plan, Snapshot
 from vde_dagster.api.values import ModelName
 from vde_dagster.api.workspace import FillRecord, Workspace
 
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):(?://([^/]*))?")
 _TRANSFORMATIONS = {
     "identity": ("DIRECT", "IDENTITY"),
     "transformation": ("DIRECT", "TRANSFORMATION"),
@@ -49,10 +50,11 @@ class DatasetName:
     @classmethod
     def from_location(cls, location: str) -> DatasetName:
         """Split a location into the namespace (`s3://bucket` or `file`) and the path."""
-        parts = urlsplit(location)
-        if parts.netloc:
-            return cls(f"{parts.scheme}://{parts.netloc}", parts.path.strip("/"))
-        return cls(parts.scheme or "file", parts.path)
+        found = _SCHEME.match(location)  # A folder's name may have # and ?, unlike parts of a URL.
+        if found is None:
+            return cls("file", location)
+        scheme, path = re.sub("^s3[an]$", "s3", found[1]), location[found.end() :]
+        return cls(f"{scheme}://{found[2]}", path.strip("/")) if found[2] else cls(scheme, path)
 
 
 @dataclass

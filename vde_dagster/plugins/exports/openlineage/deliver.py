@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Callable, Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.api.errors import ExecutionError, UsageError, VdeError
-from vde_dagster.api.values import count, expand_secrets, how_to_install, json_value, mask
+from vde_dagster.api.values import (
+    count,
+    expand_secrets,
+    how_to_install,
+    json_value,
+    listed,
+    mask,
+    suggest,
+)
 
 if TYPE_CHECKING:
+    from openlineage.client import OpenLineageClient
     from openlineage.client.event_v2 import DatasetEvent, JobEvent, RunEvent
 
     from vde_dagster.api.workspace import OutboxRecord, Workspace
@@ -22,6 +33,10 @@ _REFUSED_STATUSES = (400, 409, 413, 422)
 """Status codes of a receiver that rejects a single event."""
 _ACKNOWLEDGING = ("http", "file", "console")
 """Transports that acknowledge each event; others fail or succeed with a batch."""
+_KEYS = ("type", "name", "priority")
+"""Keys of all transports."""
+_SPELLINGS = ("sslContext", "sslcontext", "message_key", "endpointOverride", "apiKey", "apikey")
+"""Keys that OpenLineage's client reads under another name than that of its field."""
 
 
 def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
@@ -30,27 +45,17 @@ def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
     Events without an acknowledgment are sent again by the next call.
 
     Raises:
-        UsageError: OpenLineage's client is not installed, or no transport is configured.
+        UsageError: OpenLineage's client is not installed, or has no valid transport.
         ExecutionError: The receiver failed after some records, or refused events.
     """
-    try:
-        from openlineage.client import OpenLineageClient
-    except ImportError:
-        raise UsageError(
-            "OpenLineage's client is not installed", hint=how_to_install("openlineage")
-        ) from None
     settings = workspace.settings.plugins.get("openlineage") or {}
-    transport = expand_secrets(settings.get("transport") or {})
-    client = OpenLineageClient(config={"transport": transport} if transport else {})
-    if client.transport.kind == "console":
-        raise UsageError(
-            "no transport for OpenLineage's events is configured",
-            hint="write openlineage.transport = { type = 'http', url = '…' } below [tool.vde], or "
-            "set OPENLINEAGE_URL",
-        )
+    client = _open_client(settings.get("transport") or {})
     refused, outbox = RefusedEvents(workspace), workspace.store.outbox
     acknowledges = client.transport.kind in _ACKNOWLEDGING
     sender = _Sender(lambda event: client.emit(_mask_secrets(event)), refused)
+    lost = _LoggedErrors()
+    logger = logging.getLogger("openlineage.client.transport")
+    logger.addHandler(lost)
     try:
         sender.send(_make_events(workspace, records, refused))
     except VdeError:
@@ -66,9 +71,66 @@ def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
         ) from error
     finally:
         client.close()
+        logger.removeHandler(lost)
+    if lost.messages and not acknowledges:
+        raise ExecutionError(
+            f"exporter 'openlineage' failed at records {records[0].number} to "
+            f"{records[-1].number}: {listed(lost.messages, 1)}",
+            hint="`vde export openlineage` sends these records again",
+        )
     if refused.events:
         outbox.move_cursor("openlineage", records[-1].number)
         raise refused.error()
+
+
+def _open_client(given: Mapping[str, Any]) -> OpenLineageClient:
+    try:
+        from openlineage.client import OpenLineageClient
+    except ImportError:
+        raise UsageError(
+            "OpenLineage's client is not installed", hint=how_to_install("openlineage")
+        ) from None
+    transport = expand_secrets(given)
+    try:
+        client = OpenLineageClient(config={"transport": transport} if transport else {})
+    except Exception as error:
+        raise UsageError(
+            f"OpenLineage's client refuses its transport: {type(error).__name__}: {error}",
+            hint="https://openlineage.io/docs/client/python/ lists transports and their keys",
+        ) from error
+    used = client.transport
+    if used.kind == "noop":
+        raise UsageError(
+            "OpenLineage's client sends no events, because it is disabled",
+            hint="unset OPENLINEAGE_DISABLED, or choose a transport other than 'noop'",
+        )
+    if used.kind == "console":
+        raise UsageError(
+            "no transport for OpenLineage's events is configured",
+            hint="write openlineage.transport = { type = 'http', url = '…' } below [tool.vde], or "
+            "set OPENLINEAGE_URL",
+        )
+    if type(used).__module__.startswith("openlineage."):  # Other classes may take any key.
+        known = [*_KEYS, *inspect.signature(used.config_class).parameters]
+        for key in given:
+            if key not in (*known, *_SPELLINGS):
+                raise UsageError(
+                    f"setting 'openlineage.transport.{key}' is not a key of the transport "
+                    f"'{used.kind}'",
+                    hint=suggest(key, known, "keys"),
+                )
+    return client
+
+
+class _LoggedErrors(logging.Handler):
+    """Collects events' errors of transports that only log them."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
 
 
 def _make_events(
@@ -160,7 +222,7 @@ class RefusedEvents:
         return self.workspace.settings.work_dir / "openlineage_refused.jsonl"
 
     def append(self, title: str, event: str, error: Exception) -> None:
-        why = f"{type(error).__name__}: {error}"
+        why = mask(f"{type(error).__name__}: {error}")
         self.events.append(f"{title} ({why[:200]})")
         database = self.workspace.store.database
         line = {"at": json_value(database.clock.now()), "why": why}

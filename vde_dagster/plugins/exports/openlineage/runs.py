@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from importlib.metadata import version
 from typing import Any
+from urllib.parse import quote
 
 from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
 from openlineage.client.facet_v2 import (
@@ -425,7 +426,7 @@ def job_facets(snapshot: Snapshot) -> dict[str, JobFacet]:
     path = model.location.path.as_posix()
     if path != ".":
         found["sourceCodeLocation"] = source_code_location_job.SourceCodeLocationJobFacet(
-            "file", f"file:{path}", path=path, version=snapshot.id
+            "file", f"file:{quote(path)}", path=path, version=snapshot.id
         )
     if model.description:
         found["documentation"] = documentation_job.DocumentationJobFacet(model.description)
