@@ -283,6 +283,21 @@ def test_a_new_receiver_hears_of_the_last_day(shop: ProjectFolder, server: Recei
     assert server.got == []
 
 
+def test_a_new_receiver_that_is_down_for_days_misses_nothing(shop: ProjectFolder) -> None:
+    with receiving() as other:
+        port = other.port
+    told(shop, f"targets.team = {{ url = 'json://127.0.0.1:{port}' }}")
+    clock = Hours()
+    with open_fake(shop.root, clock=clock) as workspace:
+        apply(workspace)
+        assert send_notifications(workspace)[0].problem
+        clock.hours = 72
+        with receiving(port) as again:
+            (done,) = send_notifications(workspace)
+        assert (done.sent, done.forgotten, done.problem) == (1, 0, "")
+    assert again.titles() == ["[shop] prod is at version 1: 5 models changed, 4 computed"]
+
+
 class Hours(SystemClock):
     """A clock that is put forward by hours."""
 

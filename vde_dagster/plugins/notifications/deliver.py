@@ -92,8 +92,10 @@ class _Delivery:
 
     def run(self) -> DeliveryResult:
         outbox = self.workspace.store.outbox
-        if not self.began and (old := outbox.last_before(self.now - FIRST)):
-            outbox.move_cursor(self.consumer, old)
+        if not self.began:
+            # Stored even if no record is that old: a service that is down now gets them all later.
+            first = outbox.last_before(self.now - FIRST) or outbox.number().oldest - 1
+            outbox.move_cursor(self.consumer, first)
         try:
             took = self.workspace.maintenance.deliver(
                 self.consumer, self._send_records, "`vde notify send`"
