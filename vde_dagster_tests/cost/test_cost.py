@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from vde_dagster.base.work import Work
-from vde_dagster.errors import ProjectError, UsageError
+from vde_dagster.errors import ExecutionError, ProjectError, UsageError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.changes.refresh import Estimate, Refresh, RefreshCode, RefreshSizes
 from vde_dagster.planning.table_contents import FillFacts, dump_facts
@@ -20,8 +20,9 @@ from vde_dagster.plugins.cost.spending import list_work, total_by_group
 from vde_dagster.project.loading.loader import read_settings
 from vde_dagster.state.fills.fills import FillStore
 from vde_dagster_tests.cli.conftest import Vde
-from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
+from vde_dagster_tests.state.builders import FakeClock
 
 pytestmark = pytest.mark.long
 
@@ -71,6 +72,20 @@ def test_what_was_computed_skipped_and_reused_is_added_up(shop: ProjectFolder) -
         assert list_work(workspace, *_span(workspace), "dev") == [
             item for item in items if item.environment == "dev"
         ]
+
+
+def test_a_reused_table_saves_what_it_would_have_cost_then(shop: ProjectFolder) -> None:
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        workspace.apply(workspace.plan("prod", restate=["marts.customers"]))
+        _set_costs(workspace, 10.0, 1_000_000)
+        workspace.apply(workspace.plan("dev"))
+        tables = len(workspace.store.environments.get("dev").tables)  # type: ignore[union-attr]
+        for _ in range(2):
+            items = list_work(workspace, *_span(workspace))
+            assert total_by_group(items, "environment")["dev"].saved.seconds == 10.0 * tables
+            workspace.apply(workspace.plan("prod", restate=["marts.customers"]))
+            _set_costs(workspace, 10.0, 1_000_000)
 
 
 def test_refreshes_from_changes_are_counted_with_the_bytes_that_they_left_unread(
@@ -284,6 +299,7 @@ def test_a_budget_stops_what_would_exceed_it(
         ("plan = [{ level = 'ask' }]", "limits nothing"),
         ("day = [{ bytes = 1, environments = ['feature/x'] }]", "invalid environment 'feature/x'"),
         ("plan = [{ seconds = -1 }]", "is negative"),
+        ("plan = [{ seconds = nan }]", "not a number"),
         ("day = [{ seconds = 1, approvers = ['a'] }]", "has approvers but does not ask"),
         ("week = [{ seconds = 1 }]", "week"),
         ("plan = [{ hours = 1 }]", "hours"),
@@ -295,3 +311,54 @@ def test_a_wrong_budget_is_one_message(shop: ProjectFolder, budgets: str, messag
         read_settings(shop.root)
     assert raised.value.exit_code == 2
     assert str(raised.value).startswith("pyproject.toml:2: ")
+
+
+def test_what_a_failed_attempt_computed_counts_once(shop: ProjectFolder) -> None:
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        _set_costs(workspace, 10.0, 1_000_000)
+    shop.edit(DAILY, "sum(amount) AS", "sum(amount * 2) AS")
+    shop.edit("models/marts/customers.sql", "GROUP BY customer", "WHERE amount > 1 GROUP BY 1")
+    shop.write("pyproject.toml", f"{PRICES}[tool.vde.budgets]\nday = [{{ seconds = 75 }}]\n")
+    with open_fake(shop.root, FakeSpark(["marts.customers"])) as workspace:
+        plan = workspace.plan("prod")
+        assert workspace.plans.estimate(plan).seconds.expected == 30.0
+        with pytest.raises(ExecutionError):
+            workspace.apply(plan)
+        _set_costs(workspace, 10.0, 1_000_000)
+        assert [one for one in list_work(workspace, *_span(workspace)) if one.plan == plan.id]
+    with open_fake(shop.root) as workspace:
+        assert workspace.plans.gates.objections(plan) == []
+
+
+def test_a_budget_of_money_needs_prices(shop: ProjectFolder) -> None:
+    shop.write("pyproject.toml", "[tool.vde.budgets]\nplan = [{ money = 1, level = 'warn' }]\n")
+    with open_fake(shop.root) as workspace:
+        (found,) = workspace.plans.gates.objections(workspace.plan("prod"))
+    assert found.message == (
+        "its cost in money is unknown: cost.core_hour and cost.terabyte are not set"
+    )
+
+
+@pytest.mark.parametrize("price", ["core_hour = -1", "cores = nan", "terabyte = inf"])
+def test_a_price_that_is_no_amount_is_one_message(shop: ProjectFolder, price: str) -> None:
+    shop.write("pyproject.toml", f"[tool.vde.cost]\n{price}\n")
+    with pytest.raises(ProjectError, match="must be 0 or more") as raised:
+        read_settings(shop.root)
+    assert str(raised.value).startswith("pyproject.toml:2: ")
+
+
+def test_fills_whose_plan_was_deleted_are_a_group_with_a_name(
+    shop: ProjectFolder, vde: Vde
+) -> None:
+    clock = FakeClock(datetime.now(timezone.utc) - timedelta(days=90))
+    with open_fake(shop.root, clock=clock) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        clock.advance(days=1)
+        workspace.apply(workspace.plan("prod", restate=["marts.customers"]))
+        _set_costs(workspace, 10.0, 1_000_000)
+        clock.advance(days=80)
+        workspace.maintenance.janitor()
+    words = ("--project", shop.root, "--json", "--days", "365")
+    parts = vde("cost", *words, "--by", "environment").json["parts"]
+    assert set(parts) == {"prod", "(a plan that was deleted)"}

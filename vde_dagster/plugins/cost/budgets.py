@@ -59,8 +59,8 @@ class BudgetsSettings(PluginSettings):
                 given = (limit.seconds, limit.bytes, limit.money)
                 if all(one is None for one in given):
                     yield name, "limits nothing", "write seconds, bytes or money"
-                if any(one is not None and one < 0 for one in given):
-                    yield name, "is negative", "write a number from 0"
+                if any(one is not None and not one >= 0 for one in given):
+                    yield name, "is negative or not a number", "write a number from 0"
                 for one in limit.environments:
                     if hint := Settings.environment_hint(one):
                         yield name, f"has an invalid environment '{one}'", hint
@@ -88,7 +88,7 @@ def budgets_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator[Ob
         return
     for span, limits in wanted:
         if limits:
-            spent = _spent_work(workspace, span, plan.environment, now)
+            spent = _spent_work(workspace, span, plan, now)
             for limit in limits:
                 message = _describe_excess(workspace, limit, plan, spent)
                 if message:
@@ -113,7 +113,7 @@ def _applies_to(limit: Limit, environment: str) -> bool:
     return not limit.environments or environment in limit.environments
 
 
-def _spent_work(workspace: Workspace, span: Span, environment: str, now: datetime) -> Work:
+def _spent_work(workspace: Workspace, span: Span, plan: Plan, now: datetime) -> Work:
     if span == "plan":
         return Work()
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -122,9 +122,11 @@ def _spent_work(workspace: Workspace, span: Span, environment: str, now: datetim
         "month": midnight.replace(day=1),
         "environment": now - timedelta(days=30),
     }[span]
-    only = environment if span == "environment" else None
+    only = plan.environment if span == "environment" else None
     items = list_work(workspace, since, now + timedelta(seconds=1), only)
-    return sum((one.work for one in items if one.how == "computed"), Work())
+    # The plan's estimate includes what an earlier attempt has computed.
+    others = (one for one in items if one.how == "computed" and one.plan != plan.id)
+    return sum((one.work for one in others), Work())
 
 
 def _describe_excess(workspace: Workspace, limit: Limit, plan: Plan, spent: Work) -> str | None:
@@ -135,7 +137,11 @@ def _describe_excess(workspace: Workspace, limit: Limit, plan: Plan, spent: Work
     before = (spent.seconds, spent.bytes, cost.price(spent))
     expected = (estimate.seconds, estimate.bytes, estimate.money)
     for most, so_far, more, text in zip(limits, before, expected, texts, strict=True):
-        if most is None or more is None or so_far + more.expected <= most:
+        if most is None:
+            continue
+        if more is None:
+            return "its cost in money is unknown: cost.core_hour and cost.terabyte are not set"
+        if so_far + more.expected <= most:
             continue
         after = f" after {text(so_far)} already spent" if so_far else ""
         return f"its expected cost is {more.text(text)}{after}, but the limit is {text(most)}"

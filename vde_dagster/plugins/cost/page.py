@@ -116,7 +116,7 @@ def _table(
     work = ["fills", "seconds", "task s", "written", "read", *spending.COLUMNS[5:]]
     rows = []
     for name, one in list(totals.items())[:MOST_ROWS]:
-        shown = Names.link(key, name, name) if key is not None and name else name
+        shown = Names.link(key, name, name) if key is not None and name[0] != "(" else name
         spent = (prices.text(prices.price(part)) for part in (one.work, one.saved))
         rows.append([shown, *(spent if prices.known else ()), *one.cells()])
     more = len(totals) - len(rows)

@@ -50,7 +50,7 @@ class WorkItem:
         """Return the name of the item's group, such as its model or `2026-03`."""
         if by in ("day", "month"):
             return self.at.strftime("%Y-%m-%d" if by == "day" else "%Y-%m")
-        return str(getattr(self, by))
+        return str(getattr(self, by)) or "(a plan that was deleted)"
 
 
 @dataclass(slots=True)
@@ -163,10 +163,15 @@ def _fill_item(
         "computed" if skipped is None else "skipped",
         cost.work,
         float(fill.rows or 0),
-        refresh is not None and refresh.from_changes,
+        _is_refreshed(fill),
         refresh.unread_bytes(fill.bytes_read) if refresh is not None else 0,
         refresh.saved_seconds(fill.seconds) if refresh is not None else 0.0,
     )
+
+
+def _is_refreshed(fill: FillRecord) -> bool:
+    refresh = fill.facts.refresh
+    return refresh is not None and refresh.from_changes
 
 
 def _reuse_items(workspace: Workspace, plan: Plan, at: datetime) -> Iterator[WorkItem]:
@@ -179,8 +184,12 @@ def _reuse_items(workspace: Workspace, plan: Plan, at: datetime) -> Iterator[Wor
         and model.change is not Change.REMOVED
         and (plan.base_version == 0 or model.change is not Change.UNCHANGED)
     }
-    for table_id, fills in workspace.store.fills.recent(shown, 1000).items():
+    for table_id, fills in workspace.store.fills.recent(shown, 1000, at).items():
         computed = [one for one in fills if one.facts.skipped is None]
+        if not plan.snapshot_of(shown[table_id]).is_incremental:
+            # Each fill replaced the one before.
+            whole = (one for one in computed if not _is_refreshed(one))
+            computed = [next(whole, computed[0])] if computed else []
         yield WorkItem(
             at,
             str(shown[table_id].name),

@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import date, datetime, time
 from functools import cache, lru_cache
 from itertools import chain
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -350,6 +351,13 @@ def _wrong_numbers(settings: Settings) -> _Findings:
         if getattr(settings, key) > most:
             message = f"setting '{key}' is {getattr(settings, key)}, more than {most}"
             yield key, message, f"write {most} or less"
+    for key in ("core_hour", "cores", "terabyte"):
+        if not 0 <= getattr(settings.cost, key) < inf:
+            yield (
+                f"cost.{key}",
+                f"setting 'cost.{key}' must be 0 or more",
+                "write a price in numbers",
+            )
     if not 0 <= settings.max_removed <= 1:
         yield "max_removed", "setting 'max_removed' must be between 0 and 1", "write a fraction"
     if settings.spark.warm_minutes <= 0:
