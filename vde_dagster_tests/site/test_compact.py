@@ -5,6 +5,7 @@ import zlib
 from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,16 @@ def test_failures_are_listed_with_the_environments_that_show_the_rows() -> None:
     assert values(compact(document))["index"]["failed_audits"] == []
 
 
+def test_a_fill_without_figures_keeps_its_time() -> None:
+    document = generated(1)
+    table = document.tables[0]
+    fill = replace(table.fills[0], rows=None, bytes=None, seconds=None, skipped=False, refresh=None)
+    earlier = replace(fill, at=fill.at - timedelta(seconds=1))
+    made = values(compact(replace(document, tables=(replace(table, fills=(fill, earlier)),))))
+    (shown,) = made["models-0"][0]["tables"].values()
+    assert [one[2:] for one in shown["fills"]] == [[int(fill.at.timestamp())], [-1]]
+
+
 def test_a_query_behind_characters_of_two_units_is_found_as_a_page_counts() -> None:
     document = generated(1, columns=2)
     model = replace(document.models[0], source="-- \U0001f600\nSELECT 1\n", query="SELECT 1")
@@ -151,3 +162,17 @@ def test_a_site_takes_the_place_of_an_earlier_one_and_of_nothing_else(tmp_path: 
     with pytest.raises(UsageError, match="do not belong to a site"):
         write_site(made, other)
     assert [path.name for path in other.iterdir()] == ["thesis.txt"]
+
+
+def test_files_of_others_beside_the_scripts_stay(tmp_path: Path) -> None:
+    made = site_files(generated(3))
+    page = tmp_path / "page"
+    (page / "data").mkdir(parents=True)
+    (page / "data" / "index.js").write_text("export const rows = []")
+    with pytest.raises(UsageError, match="do not belong to a site"):
+        write_site(made, page)
+    site = tmp_path / "site"
+    write_site(made, site)
+    (site / "data" / "thesis.csv").write_text("years of work")
+    write_site(made, site)
+    assert (site / "data" / "thesis.csv").exists()

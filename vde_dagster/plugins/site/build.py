@@ -16,7 +16,7 @@ from vde_dagster.api.errors import UsageError
 from vde_dagster.api.reports import Document
 from vde_dagster.api.sources import replacing
 from vde_dagster.api.values import mask
-from vde_dagster.plugins.site.compact import compact
+from vde_dagster.plugins.site.compact import SCRIPT_START, compact
 
 SHELL = (
     *("index.html", "site.css", "site.js", "search.js", "select.js"),
@@ -25,7 +25,7 @@ SHELL = (
 """Files of a site that are the same for every project."""
 
 DATA = "data"
-"""The folder of scripts, which contains only the site's files."""
+"""The folder of scripts."""
 
 
 def site_files(document: Document) -> dict[str, bytes]:
@@ -49,7 +49,7 @@ def write_site(made: Mapping[str, bytes], folder: Path) -> None:
             with replacing(folder / path, shared=True) as file:
                 file.write(content)
         for there in (folder / DATA).iterdir():
-            if f"{DATA}/{there.name}" not in made:
+            if f"{DATA}/{there.name}" not in made and _is_script(there):
                 there.unlink()
     except OSError as error:
         raise UsageError(
@@ -61,11 +61,18 @@ def write_site(made: Mapping[str, bytes], folder: Path) -> None:
 def _require_site_folder(folder: Path) -> None:
     if not folder.exists():
         return
-    if any(folder.iterdir()) and not (folder / DATA / "index.js").exists():
+    if any(folder.iterdir()) and not _is_script(folder / DATA / "index.js"):
         raise UsageError(
             f"{folder} has files that do not belong to a site",
             hint="pass an empty folder, or one of an earlier site: vde docs build --to FOLDER",
         )
+
+
+def _is_script(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(SCRIPT_START)) == SCRIPT_START
 
 
 def serve_site(folder: Path, port: int) -> ThreadingHTTPServer:

@@ -25,6 +25,9 @@ import msgspec
 from vde_dagster.api.reports import Document
 from vde_dagster.plugins.site.layout import place_nodes
 
+SCRIPT_START = b'vde("'
+"""First bytes of each script."""
+
 FORMAT_VERSION = 2
 """Increased when older pages and scripts would be incompatible."""
 
@@ -271,7 +274,7 @@ class _Compactor:
             seconds = None if fill.seconds is None else round(fill.seconds, 2)
             length = _seconds(fill.range.end) - begun
             counts = [fill.rows, fill.bytes, seconds, int(fill.skipped) or None, fill.refresh]
-            fills.append(_trim_end([begun - start, length, recorded - at, *counts]))
+            fills.append([begun - start, length, recorded - at, *_trim_end(counts)])
             start, at = begun, recorded
         return _drop_empty(
             name=table.name,
