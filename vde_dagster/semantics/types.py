@@ -399,7 +399,7 @@ def _letter(e: exp.Expr, kind: Type) -> str | None:
 
 
 def _formed(form: str, kind: Type) -> Type:
-    """Return a result type: a sign of `function_types.FORMS` names a part of the argument's."""
+    """`'@', INT -> ARRAY<INT>`: apply a sign of `function_types.FORMS` to an argument's type."""
     if kind is None or form == "=":
         return data_type("STRING") if kind is not None and kind.this in _PADDED else kind
     if form == "@":
