@@ -203,3 +203,19 @@ def test_the_file_is_stable_and_others_may_read_it(folder: ProjectFolder, vde: V
 def test_json_is_one_object_with_the_list_of_the_file(folder: ProjectFolder, vde: Vde) -> None:
     called = ("describe", "datahub", "--project", folder.root)
     assert vde(*called, "--json").json == {"proposals": json.loads(vde(*called).out)}
+
+
+def test_a_name_with_a_dot_and_a_quoted_column_are_one_name_each(tmp_path: Path, vde: Vde) -> None:
+    audit = "not_null(columns := (`a b`))"
+    model = f"MODEL (name marts.`daily.v1`, kind FULL, audits ({audit})); SELECT 1 AS `a b`"
+    folder = ProjectFolder(tmp_path / "shop", {"models/daily.sql": model})
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+    found = _written(vde, folder)
+    daily = found[_urn("marts.daily.v1")]
+    said = daily[aspects.DatasetPropertiesClass]
+    assert (said.name, said.customProperties["kind"]) == ("daily.v1", "FULL")
+    (field,) = daily[aspects.SchemaMetadataClass].fields
+    (info,) = (one[aspects.AssertionInfoClass] for urn, one in found.items() if "assertion" in urn)
+    (looked,) = map(SchemaFieldUrn.from_string, info.datasetAssertion.fields)
+    assert looked.field_path == field.fieldPath == "a b"

@@ -224,6 +224,32 @@ def test_dbts_form_of_an_environment_has_its_names(shop: ProjectFolder, vde: Vde
     assert "amount > 1" not in before["compiled_code"]
 
 
+def test_each_model_and_quoted_column_has_a_name_in_dbts_form(tmp_path: Path, vde: Vde) -> None:
+    audits = "not_null(columns := (`a, b`, x)), unique_values(columns := (`a, b`))"
+    odd = f"MODEL (name a.f, kind FULL, audits ({audits})); SELECT 1 AS `a, b`, 2 AS x"
+    files = {f"models/{name}.sql": f"MODEL (name {name}, kind FULL); SELECT 1 AS x"
+             for name in ("b.f", "c.a__f", "d.a__f")}  # fmt: skip
+    folder = ProjectFolder(tmp_path / "shop", {"models/a.f.sql": odd, **files})
+    manifest, _ = _written(vde, folder)
+    nodes = manifest["nodes"].values()
+    models = {one["name"]: one["relation_name"] for one in nodes if one["resource_type"] == "model"}
+    assert models == {
+        "a__f": "`lakehouse`.`a`.`f`",
+        "b__f": "`lakehouse`.`b`.`f`",
+        "c__a__f": "`lakehouse`.`c`.`a__f`",
+        "d__a__f": "`lakehouse`.`d`.`a__f`",
+    }
+    tests = {one["name"]: one for one in nodes if one["resource_type"] == "test"}
+    assert set(tests) == {"not_null_a__f_a, b", "not_null_a__f_x", "unique_a__f_a, b"}
+    quoted = tests["not_null_a__f_a, b"]
+    assert quoted["column_name"] == "a, b"
+    assert quoted["compiled_code"].endswith("WHERE `a, b` IS NULL")
+    folder.remove("models/d.a__f.sql")
+    manifest, _ = _written(vde, folder)
+    names = {one["name"] for one in manifest["nodes"].values() if one["resource_type"] == "model"}
+    assert names == {"a__f", "a__f_", "b__f"}
+
+
 def test_files_in_dbts_form_have_no_names_of_an_environment_beside_production(
     tmp_path: Path, vde: Vde
 ) -> None:

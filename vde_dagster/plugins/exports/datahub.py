@@ -28,6 +28,7 @@ _FABRICS = (
 _DIRECT_USES = ("identity", "transformation", "aggregation")
 _UNKNOWN_USES = ("python", "unknown")
 _COLUMN_AUDIT = re.compile(r"(not_null|unique_values)\(columns=\(([^()]*)\)\)")
+_COLUMN = re.compile(r"`[^`]+`|[^,\s]+")
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 _TYPES = {
     **dict.fromkeys(_NUMBERS, "NumberType"),
@@ -158,7 +159,7 @@ class _ProposalWriter:
             "model": model.name,
             "environment": self.environment.name,
             "environment_version": str(self.environment.version),
-            "kind": model.kind_text,
+            "kind": model.kind,
             "version": model.version,
             "snapshot": model.snapshot,
             "grain": "; ".join(", ".join(grain) for grain in model.grains),
@@ -169,7 +170,7 @@ class _ProposalWriter:
         }
         shown = self._view_name(model.name) or model.name
         found: dict[str, Any] = {
-            "name": shown.rpartition(".")[2],
+            "name": shown.partition(".")[2],
             "qualifiedName": f"{self.document.catalog}.{shown}",
             "customProperties": {key: value for key, value in said.items() if value},
             "tags": [],
@@ -284,7 +285,7 @@ class _ProposalWriter:
         }
         called = _COLUMN_AUDIT.fullmatch(audit.name)
         if called is not None:
-            columns = [one.strip() for one in called[2].split(",")]
+            columns = [one.strip("`") for one in _COLUMN.findall(called[2])]
             looked |= {
                 "scope": "DATASET_COLUMN",
                 "fields": [self._field_urn(model.name, one) for one in columns],

@@ -40,6 +40,7 @@ _EMPTY_PARTS = (
 _EXPOSURE_TYPES = {"exposure": "dashboard", "sync": "application", "metric": "analysis"}
 """Types of exposures in dbt by the kind of reader."""
 _COLUMN_AUDIT = re.compile(r"(\w+)\(columns=\(([^()]*)\)\)")
+_COLUMN = re.compile(r"`[^`]+`|[^,\s]+")
 _THIS = re.compile(r"@this_model\b", re.IGNORECASE)
 
 Node = dict[str, Any]
@@ -80,11 +81,17 @@ class _Artifacts:
     def _names(self) -> dict[str, str]:
         """Names of models in dbt, with the schema only if the name is ambiguous."""
         last = Counter(_split_name(model.name)[1] for model in self.document.models)
-        return {
-            model.name: name if last[name := _split_name(model.name)[1]] == 1 else "__".join(parts)
-            for model in self.document.models
-            for parts in [_split_name(model.name)]
-        }
+        found: dict[str, str] = {}
+        taken = {name for name, models in last.items() if models == 1}
+        for model in self.document.models:
+            schema, name = _split_name(model.name)
+            if last[name] > 1:
+                name = f"{schema}__{name}"
+                while name in taken:
+                    name += "_"
+                taken.add(name)
+            found[model.name] = name
+        return found
 
     @cached_property
     def _ids(self) -> dict[str, str]:
@@ -306,10 +313,11 @@ class _Artifacts:
                 continue
             test, query = _COLUMN_TESTS[called[1]]
             relation = self._common_fields(model)["relation_name"]
-            for column in (one.strip() for one in called[2].split(",")):
+            for column in _COLUMN.findall(called[2]):
+                name = column.strip("`")
                 yield {
-                    **self._test_node(model, audit, f"{test}_{self._names[model.name]}_{column}"),
-                    "column_name": column,
+                    **self._test_node(model, audit, f"{test}_{self._names[model.name]}_{name}"),
+                    "column_name": name,
                     "attached_node": self._ids[model.name],
                     "test_metadata": {
                         "name": test,
