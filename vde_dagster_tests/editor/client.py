@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -24,6 +25,8 @@ class Editor:
         self.root = root
         self.client: Any = LanguageClient(converter_factory=default_converter)
         self.versions: dict[str, int] = {}
+        self.texts: dict[str, str] = {}
+        self.takes_whole_texts = False
         self.published: list[lsp.PublishDiagnosticsParams] = []
 
     def uri(self, path: str) -> str:
@@ -31,7 +34,7 @@ class Editor:
 
     async def open(self, path: str, text: str | None = None) -> None:
         given = (self.root / path).read_text() if text is None else text
-        self.versions[path] = 1
+        self.versions[path], self.texts[path] = 1, given
         language = {"py": "python", "yaml": "yaml"}.get(path.rpartition(".")[2], "sql")
         document = lsp.TextDocumentItem(self.uri(path), language, 1, given)
         self.client.text_document_did_open(lsp.DidOpenTextDocumentParams(document))
@@ -39,13 +42,20 @@ class Editor:
     def type(self, path: str, text: str) -> int:
         """Put a text in a document's place; return its version."""
         self.versions[path] += 1
+        self.texts[path] = text
         document = lsp.VersionedTextDocumentIdentifier(self.versions[path], self.uri(path))
         change = lsp.TextDocumentContentChangeWholeDocument(text)
         self.client.text_document_did_change(lsp.DidChangeTextDocumentParams(document, [change]))
         return self.versions[path]
 
     def type_at(self, path: str, line: int, character: int, text: str) -> None:
-        """Insert a text at a position, in the client's units."""
+        """Insert a text at a position, in the client's units; lines end as LSP has it."""
+        if self.takes_whole_texts:
+            ends = [0, *(m.end() for m in re.finditer("\r\n|\n|\r", self.texts[path]))]
+            units = self.texts[path][ends[line] :].encode("utf-16-le")[: 2 * character]
+            offset = ends[line] + len(units.decode("utf-16-le"))
+            self.type(path, self.texts[path][:offset] + text + self.texts[path][offset:])
+            return
         self.versions[path] += 1
         at = lsp.Position(line, character)
         document = lsp.VersionedTextDocumentIdentifier(self.versions[path], self.uri(path))
@@ -120,7 +130,9 @@ async def editor(root: Path, environment: str = "prod") -> AsyncIterator[Editor]
         workspace_folders=[folder],
         initialization_options={"environment": environment},
     )
-    await it.client.initialize_session(params)
+    started = await it.client.initialize_session(params)
+    sync = started.capabilities.text_document_sync
+    it.takes_whole_texts = sync.change is lsp.TextDocumentSyncKind.Full
     try:
         yield it
         await it.client.shutdown_session()

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pygls.workspace import PositionCodec
 
+from vde_dagster.programs.editor.diagnostics import diagnostics
 from vde_dagster.programs.editor.lenses import lenses
 from vde_dagster.programs.editor.session import EditorSession
 from vde_dagster_tests.execution.fake_workspace import open_fake
@@ -180,6 +182,30 @@ def test_after_any_edits_mistakes_are_those_of_a_fresh_load_of_the_same_texts(
         assert {n: s.id for n, s in reading.snapshots.items()} == {
             n: s.id for n, s in fresh.snapshots.items()
         }
+
+
+def test_a_file_that_is_not_text_is_told_and_hides_nothing(session: EditorSession) -> None:
+    path = session.root / "models/marts/latin.sql"
+    path.write_bytes("MODEL (name marts.latin);\nSELECT 'ü' AS a".encode("latin-1"))
+    edited(session, CUSTOMERS, "sum(amount)", "sum(amont)")
+    try:
+        found = diagnostics(session.read(), PositionCodec())
+    finally:
+        path.unlink()
+    assert found.keys() == {CUSTOMERS, "models/marts/latin.sql"}
+    (one,) = found["models/marts/latin.sql"]
+    assert one.range.start.line == 1
+    assert "not UTF-8" in one.message
+
+
+def test_warnings_of_an_earlier_text_are_not_shown(session: EditorSession) -> None:
+    session.set_text(TOP, (session.root / TOP).read_text() + "WHERE revenue = NULL\n")
+    reading = session.read()
+    assert [one.location.path.as_posix() for one in reading.warnings] == [TOP]
+    session.set_text(TOP, "-- A remark\n" + reading.text(TOP) + " AND (")
+    reading = session.read()
+    assert reading.broken == {TOP}
+    assert not reading.warnings
 
 
 def test_dashboards_that_read_what_breaks_are_named(published: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException
 
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.programs.editor.server import REFUSED, make_server
 from vde_dagster.spark.session.settings import SessionSettings
 from vde_dagster.spark.session.warm import stop_engines
-from vde_dagster_tests.editor.client import Editor, scenario
+from vde_dagster_tests.editor.client import SECONDS, Editor, scenario
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
@@ -91,6 +93,106 @@ def test_positions_are_counted_as_clients_do(shop: ProjectFolder) -> None:
         editor.type_at(CUSTOMERS, 3, units + len("amount"), "s")
         await editor.until(lambda: editor.said(CUSTOMERS))
         assert "amounts" in editor.said(CUSTOMERS)[0]
+
+    scenario(test, shop.root)
+
+
+def test_lines_end_as_clients_have_it(shop: ProjectFolder) -> None:
+    async def test(editor: Editor) -> None:
+        head = "MODEL (name marts.customers, kind FULL);\n/* \f \u2028 \x85 */\n"
+        await editor.open(CUSTOMERS, f"{head}SELECT 1 AS customer, 2 AS revenue\n")
+        editor.type_at(CUSTOMERS, 2, len("SELECT "), "amont + ")
+        await editor.until(lambda: editor.said(CUSTOMERS))
+        assert editor.said(CUSTOMERS)[0].startswith("3:8 ")
+        assert "amont" in editor.said(CUSTOMERS)[0]
+
+    scenario(test, shop.root)
+
+
+def test_a_text_with_carriage_returns_is_edited_at_the_right_places(shop: ProjectFolder) -> None:
+    text = (shop.root / CUSTOMERS).read_text()
+    (shop.root / CUSTOMERS).write_bytes(text.replace("\n", "\r\n").encode())
+
+    async def test(editor: Editor) -> None:
+        await editor.open(CUSTOMERS, text.replace("\n", "\r\n"))
+        line = text.splitlines().index(next(t for t in text.splitlines() if "SELECT" in t))
+        column = text.splitlines()[line].index("revenue")
+        place = lsp.Position(line, column)
+        wanted = lsp.RenameParams(editor.document(CUSTOMERS), place, "takings")
+        edit = await editor.client.text_document_rename_async(wanted)
+        own = [one for one in edit.document_changes if one.text_document.uri.endswith(CUSTOMERS)]
+        ((change,),) = (one.edits for one in own)
+        end = lsp.Position(line, column + len("revenue"))
+        assert (change.range, change.new_text) == (lsp.Range(place, end), "takings")
+
+    scenario(test, shop.root)
+
+
+def test_a_folder_that_is_a_link_is_named_as_the_client_opened_it(
+    shop: ProjectFolder, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    link = tmp_path_factory.mktemp("link") / "shop"
+    link.symlink_to(shop.root)
+
+    async def test(editor: Editor) -> None:
+        await editor.open(CUSTOMERS)
+        text = (shop.root / CUSTOMERS).read_text()
+        editor.type(CUSTOMERS, text.replace("sum(amount)", "sum(amont)"))
+        await editor.until(lambda: editor.said(CUSTOMERS))
+        assert {one.uri for one in editor.published} == {editor.uri(CUSTOMERS)}
+
+    scenario(test, link)
+
+
+def test_a_model_is_completed_in_a_unit_test_from_behind_its_dot(shop: ProjectFolder) -> None:
+    path, text = "tests/test_top.yaml", "test_top:\n  model: marts.to"
+    shop.write(path, "test_top: {}\n")
+
+    async def test(editor: Editor) -> None:
+        await editor.open(path, text)
+        end = lsp.Position(1, len("  model: marts.to"))
+        wanted = lsp.CompletionParams(editor.document(path), end)
+        (item,) = await editor.client.text_document_completion_async(wanted)
+        begin = lsp.Position(1, len("  model: "))
+        assert item.text_edit == lsp.TextEdit(lsp.Range(begin, end), "marts.top")
+
+    scenario(test, shop.root)
+
+
+def test_commands_tell_of_wrong_settings(shop: ProjectFolder) -> None:
+    shop.write("pyproject.toml", "[tool.vde]\nnam = 'shop'\n")
+
+    async def test(editor: Editor) -> None:
+        for command in ("vde.plan", "vde.lineage"):
+            with pytest.raises(JsonRpcException) as told:
+                await editor.run(command, editor.uri(CUSTOMERS))
+            assert told.value.code == REFUSED
+            assert "unknown setting 'nam'" in told.value.message
+
+    scenario(test, shop.root)
+
+
+def test_a_query_ends_with_the_editor(shop: ProjectFolder) -> None:
+    async def test() -> None:
+        server, ended = make_server(shop.root), threading.Event()
+        server.runner.interrupt = ended.set  # type: ignore[method-assign]
+        server._queries.add(server._spark.submit(lambda: str(ended.wait(SECONDS))))
+        await server.protocol.fm.features[lsp.SHUTDOWN](None)
+        assert ended.is_set()
+
+    asyncio.run(test())
+
+
+def test_a_publication_elsewhere_is_seen(shop: ProjectFolder) -> None:
+    async def test(editor: Editor) -> None:
+        await editor.open(CUSTOMERS)
+        assert await editor.lenses(CUSTOMERS) == ["no plan: nothing is published yet"]
+        with open_fake(shop.root) as workspace:
+            workspace.apply(workspace.plan("prod"))
+        end = asyncio.get_running_loop().time() + SECONDS
+        while await editor.lenses(CUSTOMERS) != ["same as in prod"]:
+            assert asyncio.get_running_loop().time() < end
+            await asyncio.sleep(0.5)
 
     scenario(test, shop.root)
 
@@ -247,7 +349,11 @@ def test_words_are_answered_for(shop: ProjectFolder) -> None:
         assert "marts.customers.revenue" in told.contents.value
         renamed = lsp.RenameParams(document, at("revenue"), "takings")
         edit = await client.text_document_rename_async(renamed)
-        assert edit.changes.keys() == {editor.uri(CUSTOMERS), editor.uri(TOP)}
+        places = [one.text_document for one in edit.document_changes]
+        assert {one.uri: one.version for one in places} == {
+            editor.uri(CUSTOMERS): 1,
+            editor.uri(TOP): None,
+        }
         with pytest.raises(JsonRpcException, match="renaming to 'customer'"):
             await client.text_document_rename_async(
                 lsp.RenameParams(document, at("revenue"), "customer")
@@ -274,8 +380,10 @@ def test_words_are_answered_for(shop: ProjectFolder) -> None:
             lsp.CodeActionParams(document, place, asked)
         )
         assert fix.title == "Write amount"
-        ((uri, (edit,)),) = fix.edit.changes.items()
-        assert (uri, edit.new_text) == (editor.uri(CUSTOMERS), "amount")
+        (changed,) = fix.edit.document_changes
+        (edit,) = changed.edits
+        assert (changed.text_document.uri, edit.new_text) == (editor.uri(CUSTOMERS), "amount")
+        assert changed.text_document.version == editor.versions[CUSTOMERS]
         assert edit.range == place
 
     scenario(test, shop.root)

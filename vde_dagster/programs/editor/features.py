@@ -26,6 +26,7 @@ from vde_dagster.programs.editor.server import REFUSED, VdeServer
 from vde_dagster.programs.editor.session import EditorSession
 from vde_dagster.programs.editor.words.completion import Completion, completions
 from vde_dagster.programs.editor.words.hover import hover
+from vde_dagster.programs.editor.words.in_yaml import is_yaml
 from vde_dagster.programs.editor.words.signatures import signature
 from vde_dagster.sql.edits import Edit
 
@@ -127,7 +128,11 @@ def add_features(server: VdeServer) -> None:
                 _add_file_rename(server, edit, file_move(symbols, symbol.model, new))
             return edit
 
-        return await answer_at(params, ask, None)
+        generation = server.session.generation
+        edit = await answer_at(params, ask, None)
+        if server.session.generation != generation:
+            raise JsonRpcException("the files changed meanwhile. Rename again", REFUSED)
+        return edit
 
     @register_handler(
         lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=[".", "@", "("]), []
@@ -157,12 +162,14 @@ def add_features(server: VdeServer) -> None:
         path = server.project_path(params.text_document.uri)
         if path is None:
             return []
+        generation = server.session.generation
         try:
-            return await server.ask(
+            found = await server.ask(
                 lambda session: list(_quick_fixes(server, session.read(), path, params))
             )
         except ProjectError:
             return []  # The settings are wrong: diagnostics report that.
+        return found if server.session.generation == generation else []
 
 
 def locations(server: VdeServer, reading: Reading, spans: Iterable[Span]) -> list[lsp.Location]:
@@ -180,8 +187,8 @@ def _completion_item(
     reading: Reading, path: str, offset: int, codec: PositionCodec, number: int, one: Completion
 ) -> lsp.CompletionItem:
     text = reading.text(path)
-    start = offset
-    while start and (text[start - 1].isalnum() or text[start - 1] in "_@"):
+    start, signs = offset, "_.`" if is_yaml(path) else "_@"
+    while start and (text[start - 1].isalnum() or text[start - 1] in signs):
         start -= 1
     # Clients differ on where words begin, so the range is explicit.
     edit = lsp.TextEdit(split_lines(text).range(start, offset, codec), one.label)
@@ -204,28 +211,27 @@ def _workspace_edit(
         changes[server.document_uri(path)] = [
             lsp.TextEdit(lines.range(one.start, one.end, codec), one.text) for one in given
         ]
-    return lsp.WorkspaceEdit(changes=changes)
+    if not server.checks_versions:
+        return lsp.WorkspaceEdit(changes=changes)
+    known = server.workspace.text_documents
+    documents = [
+        lsp.OptionalVersionedTextDocumentIdentifier(
+            uri, known[uri].version if uri in known else None
+        )
+        for uri in changes
+    ]
+    return lsp.WorkspaceEdit(
+        document_changes=[lsp.TextDocumentEdit(one, list(changes[one.uri])) for one in documents]
+    )
 
 
 def _add_file_rename(
     server: VdeServer, edit: lsp.WorkspaceEdit, moved: tuple[str, str] | None
 ) -> None:
     # The client renames the file after it has changed the file's text.
-    if moved is None:
-        return
-    known = server.workspace.text_documents
-    edit.document_changes = [
-        lsp.TextDocumentEdit(
-            lsp.OptionalVersionedTextDocumentIdentifier(
-                uri, known[uri].version if uri in known else None
-            ),
-            list(edits),
-        )
-        for uri, edits in (edit.changes or {}).items()
-    ]
-    edit.changes = None
-    old, new = map(server.document_uri, moved)
-    edit.document_changes.append(lsp.RenameFile(old_uri=old, new_uri=new))
+    if moved is not None and edit.document_changes is not None:
+        old, new = map(server.document_uri, moved)
+        edit.document_changes = [*edit.document_changes, lsp.RenameFile(old_uri=old, new_uri=new)]
 
 
 def _quick_fixes(

@@ -98,14 +98,21 @@ class Reading:
     def text(self, path: str) -> str:
         """Return a file's text from the editor, or else from disk; "" for a missing file."""
         known = self.buffers.get(path)
-        if known is not None:
-            return known
-        file = self.project.root / path
-        return decode_text(Path(path), file.read_bytes()) if file.is_file() else ""
+        return file_text(self.project.root, path) if known is None else known
 
     def models_in(self, path: str) -> list[Model]:
         found = [m for m in self.project.models.values() if m.location.path.as_posix() == path]
         return sorted(found, key=lambda model: model.location.order)
+
+
+def file_text(root: Path, path: str) -> str:
+    """Return a file's text on disk, with U+FFFD for invalid bytes; "" for a missing file."""
+    file = root / path
+    content = file.read_bytes() if file.is_file() else b""
+    try:
+        return decode_text(Path(path), content)
+    except ProjectError:  # Diagnostics report it.
+        return content.decode(errors="replace")
 
 
 def column_names(snapshots: Mapping[ModelName, Snapshot], name: ModelName) -> list[str] | None:

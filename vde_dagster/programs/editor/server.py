@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import partial
@@ -28,7 +28,7 @@ from vde_dagster.programs.editor.diagnostics import SOURCE, diagnostics
 from vde_dagster.programs.editor.lenses import lenses
 from vde_dagster.programs.editor.picture import lineage_picture
 from vde_dagster.programs.editor.positions import split_lines
-from vde_dagster.programs.editor.reading import Reading
+from vde_dagster.programs.editor.reading import Reading, file_text
 from vde_dagster.programs.editor.running import (
     MOST_ROWS,
     QueryRunner,
@@ -36,7 +36,6 @@ from vde_dagster.programs.editor.running import (
     query_at_cursor,
 )
 from vde_dagster.programs.editor.session import EditorSession, plan_text
-from vde_dagster.project.files import decode_text
 
 T = TypeVar("T")
 KIND = lsp.SymbolKind.Class
@@ -55,7 +54,8 @@ WATCHED = "**/*.{sql,py,csv,yaml,yml,toml}"
 
 class VdeServer(LanguageServer):
     def __init__(self, root: Path | None) -> None:
-        super().__init__("vde", __version__)
+        # Whole texts, because pygls also splits lines at form feeds and U+2028, unlike clients.
+        super().__init__("vde", __version__, lsp.TextDocumentSyncKind.Full)
         self.session = EditorSession(root or Path())
         self.runner = QueryRunner(self.session.root)
         self._analysis_thread = ThreadPoolExecutor(1, "desk")
@@ -78,7 +78,7 @@ class VdeServer(LanguageServer):
         return None if name is None else self.session.relative_path(Path(name))
 
     def document_uri(self, path: str) -> str:
-        return from_fs_path(str(self.session.root / path)) or ""
+        return from_fs_path(str(self.session.opened_root / path)) or ""
 
     def update_text(self, uri: str, *, saved: bool = False) -> None:
         """Store a document's current text, and schedule an analysis."""
@@ -107,7 +107,7 @@ class VdeServer(LanguageServer):
         self._checking = asyncio.get_running_loop().create_task(self._analyze())
 
     def start_polling(self) -> None:
-        """Begin to check the project's files for changes every few seconds."""
+        """Begin to check files and the environment for changes every few seconds."""
         self._polling = asyncio.get_running_loop().create_task(self._poll())
 
     async def _poll(self) -> None:
@@ -128,16 +128,16 @@ class VdeServer(LanguageServer):
         generation = self.session.generation
         try:
             reading = await self.ask(EditorSession.read)
+            if self.session.generation != generation:
+                return  # A newer analysis was scheduled.
+            self._publish(diagnostics(reading, self.workspace.position_codec))
+            await self.ask(EditorSession.preview_plan)
         except ProjectError as error:
             self._publish_settings_errors(error)
             return
         except Exception as error:
             self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Error, repr(error)))
             return
-        if self.session.generation != generation:
-            return  # A newer analysis was scheduled.
-        self._publish(diagnostics(reading, self.workspace.position_codec))
-        await self.ask(EditorSession.preview_plan)
         if self.session.generation == generation and self._capability("code_lens.refresh_support"):
             self.workspace_code_lens_refresh(None)
 
@@ -150,6 +150,11 @@ class VdeServer(LanguageServer):
         """Whether the client can rename files as part of an edit."""
         kinds = self._capability("workspace_edit.resource_operations")
         return lsp.ResourceOperationKind.Rename in (kinds or ())
+
+    @property
+    def checks_versions(self) -> bool:
+        """Whether the client compares the versions of the documents in an edit with its own."""
+        return bool(self._capability("workspace_edit.document_changes"))
 
     def _capability(self, name: str) -> Any:
         return get_capability(self.client_capabilities, f"workspace.{name}")
@@ -169,9 +174,7 @@ class VdeServer(LanguageServer):
         found: dict[str, list[lsp.Diagnostic]] = {}
         for mistake in error.mistakes:
             path = mistake.location.path.as_posix() if mistake.location else "pyproject.toml"
-            file = self.session.root / path
-            text = decode_text(Path(path), file.read_bytes()) if file.is_file() else ""
-            lines = split_lines(text)
+            lines = split_lines(file_text(self.session.root, path))
             start, end = lines.token_span(mistake.location) if mistake.location else (0, 0)
             said = lsp.Diagnostic(
                 lines.range(start, end, codec),
@@ -320,7 +323,8 @@ def make_server(root: Path | None = None) -> VdeServer:
         server.schedule_analysis()
 
     @server.feature(lsp.SHUTDOWN)
-    def shutdown(_: None) -> None:
+    async def shutdown(_: None) -> None:
+        await server.stop()
         server.close()
 
     @server.feature(lsp.TEXT_DOCUMENT_CODE_LENS, lsp.CodeLensOptions(resolve_provider=False))
@@ -356,21 +360,24 @@ def make_server(root: Path | None = None) -> VdeServer:
             if params.query.lower() in str(name) and not model.kind.is_external
         ][:MOST_SYMBOLS]
 
+    async def answer(work: Awaitable[str]) -> str:
+        try:
+            return await work
+        except VdeError as error:
+            raise JsonRpcException(error.text(". "), REFUSED) from error
+
     @server.command("vde.plan")
     async def plan(*_: Any) -> str:
-        return await server.ask(plan_text)
+        return await answer(server.ask(plan_text))
 
     @server.command("vde.lineage")
     async def lineage(uri: str) -> str:
-        path = server.project_path(uri)
-        return await server.ask(lambda session: lineage_picture(session.read(), path or ""))
+        path = server.project_path(uri) or ""
+        return await answer(server.ask(lambda one: lineage_picture(one.read(), path)))
 
     @server.command("vde.run")
     async def run(uri: str, line: int, character: int, *most: int) -> str:
-        try:
-            return await server.run_query(uri, line, character, *most)
-        except VdeError as error:
-            raise JsonRpcException(error.text(". "), REFUSED) from error
+        return await answer(server.run_query(uri, line, character, *most))
 
     @server.command("vde.stop")
     async def stop(*_: Any) -> None:

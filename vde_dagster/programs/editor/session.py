@@ -26,6 +26,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.build_snapshots import build_snapshots, sort_mistakes
 from vde_dagster.planning.checks.unit_tests import find_test_mistakes
 from vde_dagster.planning.environments.contracts import find_reader_mistakes
+from vde_dagster.planning.environments.environment import environment_name
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.snapshots.built import BuiltSnapshot
 from vde_dagster.planning.snapshots.snapshot import Snapshot
@@ -101,6 +102,8 @@ class EditorSession:
 
     def __init__(self, root: Path, environment: str = "prod") -> None:
         self.root, self.environment = root.resolve(), environment
+        # Clients name files as the folder was opened, perhaps by a symbolic link.
+        self.opened_root = Path(os.path.abspath(root))
         self._buffers: dict[str, str] = {}
         self._readable: dict[str, str] = {}
         self._lock = threading.Lock()
@@ -120,14 +123,17 @@ class EditorSession:
         return self._generation
 
     def set_text(self, path: str, text: str | None) -> None:
-        """Set a file's text in the editor; None means the file on disk."""
+        r"""Set a file's text in the editor; None means the file on disk.
+
+        Line ends become `\n`, as in texts from disk, which does not change lines and columns.
+        """
         with self._lock:
             self._generation += 1
             if text is None:
                 self._buffers.pop(path, None)
                 self._readable.pop(path, None)
             else:
-                self._buffers[path] = text
+                self._buffers[path] = text.replace("\r\n", "\n").replace("\r", "\n")
 
     def mark_files_changed(self) -> None:
         """Record that files on disk changed, so that the next request reads them again."""
@@ -136,7 +142,10 @@ class EditorSession:
             self._columns.clear()
 
     def folder_state(self) -> frozenset[tuple[str, int, int]]:
-        """Return (path, size, modification time) of the project's files, without reading them."""
+        """Return (path, size, modification time) of the project's files, without reading them.
+
+        After the first preview, the result also has the environment's current version.
+        """
         # A client may not watch files, and `git checkout` in a terminal changes many at once.
         with os.scandir(self.root) as entries:
             paths = {entry.name for entry in entries if entry.name.endswith(_READ_ENDINGS)}
@@ -152,12 +161,16 @@ class EditorSession:
             with suppress(OSError):
                 stat = os.stat(self.root / path)
                 state.add((path, stat.st_size, stat.st_mtime_ns))
+        if self._planned is not None:
+            with suppress(VdeError):
+                state.add((self.environment, self._current_version(), 0))
         return frozenset(state)
 
     def relative_path(self, file: Path) -> str | None:
         """Return a file's path relative to the project's folder, or None for a file outside."""
-        with suppress(ValueError, OSError):
-            return file.resolve().relative_to(self.root).as_posix()
+        for known, folder in ((file, self.opened_root), (file.resolve(), self.root)):
+            with suppress(ValueError):
+                return Path(os.path.abspath(known)).relative_to(folder).as_posix()
         return None
 
     # -- reading ---------------------------------------------------------------------------
@@ -216,13 +229,15 @@ class EditorSession:
             project, parsed = self._load({**typed, **before})
             said = {str(mistake) for mistake in mistakes}
             more = (p for p in project.problems if str(p) not in said)
-            mistakes += (p for p in more if p.location is None or _mistake_path(p) not in broken)
+            mistakes += (p for p in more if p.location is None or _path(p) not in broken)
         if buffers is self._read_buffers:
             self._readable |= {path: text for path, text in typed.items() if path not in wrong}
         snapshots: dict[ModelName, Snapshot] = {}
         warnings: list[Problem] = []
         found = self._snapshots(project, parsed, snapshots, warnings)
-        mistakes += (m for m in found if m.location is None or _mistake_path(m) not in broken)
+        mistakes += (m for m in found if m.location is None or _path(m) not in broken)
+        # Warnings about an earlier text have places in that text.
+        warnings = [w for w in warnings if _path(w) not in broken]
         return Reading(
             project, snapshots, tuple(sort_mistakes(mistakes)), tuple(warnings), buffers, broken
         )
@@ -318,6 +333,12 @@ class EditorSession:
         except VdeError as error:
             return PlanPreview(self.environment, None, error.message)
 
+    def _current_version(self) -> int:
+        if not self._workspace.has_state:
+            return 0
+        environments = self._workspace.store.environments
+        return environments.current_version(environment_name(self.environment)) or 0
+
     @property
     def settings(self) -> Settings:
         return self.read().project.settings
@@ -350,6 +371,6 @@ def _is_same_reading(one: Reading, other: Reading) -> bool:
     )
 
 
-def _mistake_path(mistake: ProjectError) -> str:
-    location = mistake.location or SourceLocation(Path())
+def _path(problem: ProjectError | Problem) -> str:
+    location = problem.location or SourceLocation(Path())
     return location.path.as_posix()
