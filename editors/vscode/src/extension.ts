@@ -3,12 +3,21 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import * as vscode from "vscode";
-import { LanguageClient, type LanguageClientOptions } from "vscode-languageclient/node";
+import { ExecuteCommandRequest, LanguageClient } from "vscode-languageclient/node";
+import type { DynamicFeature, LanguageClientOptions, StaticFeature } from "vscode-languageclient/node";
 
 const SCHEME = "vde";
 const clients = new Map<string, LanguageClient>();
 const shown = new Map<string, string>();
 const changed = new vscode.EventEmitter<vscode.Uri>();
+
+/** A client that registers no commands: VS Code refuses a second folder's commands of the same name. */
+class Client extends LanguageClient {
+  registerFeature(feature: StaticFeature | DynamicFeature<unknown>): void {
+    const type = "registrationType" in feature ? feature.registrationType.method : "";
+    if (type !== ExecuteCommandRequest.method) super.registerFeature(feature);
+  }
+}
 
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
   context.subscriptions.push(
@@ -17,6 +26,10 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
       provideTextDocumentContent: (uri) => shown.get(uri.path) ?? "",
     }),
     vscode.commands.registerCommand("vde.restart", restart),
+    vscode.commands.registerCommand("vde.plan", (uri?: string) => ask("vde.plan", "Plan", uri)),
+    vscode.commands.registerCommand("vde.run", (uri?: string, ...at: number[]) =>
+      ask("vde.run", "Rows", uri, ...at),
+    ),
     vscode.commands.registerCommand("vde.showPlan", () => ask("vde.plan", "Plan")),
     vscode.commands.registerCommand("vde.showLineage", () => ask("vde.lineage", "Lineage")),
     vscode.commands.registerCommand("vde.runHere", runHere),
@@ -50,12 +63,9 @@ async function start(folder: vscode.WorkspaceFolder): Promise<void> {
       ),
     },
     initializationOptions: { environment: settings.get<string>("environment") },
-    middleware: {
-      executeCommand: async (command, args) => show(command, await request(client, command, args)),
-    },
   };
   const run = { command: program(folder), args: ["lsp"], options: { cwd: folder.uri.fsPath } };
-  const client = new LanguageClient("vde", `vde (${folder.name})`, run, options);
+  const client = new Client("vde", `vde (${folder.name})`, run, options);
   clients.set(folder.uri.toString(), client);
   try {
     await client.start();
@@ -84,16 +94,16 @@ function program(folder: vscode.WorkspaceFolder): string {
   return said || (existsSync(inFolder) ? inFolder : "vde");
 }
 
-/** Ask the server of the file that is looked at; its answer is shown. */
-async function ask(command: string, title: string, ...more: number[]): Promise<void> {
-  const document = vscode.window.activeTextEditor?.document;
-  const folder = document && vscode.workspace.getWorkspaceFolder(document.uri);
+/** Ask the server of a file, by default the active editor's; its answer is shown. */
+async function ask(command: string, title: string, of?: string, ...more: number[]): Promise<void> {
+  const uri = of ? vscode.Uri.parse(of) : vscode.window.activeTextEditor?.document.uri;
+  const folder = uri && vscode.workspace.getWorkspaceFolder(uri);
   const client = folder && clients.get(folder.uri.toString());
   if (!client) {
     void vscode.window.showInformationMessage("Open a file of a vde project first.");
     return;
   }
-  await show(title, await request(client, command, [document.uri.toString(), ...more]));
+  await show(title, await request(client, command, [uri.toString(), ...more]));
 }
 
 /** Ask a server to run a command, which a person may stop; then there is no answer. */
@@ -116,7 +126,7 @@ async function request(client: LanguageClient, command: string, args: unknown[])
 /** Run the query that the cursor stands in. */
 async function runHere(): Promise<void> {
   const at = vscode.window.activeTextEditor?.selection.active;
-  await ask("vde.run", "Rows", at?.line ?? 0, at?.character ?? 0);
+  await ask("vde.run", "Rows", undefined, at?.line ?? 0, at?.character ?? 0);
 }
 
 /** Show a command's result: a picture (SVG) or Markdown beside the editor; others pass through. */
