@@ -8,16 +8,19 @@ from typing import Any
 from xml.etree import ElementTree
 
 import duckdb
+import pandas
 import pyarrow as pa
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from vde_dagster.errors import VdeError
 from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.programs.notebook.results import Rows, as_arrow
 from vde_dagster_tests.projects import Prepared, ProjectFolder
 from vde_dagster_tests.serve.shops import publish, publish_twice
 
 pytestmark = pytest.mark.long
+TWO_MODELS = "MODEL (name marts.one); SELECT 1 AS a;\nMODEL (name marts.two); SELECT 1 AS a\n"
 
 
 def _published(root: Path) -> None:
@@ -92,6 +95,15 @@ def test_rows_are_of_arrow_pandas_polars_and_whoever_knows_arrow(shell: Interact
     assert "4 rows of prod@1" in html
 
 
+def test_pandas_has_the_integers_of_the_rows() -> None:
+    big = 2**53 + 1
+    rows = Rows(pa.table({"a": [big, None], "b": [1, None], "c": [big, 1]}), "prod@1")
+    frame = rows.to_pandas()
+    assert frame["a"].tolist() == [big, pandas.NA]
+    assert list(map(str, frame.dtypes)) == ["Int64", "float64", "int64"]
+    assert as_arrow(frame)["a"].to_pylist() == [big, None]
+
+
 def test_what_rows_say_is_no_html(shell: InteractiveShell, shop: ProjectFolder) -> None:
     text = (shop.root / "models/orders.sql").read_text()
     shop.write(
@@ -124,6 +136,32 @@ def test_a_cell_becomes_a_model_and_shows_what_would_come_of_it(
     _run(shell, "%%model raw.orders --replace\nSELECT 1 AS number, 2 AS amount, 3 AS tenant")
     assert not (shop.root / "models/raw").exists(), "a model stays in its file"
     assert "2 AS amount" in (shop.root / "models/orders.sql").read_text()
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "message"),
+    [
+        ("models/both.sql", TWO_MODELS, "models/both.sql, which also has marts.two"),
+        (
+            "external_models.yaml",
+            "- {name: marts.one, columns: {a: INT}}\n",
+            "external_models.yaml, not a SQL file",
+        ),
+        ("models/marts/one.sql", TWO_MODELS.replace("one", "three"), "has marts.three, marts.two"),
+    ],
+)
+def test_a_cell_replaces_no_other_model(
+    path: str,
+    text: str,
+    message: str,
+    shell: InteractiveShell,
+    shop: ProjectFolder,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shop.write(path, text)
+    said = _refused(shell, "%%model marts.one --kind FULL --replace\nSELECT 2 AS a", capsys)
+    assert message in said
+    assert (shop.root / path).read_text() == text
 
 
 def test_a_model_is_written_into_the_projects_folder_of_models(

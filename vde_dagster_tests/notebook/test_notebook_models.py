@@ -115,6 +115,27 @@ def test_its_version_is_that_of_its_code(
     assert (_version(shop) == before) is same
 
 
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "%%time\nfrom helpers import top",
+        "%%capture out\n%time from helpers import top",
+        "%time import helpers; helpers.top(1)",
+    ],
+)
+def test_its_version_covers_what_a_magic_runs(cell: str, shop: ProjectFolder) -> None:
+    write_notebook(shop, PATH, [("raw", HEADER), ("code", cell)])
+    before = _version(shop)
+    shop.edit("helpers.py", "return rows", "return rows[:1]")
+    assert _version(shop) != before
+
+
+def test_it_reads_what_a_magic_reads(shop: ProjectFolder) -> None:
+    cell = "%%time\nrows = workspace.read('marts.customers')"
+    write_notebook(shop, PATH, [("raw", HEADER), ("code", cell)])
+    assert list(map(str, _loaded(shop).depends_on)) == ["marts.customers"]
+
+
 def test_variables_of_the_project_count_where_the_cell_of_parameters_names_them(
     shop: ProjectFolder,
 ) -> None:

@@ -168,13 +168,7 @@ def _language(kernel: Mapping[str, Any]) -> str:
 
 def _parse_cell(cell: Cell, path: Path) -> list[ast.stmt]:
     try:
-        return ast.parse(cell.source).body
-    except (SyntaxError, ValueError):
-        pass  # It may have magics.
-    from IPython.core.inputtransformer2 import TransformerManager
-
-    try:
-        return ast.parse(TransformerManager().transform_cell(cell.source)).body
+        return _parse_code(cell.source)
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         where = f", line {line}" if line else ""
@@ -183,3 +177,32 @@ def _parse_cell(cell: Cell, path: Path) -> list[ast.stmt]:
             hint=f"check: {(getattr(error, 'text', None) or '').strip()}",
             location=SourceLocation(path),
         ) from None
+
+
+def _parse_code(source: str) -> list[ast.stmt]:
+    try:
+        return ast.parse(source).body
+    except (SyntaxError, ValueError):
+        pass  # It may have magics.
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    found = ast.parse(TransformerManager().transform_cell(source)).body
+    calls = [node for one in found for node in ast.walk(one) if isinstance(node, ast.Call)]
+    for call in calls:
+        found += _run_by_magic(call)
+    return found
+
+
+def _run_by_magic(call: ast.Call) -> list[ast.stmt]:
+    """Parse the code that a magic such as `%%time` runs, unless it has no imports and calls."""
+    magics = ("run_cell_magic", "run_line_magic")
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in magics:
+        return []
+    text = getattr(call.args[-1], "value", None) if call.args else None
+    try:
+        found = _parse_code(text) if isinstance(text, str) else []
+    except (SyntaxError, ValueError):
+        return []
+    inner = (node for one in found for node in ast.walk(one))
+    has_code = any(isinstance(one, ast.Import | ast.ImportFrom | ast.Call) for one in inner)
+    return found if has_code else []

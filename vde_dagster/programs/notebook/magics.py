@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from argparse import ArgumentParser, Namespace
+from contextlib import suppress
 from keyword import iskeyword
 from pathlib import Path
 from typing import Any, NoReturn
@@ -11,7 +12,7 @@ from typing import Any, NoReturn
 from IPython.core.magic import Magics, cell_magic, line_cell_magic, magics_class
 
 from vde_dagster.base.names import ModelName, find_name_flaw
-from vde_dagster.base.texts import printable
+from vde_dagster.base.texts import listed, printable
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.plan.plan import Plan
@@ -126,7 +127,7 @@ def _write_model(
         replace: Whether an existing file may be overwritten.
 
     Raises:
-        UsageError: The file or the model exists.
+        UsageError: The file or the model exists, or the file has other models or is not SQL.
         ProjectError: The model or a model that reads it has mistakes; all files are restored.
     """
     workspace.reload()
@@ -148,20 +149,29 @@ def _write_model(
             f"{model} already exists, in {path}",
             hint="give the model another name, or pass --replace",
         )
+    others = [
+        one.name
+        for one in workspace.project.models.values()
+        if one.location.path == path and one.name != model
+    ]
+    if others or path.suffix != ".sql":
+        what = f"{path}, which also has {listed(others)}" if others else f"{path}, not a SQL file"
+        raise UsageError(f"{model} would replace {what}", hint=f"edit {path} by hand")
     file = workspace.root / path
     before = file.read_bytes() if file.exists() else None
     made = [folder for folder in file.parents if not folder.exists()]
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, encoding="utf-8")
-    workspace.reload()
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        workspace.reload()
         return path, workspace.plans.make(environment, save=False)
     except BaseException:
         if before is not None:
             file.write_bytes(before)
         else:
-            file.unlink()
-            for folder in made:
-                folder.rmdir()
+            file.unlink(missing_ok=True)
+            with suppress(OSError):
+                for folder in made:
+                    folder.rmdir()
         workspace.reload()
         raise

@@ -42,7 +42,7 @@ def blank_parameters(sql: str) -> str:
 def _replace_parameters(sql: str, value: Callable[[str], str]) -> str:
     tokens = [None, *Token.split(SourceText(Path("query"), sql))]
     edits = [
-        Edit(colon.start, word.end, value(word.text))
+        Edit(colon.start, word.end, _after(sql[: colon.start], value(word.text)))
         for before, colon, word in zip(tokens, tokens[1:], tokens[2:], strict=False)
         if colon is not None
         and word is not None
@@ -52,6 +52,11 @@ def _replace_parameters(sql: str, value: Callable[[str], str]) -> str:
         and _begins_parameter(before, colon)
     ]
     return apply_edits(sql, edits)
+
+
+def _after(before: str, literal: str) -> str:
+    # Two minus signs would begin a comment.
+    return f" {literal}" if before.endswith("-") and literal.startswith("-") else literal
 
 
 def _begins_parameter(before: Token | None, colon: Token) -> bool:
@@ -81,9 +86,11 @@ def _parameter_literal(name: str, variables: Mapping[str, Any]) -> str:
 
 
 def _literal(name: str, value: Any) -> str:
-    if hasattr(value, "item") and hasattr(value, "dtype"):
-        value = value.item()  # NumPy's scalars
-    if value is None:
+    if hasattr(value, "item") and hasattr(value, "dtype") and not value.shape:  # NumPy's scalars
+        if value.dtype.name in ("datetime64[ns]", "timedelta64[ns]"):  # Their items are numbers.
+            value = value.astype(value.dtype.name.replace("ns", "us"))
+        value = value.item()
+    if value is None or (isinstance(value, date) and value != value):  # pandas' NaT
         return "NULL"
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 SHOWN_ROWS = 100
 _WIDTH = 120
+_EXACT = 2**53
+"""Up to this number, floats represent all integers."""
 _NULL = "<td style='opacity:.5'>NULL</td>"
 
 
@@ -50,7 +52,18 @@ class Rows:
         return self.arrow
 
     def to_pandas(self) -> pandas.DataFrame:
+        """Return a DataFrame. Integers next to NULLs are floats, if floats can represent them."""
+        import pandas
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
         found: pandas.DataFrame = self.arrow.to_pandas()
+        exact = {pa.int64(): pandas.Int64Dtype()}
+        for number, column in enumerate(self.arrow.columns):
+            if column.type in exact and column.null_count:
+                least, most = (one or 0 for one in pc.min_max(column).as_py().values())
+                if max(most, -least) > _EXACT:
+                    found.isetitem(number, column.to_pandas(types_mapper=exact.get))
         return found
 
     def to_polars(self) -> polars.DataFrame:
