@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
 
-from vde_dagster_tests.projects import ProjectFolder
-from vde_dagster_tests.serve.served_process import Served, serving_here
+from vde_dagster_tests.projects import ProjectFolder, copied_project
+from vde_dagster_tests.serve.served_process import Served, serving, serving_here
 from vde_dagster_tests.serve.shops import publish_twice, run
 
 pytestmark = pytest.mark.server
@@ -104,6 +105,21 @@ def test_the_tag_is_the_publication(server: Served) -> None:
     assert (again.status, again.body) == (304, b"")
     older = server.ask("/data/prod@1/raw.orders", If_None_Match=first.headers["etag"])
     assert older.status == 200
+
+
+def test_a_name_without_a_schema_has_the_default_one(shop: ProjectFolder, tmp_path: Path) -> None:
+    root = copied_project(shop.root, tmp_path / "shop")
+    (root / "pyproject.toml").write_text("[tool.vde]\ndefault_namespace = 'raw'\n")
+    with serving(root) as served:
+        assert served.ask("/data/prod/orders?limit=1").json["model"] == "raw.orders"
+
+
+def test_a_cursor_is_of_the_version_that_the_request_names(server: Served) -> None:
+    cursor = server.ask("/data/prod@1/raw.orders?limit=2").json["next"]
+    assert server.ask(f"/data/prod@1/raw.orders?limit=2&cursor={cursor}").status == 200
+    answer = server.ask(f"/data/prod@2/raw.orders?limit=2&cursor={cursor}")
+    assert answer.status == 400
+    assert "the cursor belongs to another request" in answer.json["error"]["message"]
 
 
 @pytest.mark.parametrize(

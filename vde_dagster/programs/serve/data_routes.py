@@ -88,8 +88,10 @@ def data_routes(versions: ServedVersions, loader: Loader) -> APIRouter:
         if_none_match: Annotated[str, Header()] = "",
     ) -> Response:
         """Return a page of a model's rows; later pages read the same version."""
+        name = WarehouseName.parse(version)
         wanted = RowRequest(
-            ModelName.parse(model),
+            str(name),
+            ModelName.parse(model, versions.workspace.settings.default_namespace),
             _split_names(columns),
             filter,
             _split_names(sort),
@@ -97,7 +99,6 @@ def data_routes(versions: ServedVersions, loader: Loader) -> APIRouter:
             request.state.row_filter,
         )
         behind = Cursor.read(cursor) if cursor is not None else None
-        name = WarehouseName.parse(version)
         if behind is not None:
             name = name.at(behind.version)
         served = await to_thread.run_sync(versions.find, name)

@@ -42,12 +42,14 @@ class RowRequest:
     """A request for rows of a model: columns, filter, order, page size.
 
     Args:
+        version: The environment or version, as the request names it.
         columns: Columns in order; empty for all.
         condition: A condition for `row_filters`; None for all rows.
         sort: Columns to sort by; `-day` sorts by `day` in descending order.
         allowed: The token's condition; None for all rows.
     """
 
+    version: str
     model: ModelName
     columns: tuple[str, ...]
     condition: str | None
@@ -57,9 +59,9 @@ class RowRequest:
 
     @property
     def identity(self) -> str:
-        """A hash of model, filter and order, equal for all pages of a request."""
-        parts = (str(self.model), self.condition or "", self.allowed or "", *self.sort)
-        return digest("rows", *parts)[:16]
+        """A hash of version, model, filter and order, equal for all pages of a request."""
+        conditions = self.condition or "", self.allowed or ""
+        return digest("rows", self.version, str(self.model), *conditions, *self.sort)[:16]
 
 
 @dataclass(frozen=True, slots=True)
