@@ -254,6 +254,7 @@ def test_the_command_prints_tables_and_one_json_object(shop: ProjectFolder, vde:
         "nothing to compare: estimates need earlier fills" in vde("cost", "--accuracy", *words).out
     )
     assert vde("cost", "--by", "week", *words).code == 2
+    assert vde("cost", "--days", "999999", *words).code == 2
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 BYS = ("model", "plan", "environment", "day", "month")
 ByOption = Annotated[str, typer.Option(metavar="WHAT", help=f"Group by {', '.join(BYS)}.")]
-Days = Annotated[int, typer.Option(min=1, help="Number of past days.")]
+Days = Annotated[int, typer.Option(min=1, max=365_000, help="Number of past days.")]
 Only = Annotated[str | None, typer.Option("--env", metavar="ENV", help="Only this environment.")]
 AccuracyOption = Annotated[
     bool, typer.Option("--accuracy", help="Show the accuracy of all estimates instead.")
