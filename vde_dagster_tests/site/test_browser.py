@@ -202,6 +202,27 @@ def test_the_first_page_lists_late_models(tmp_path: Path) -> None:
         page.context.close()
 
 
+def test_readers_with_one_name_are_told_apart(tmp_path: Path) -> None:
+    publish_shop(tmp_path / "shop")
+    folder = ProjectFolder(tmp_path / "shop")
+    folder.write("exposures.yaml", "- {name: sales, url: 'https://bi', reads: [marts.top]}")
+    folder.write(
+        "syncs.yaml",
+        "- {name: sales, source: marts.customers, sink: http, key: [customer],"
+        " to: {prod: {url: 'https://crm.example'}}}",
+    )
+    with open_fake(folder.root) as workspace:
+        write_site(site_files(gather_document(workspace)), tmp_path / "site")
+    with sync_playwright() as playwright:
+        page = open_page(playwright, tmp_path / "profile")
+        for model, links in (("top", 1), ("customers", 0)):
+            page.goto(f"{(tmp_path / 'site' / 'index.html').as_uri()}#/model/marts.{model}")
+            outside = page.locator("dt:text-is('Outside') + dd")
+            expect(outside).to_have_text("sales")
+            expect(outside.get_by_role("link")).to_have_count(links)
+        page.context.close()
+
+
 EXPRESSIONS = (
     *("marts.*", "+marts.top", "staging.orders+", "tag:rank", "tag:R*", "raw.* | marts.daily"),
     *("+marts.daily & ^raw.*", "^marts.top", "+(marts.top | marts.daily)", "(raw.orders)+ & m*"),

@@ -244,7 +244,6 @@ class _Compactor:
                 [audit.name, int(audit.blocking), audit.query.strip()] for audit in model.audits
             ],
             tests=list(model.tests),
-            exposures=list(model.exposures),
             unshown=not model.is_shown,
             tables={str(at): self._table(model.name, one) for at, one in sorted(tables.items())},
         )

@@ -56,7 +56,7 @@ site.routes.model = async (name, column) => {
         ["File", model.path ? el("code", {}, model.line ? `${model.path}:${model.line}` : model.path) : null],
         ["Reads", between(parents.map(parent => modelLink(parent)))],
         ["Read by", readers.length ? between(readers.map(reader => modelLink(reader))) : "no model"],
-        ["Outside", between((model.exposures || []).map(one => outside(site.index.exposures.find(each => each.name === one) || { name: one })))],
+        ["Outside", between(site.index.exposures.filter(one => (one.reads || []).some(([read]) => read === number)).map(outside))],
         ["Unit tests", (model.tests || []).join(", ")],
         ["Opaque query", model.opaque ? el("span", { class: "warn" }, model.opaque) : null],
       ),
