@@ -28,14 +28,15 @@ class Step:
     """The changes from one published version to another, which are delivered in batches.
 
     Args:
-        since: The version in the outside system; 0 if it is unknown, or if the rows there have
-            another form. Then all rows are sent, and compared there if possible.
+        since: The version in the outside system. 0 means that all rows are sent, on the first run
+            for example, or after the sync's columns changed. The outside system compares these rows
+            with its own rows if possible.
         until: The version to reach.
         mode: `upsert`, `mirror` or `append`.
         key: Columns that identify a row; empty for `append`.
         schema: The columns, spelled as in the model, with Arrow's types.
         names: For each column name in `schema`, the name of the same column in the view.
-        run: Id of the run, which a run that continues an interrupted one shares.
+        run: Id of the run. A run that continues an interrupted run has the interrupted run's id.
     """
 
     sync: str
@@ -82,8 +83,9 @@ class Delivery(Protocol):
     """A sink that is open for one sync of one environment.
 
     A sink that writes rows in a transaction can have a method `transact(work, name)`, which calls
-    `work` with the transaction's SQLAlchemy connection. The sync's position is then written in that
-    transaction, so rows arrive exactly once. Otherwise the position is in the state's database.
+    `work` with the transaction's SQLAlchemy connection. The sync's position (the version that was
+    sent last) is then written in that transaction, so rows arrive exactly once. Otherwise the
+    position is in the state's database.
     """
 
     def begin(self, step: Step) -> None:
@@ -101,7 +103,11 @@ class Delivery(Protocol):
         """
 
     def end(self) -> int:
-        """Finish the step: a mirror of all rows removes other rows, and returns their number."""
+        """Finish the step. If a mirror sent all rows, remove the rows that it did not send.
+
+        Returns:
+            The number of rows that were removed here, as far as known.
+        """
 
 
 class Sink(Protocol):
@@ -109,7 +115,7 @@ class Sink(Protocol):
 
     @property
     def place(self) -> str:
-        """Return the system's address, without secrets; a new address is synced from the start."""
+        """Return the system's address, without secrets. A new address gets all rows again."""
 
     def open(
         self, workspace: Workspace, sync: str, *, dry: bool = False
@@ -118,5 +124,6 @@ class Sink(Protocol):
 
         Args:
             sync: The sync and its environment, `customers/prod`; no other process works on it.
-            dry: Whether only the position is read, and nothing in the system may change.
+            dry: Whether the caller only reads the sync's position, and the outside system must not
+                change.
         """

@@ -269,7 +269,7 @@ class NessieServer:
         self._session: Session | None = None
 
     def contents(self, keys: Iterable[Key]) -> tuple[str, dict[Key, dict[str, Any]]]:
-        """Return the branch's newest commit, and the contents of those given names that exist.
+        """Return the branch's newest commit, and the content of each given name that exists.
 
         Raises:
             StoreError: The server cannot be reached, or the branch does not exist.

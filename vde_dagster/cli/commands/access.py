@@ -104,9 +104,10 @@ def _entry_json(entry: LogEntry) -> dict[str, Any]:
 def log_verify(workspace: Workspace, output: Output, head: Head = None) -> None:
     """Check that no row of the log was changed, removed or inserted, or name the first such row.
 
-    It prints the last hash: keep it where no writer of the database can change it. Without it, a
-    rewritten log, or one without its last rows, may pass. The exit code is 1 if the check fails.
-    Examples: vde log verify; vde log verify --head 5d0c1f7ab2
+    It prints the hash of the last row. Keep this hash where no writer of the database can change
+    it, and pass it as --head later: without --head, a rewritten log, or a log without its last
+    rows, may pass. The exit code is 1 if the check fails. Examples: vde log verify;
+    vde log verify --head 5d0c1f7ab2
     """
     from vde_dagster.base.texts import count
 

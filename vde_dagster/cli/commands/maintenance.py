@@ -108,7 +108,7 @@ ExporterName = Annotated[str, typer.Argument(metavar="EXPORTER", help="See `vde 
 
 @on_project
 def export(workspace: Workspace, output: Output, exporter: ExporterName) -> None:
-    """Send an exporter plug-in the records of the state since its last call.
+    """Send an exporter plug-in the records of the state since the plug-in's last call.
 
     Example: vde export openlineage
     """

@@ -56,8 +56,8 @@ class BaseBranch:
 def base_branch(workspace: Workspace, commit: str) -> Iterator[BaseBranch]:
     """Yield the rules of a base commit.
 
-    The workspace's settings also get the base commit's `protected` environments, and its
-    `max_removed` if that is lower.
+    The workspace's settings also get the base commit's `protected` environments, and the lower
+    `max_removed` of the workspace and the base commit.
 
     Args:
         commit: Empty for the first commit of a repository.

@@ -33,7 +33,7 @@ def comment_marker(workspace: Workspace, number: int) -> str:
 
 
 def replace_status(workspace: Workspace, number: int, before: str | None, status: str) -> str:
-    """Return a comment with its status replaced; a new comment if it has none."""
+    """Return `before` with the new status, or a new comment if `before` has no status."""
     block = f"{_BEGIN}\n{without_mentions(status)}\n{_END}"
     if before is None or not _STATUS.search(before):
         return f"{comment_marker(workspace, number)}\n{block}\n"

@@ -277,7 +277,7 @@ def _published_result(
 
 
 def _waiting_statements(workspace: Workspace) -> tuple[str, ...]:
-    """Describe the statements that the next apply must run, as they failed or were interrupted."""
+    """Describe the statements that failed or were not reached, and that the next apply must run."""
     found = workspace.store.statements.waiting(PRODUCTION)
     return tuple(f"{one.model}: {one.failure or 'a statement has not run'}" for one in found)
 

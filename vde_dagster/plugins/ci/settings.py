@@ -24,7 +24,8 @@ class CiSettings(PluginSettings):
         login: The user name of the token; needed if the token may not request it.
         remote: The Git remote of the base branch; with `git` also of comments and checks.
         prefix: Prefix of a pull request's number in its environment's name.
-        samples: Rows of each kind that a comment shows per model; 0 shows none.
+        samples: Maximum number of sample rows in a comment, for each model and each of changed,
+            added and removed rows; 0 shows none.
         dagster_url: The URL of Dagster, for links.
         docs_url: URL of an environment's documentation; `{environment}` becomes its name.
     """

@@ -78,7 +78,10 @@ Span = Literal["plan", "day", "month", "environment"]
 
 
 def budgets_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator[Objection]:
-    """Yield an objection for each budget that spent plus expected cost exceeds."""
+    """Yield an objection for each limit below the sum of the spent and the plan's expected cost.
+
+    A limit in money without configured prices is an objection, too.
+    """
     settings = _read_settings(workspace)
     wanted = [
         (span, [one for one in limits if _applies_to(one, plan.environment)])

@@ -1,4 +1,4 @@
-"""Files that changed after another process wrote a manifest.
+"""Files that changed after dbt wrote a manifest in a process that vde did not start.
 
 A manifest has checksums of SQL files and the texts of macros. It has no checksums of properties
 files, so these are hashed when the manifest is first read. Seeds are not compared: models read

@@ -3,8 +3,9 @@
 dbt runs in a cache folder with links to the project's files and a macro `is_incremental()` that
 queries no table. The first compile covers all models, with `is_incremental()` false. The second
 covers incremental models, with `is_incremental()` true. The third covers microbatch models, with
-`--empty`: then dbt writes a limit at the relations that a run would filter by `event_time`, but not
-at a relation written with `.render()`. The output is cached by the content of all inputs.
+`--empty`: dbt replaces a relation such as `a.b` with `(select * from a.b where false limit 0)` if a
+run would filter the relation by `event_time`, but not if the model writes `.render()` after it. The
+output is cached by the content of all inputs.
 """
 
 from __future__ import annotations

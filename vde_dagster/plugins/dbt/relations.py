@@ -125,12 +125,12 @@ _LIMITED = re.compile(
 
 
 def has_limits(code: str) -> bool:
-    """Return whether code has a relation that a compile with `--empty` limited."""
+    """Return whether code has a limit of `--empty`: `(select * from a.b where false limit 0)`."""
     return _LIMITED.search(code) is not None
 
 
 def filter_by_batch(code: Expanded, event_times: Mapping[str, str]) -> Expanded:
-    """Replace each limit of `--empty` with a filter on the interval.
+    """Replace each limit of `--empty` (see `has_limits`) with a filter on the interval.
 
     Args:
         event_times: Time column of each relation. Other relations are read completely.

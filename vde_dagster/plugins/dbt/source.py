@@ -259,7 +259,7 @@ class DbtProject:
         return [path] if has_some and (self._folder.root / path).is_file() else []
 
     def other_files(self) -> Sequence[str]:
-        """Return the inputs of the compile, or else the manifests and their inputs."""
+        """Return the inputs of vde's compile; without a compile, manifests and `watched_files`."""
         self._find_units()
         if self._compiler is not None:
             return [f"{self._inside}{PROJECT_FILE}", *self._compiler.files]

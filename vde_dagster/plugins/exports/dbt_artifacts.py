@@ -66,7 +66,7 @@ class _Artifacts:
 
     @cached_property
     def _environment(self) -> Document.Environment | None:
-        """The document's only environment; production for a document of the files."""
+        """The described environment; production if the document describes the project's files."""
         shown = self.document.environments
         if self.document.of != "files":
             return next(iter(shown), None)
@@ -79,7 +79,7 @@ class _Artifacts:
 
     @cached_property
     def _names(self) -> dict[str, str]:
-        """Names of models in dbt, with the schema only if the name is ambiguous."""
+        """dbt's names by model: `daily`, or `marts__daily` if two schemas have a model `daily`."""
         last = Counter(_split_name(model.name)[1] for model in self.document.models)
         found: dict[str, str] = {}
         taken = {name for name, models in last.items() if models == 1}

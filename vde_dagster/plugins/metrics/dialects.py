@@ -74,7 +74,7 @@ def _find_expressions(value: Any, name: str) -> Iterator[tuple[str, dict[str, An
 
 
 def _translate(text: str, dialect: str, settings: Settings) -> str:
-    """Translate an expression, but no Jinja `{{ … }}`."""
+    """Translate an expression, and keep any Jinja `{{ … }}` in the expression unchanged."""
     jinja = _JINJA.findall(text)
     numbers = iter(range(len(jinja)))
     plain = _JINJA.sub(lambda _: f"vde_jinja_{next(numbers)}", text)

@@ -28,7 +28,8 @@ class LateModel:
     """A model whose table in an environment is older than the model's `freshness`.
 
     Args:
-        since: Last fill or later run without work; else when it was first shown (UTC).
+        since: Time (UTC) of the table's last fill, or of a later fill that was skipped. Without
+            fills: when the environment began to show the model's version.
         promised: Maximum age of the table.
     """
 

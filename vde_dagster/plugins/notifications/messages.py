@@ -169,7 +169,7 @@ class Messages:
         )
 
     def _was_reported(self, record: OutboxRecord, plan: Plan) -> bool:
-        """Return whether a record of the day before reports the same rules and environment."""
+        """Return whether the same broken rules of the environment were reported within a day."""
         rules, reported = _rule_names(record), None
         for other in self.workspace.store.outbox.with_kind("held"):
             is_before = 0 < other.number < record.number and _rule_names(other) == rules

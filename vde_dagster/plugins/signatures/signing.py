@@ -48,7 +48,8 @@ def read_signatures(value: object) -> list[Signature]:
     """Parse the signatures of a plan's file.
 
     Raises:
-        UsageError: The value has another form, an unknown field, or two signatures by one key.
+        UsageError: The value is not a list of signatures, or has an unknown field or two signatures
+            by one key.
     """
     try:
         found = msgspec.convert(value, list[Signature])

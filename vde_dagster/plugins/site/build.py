@@ -97,7 +97,7 @@ def serve_site(folder: Path, port: int) -> ThreadingHTTPServer:
 
 class _SiteHandler(SimpleHTTPRequestHandler):
     def send_head(self) -> io.BytesIO | BinaryIO | None:
-        """Send a page. Folders without one and links to files elsewhere get the status 404."""
+        """Send a file; 404 for a folder without `index.html`, or a link to outside the site."""
         if not self._is_page(self.translate_path(self.path)):
             self.send_error(HTTPStatus.NOT_FOUND, "File not found")
             return None

@@ -6,9 +6,9 @@ other files have models, environments, publications and differences. They are lo
 shows them, and contain JSON, deflated (zlib's format) and in base64, a fifth of the plain size.
 
 A text is written as its position in one of two lists: `words` has frequent texts, `names` has
-models and then other tables, in the document's order. Differences have numbers of snapshots.
-Instants are seconds since 1970 in UTC; ranges are flat lists of starts and lengths. Iceberg
-snapshots are texts, as a script's numbers have 53 bits. Empty values are left out.
+models and then other tables, in the document's order. Differences have numbers in place of the ids
+of snapshots. Instants are seconds since 1970 in UTC; ranges are flat lists of starts and lengths.
+Iceberg snapshots are texts, as a script's numbers have 53 bits. Empty values are left out.
 """
 
 from __future__ import annotations

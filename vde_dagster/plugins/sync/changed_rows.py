@@ -45,7 +45,7 @@ class ChangedRows:
         since: The earlier version; 0 if all rows of the later version are added.
         why: Why all rows are sent again; None if only changes are sent, or on the first run.
         key: The sync's key columns, spelled as in the model's file.
-        names: The view's column names, by their spelling in the model's file.
+        names: For each column name in `schema`, the name of the same column in the view.
     """
 
     schema: pa.Schema

@@ -103,7 +103,7 @@ class BatchPoster:
         return len(batch)
 
     def end(self) -> int:
-        """Post `"batch": "end"` after a mirror of all rows: the receiver deletes all other rows."""
+        """Post `"batch": "end"` if a mirror sent all rows: the receiver deletes unsent rows."""
         if self._step_fields["full"] and self._step_fields["mode"] == "mirror":
             self._post({**self._step_fields, "batch": "end", "changes": []})
         return 0

@@ -116,7 +116,7 @@ class Ledger:
         """Record the version that is sent next, and the position that its changes start from.
 
         Returns:
-            The run's id, which a run that continues an interrupted one shares.
+            The run's id. A run that continues an interrupted run has the interrupted run's id.
         """
         since = {name: getattr(cursor, name) for name in ("version", "publication", "shape")}
         at = {} if cursor.pending == until else {"at": self.now()}

@@ -365,9 +365,10 @@ def _send(outside: _OpenSink, version: Environment, batch: Batch, done: SyncResu
 def _earlier_refused(
     ledger: Ledger, version: Environment, found: ChangedRows
 ) -> dict[str, list[int]]:
-    """Return the numbers of stored refused rows that a step may send again, by their identity.
+    """Return the numbers of stored refused rows that a step may send again, by `_identity`.
 
-    Without a key, an equal row is another one, unless an interrupted or a full run repeats it.
+    Without a key, only a step that sends all rows, or that continues an interrupted step, sends a
+    refused row again. In any other step, a row that equals a refused row is an additional row.
     """
     numbers: dict[str, list[int]] = {}
     for one in ledger.refused_rows():

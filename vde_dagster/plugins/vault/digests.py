@@ -14,7 +14,7 @@ class Digest(NamedTuple):
     Args:
         algorithm: One of `ALGORITHMS`.
         binary: Whether the result is bytes; otherwise hexadecimal digits.
-        upper: Whether digits are written A to F.
+        upper: Whether hexadecimal digits are in upper case, such as `9E10`.
     """
 
     algorithm: str

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _read_loaders(value: Value) -> tuple[tuple[str, str], ...] | None:
-    """Read `loaders` as (source, cron) pairs: no pairs for BY_SOURCE, None for TOGETHER."""
+    """Read `loaders` as (source, cron) pairs. BY_SOURCE gives no pairs, and TOGETHER gives None."""
     word = value.raw.upper().strip("'\"")
     if word in ("BY_SOURCE", "TOGETHER"):
         return () if word == "BY_SOURCE" else None
@@ -41,7 +41,8 @@ class FirstSeen(Kind):
         time: The output column with the load date.
         source: The output column with the record source. If times are equal, the row with the least
             source is the earliest.
-        loaders: Crons by source, if each source has its own table (BY_SOURCE); otherwise None.
+        loaders: If each source has its own table: the sources that have a cron, each with the cron.
+            None if there is one table for all sources.
         stored: Whether the model that combines the sources' tables is a table instead of a view.
         skip_null: Output columns; a row with NULL in one is left out instead of being an error.
     """

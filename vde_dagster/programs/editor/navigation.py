@@ -79,11 +79,12 @@ def rename_symbol(
 ) -> dict[str, list[Edit]]:
     """Return the edits that rename a model, column, CTE or alias in all files, by file.
 
-    A column without an alias gets one if only what it reads, or only its own name, is renamed.
+    `SELECT a` becomes `SELECT b AS a` if only the column that is read is renamed to `b`, and
+    `SELECT a AS b` if only the output column is renamed.
 
     Raises:
-        UsageError: The name is taken, invalid or written by a macro, or the rename has other
-            effects.
+        UsageError: The new name is taken or invalid, the old name is written by a macro, or the
+            rename would cause a mistake or change a model's rows or values.
     """
     mention = find_renamable_word(symbols, path, offset)
     symbol, reading = symbols.root(mention.symbol), symbols.reading
@@ -101,7 +102,7 @@ def rename_symbol(
 
 
 def _require_mentions(symbols: Symbols, symbol: Symbol, new: str) -> list[Mention]:
-    """Return the mentions of a symbol, or raise UsageError if only the author can change one."""
+    """Return a symbol's mentions; raise UsageError if only the author can change a mention."""
     found = symbols.mentions(symbol)
     places = [_file_and_line(symbols.reading, one.span) for one in found if one.by_hand]
     if places:

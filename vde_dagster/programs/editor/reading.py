@@ -53,10 +53,11 @@ class Mention(NamedTuple):
 
     Args:
         defines: Whether the word defines or names the object.
-        output: Whether the word also names an output column. A rename keeps this name with an
-            alias.
+        output: Whether the word reads a column and also names an output column, as `a` in
+            `SELECT a`. If only the column is renamed, `SELECT b AS a` keeps the output's name.
         qualifies: Whether the word is a table's name, not an alias, before a column.
-        keeps: Text that a rename adds after the word, which then stays; `{}` becomes the new name.
+        keeps: If not empty, a rename keeps the word and adds this text after it, such as
+            `, expr: {}` with the new name in place of `{}`.
         by_hand: Whether only the author can change the word.
     """
 

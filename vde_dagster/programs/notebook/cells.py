@@ -1,4 +1,4 @@
-"""Cells of a notebook's file, their code as Python, and texts made from both.
+"""Cells of a notebook's file, the cells' code as Python, and the notebook as JSON and text.
 
 Format: https://nbformat.readthedocs.io/en/latest/format_description.html
 """

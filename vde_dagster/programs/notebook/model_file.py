@@ -40,7 +40,7 @@ PAGE = Column("page", "STRING", "The notebook as it was run, as HTML")
 
 
 def read_model(folder: Folder, path: Path, text: str, context: FileContext) -> LoadedFile:
-    """Read a notebook as a Python model; none if its first cell has no `MODEL (…)`.
+    """Read a notebook as a Python model; as no model if the first cell has no `MODEL (…)`.
 
     Raises:
         ProjectError: The file, its header or the code of a cell has a mistake.

@@ -109,7 +109,8 @@ class Limits:
 
     Args:
         head_bytes: Bytes of a request's line and headers.
-        head_seconds: Seconds from a connection, or a request's first byte, to the end of its head.
+        head_seconds: Seconds from a new connection, or from the first byte of a request, to the end
+            of the request's head.
         taken_seconds: Seconds for a client to receive `taken_bytes`, or the rest of the response.
         taken_bytes: Minimum number of bytes per `taken_seconds`.
         by_address: Maximum number of connections from one address.

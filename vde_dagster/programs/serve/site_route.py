@@ -1,7 +1,7 @@
 """Documentation sites built by `vde docs build ENV`, for clients that may read all of ENV.
 
 Browsers log in with any name, and the token as password (Basic, RFC 7617). Only these routes accept
-Basic, so that no page of this server can read rows with it.
+Basic, so that no page of this server can read rows with a browser's stored login.
 """
 
 from __future__ import annotations

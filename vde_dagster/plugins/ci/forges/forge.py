@@ -67,8 +67,8 @@ class PullRequest:
 class Forge(Protocol):
     """A host of pull requests.
 
-    Every method raises UsageError if a request is refused or its object does not exist, and
-    ExecutionError if the forge cannot be reached or fails.
+    Every method raises UsageError if the forge refuses a request or does not have the requested
+    object, and ExecutionError if the forge cannot be reached or fails.
     """
 
     def pull_request(self, number: int) -> PullRequest:
@@ -81,7 +81,7 @@ class Forge(Protocol):
         """Return the pull request's comment that begins with the marker, or None."""
 
     def write_comment(self, number: int, marker: str, text: str) -> None:
-        """Write a comment that begins with the marker, in place of an earlier one that does."""
+        """Write a comment that begins with the marker; replace an earlier comment with it."""
 
     def write_check(self, check: Check) -> None:
         """Publish the result of a check at its commit."""

@@ -55,7 +55,10 @@ class PlainGit:
         return self.run_git("rev-parse", "--verify", "HEAD").strip()
 
     def find_merged(self, commit: str) -> int | None:
-        """Return the pull request whose newest check passed for a commit or a head it merged."""
+        """Return the pull request that a commit merged, or None.
+
+        The pull request's newest check passed for the commit, or for a head that the commit merged.
+        """
         _, *parents = self.run_git("rev-list", "--parents", "-n", "1", commit).split()
         return self.find_checked([commit, *parents[1:]])
 

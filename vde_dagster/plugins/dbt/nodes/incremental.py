@@ -88,7 +88,8 @@ def incremental_filling(
 
     Raises:
         ValueError: The configuration is wrong.
-        ProjectError: The model's code was compiled with `is_incremental()` being true.
+        ProjectError: `later` is unknown, and the node's own code reads the model's table: dbt
+            compiled it with `is_incremental()` being true.
     """
     config = node.config
     if node.relation_name and node.relation_name in (node.compiled_code or "") and later is None:

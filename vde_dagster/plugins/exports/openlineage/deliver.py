@@ -67,7 +67,8 @@ def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
         raise ExecutionError(
             f"exporter 'openlineage' failed at record {sender.record}: "
             f"{type(error).__name__}: {error}{refused.note()}",
-            hint="`vde export openlineage` continues there; events before it were delivered",
+            hint="`vde export openlineage` continues with this record; events of earlier records "
+            "were delivered",
         ) from error
     finally:
         client.close()
@@ -123,7 +124,7 @@ def _open_client(given: Mapping[str, Any]) -> OpenLineageClient:
 
 
 class _LoggedErrors(logging.Handler):
-    """Collects events' errors of transports that only log them."""
+    """Collects errors of sending events that a transport logs, but does not raise."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -211,7 +212,7 @@ class _Sender:
 
 @dataclass
 class RefusedEvents:
-    """Collects events that were not made or that the receiver refused, in a file of the project."""
+    """Writes events to a file of the project if they could not be created, or were refused."""
 
     workspace: Workspace
     events: list[str] = field(default_factory=list)
@@ -245,8 +246,8 @@ class RefusedEvents:
         return ExecutionError(
             f"{count(len(self.events), 'OpenLineage event')} could not be exported: "
             f"{self.events[0]}{more}",
-            hint=f"{self.path} has them, with reasons; all other events up to here were "
-            "delivered, and `vde export openlineage` continues after them",
+            hint=f"{self.path} lists these events with reasons; all other events of the records "
+            "so far were delivered, and `vde export openlineage` continues with the next record",
         )
 
 
