@@ -232,7 +232,7 @@ def test_the_command_prints_tables_and_one_json_object(shop: ProjectFolder, vde:
     words = ("--project", shop.root)
     assert vde("cost", *words).out == "nothing was computed or saved in this time\n"
     refused = vde("cost", "--accuracy", "--env", "prod", *words)
-    assert (refused.code, "leave --env out" in refused.err) == (2, True)
+    assert (refused.code, "remove --env" in refused.err) == (2, True)
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("prod"))
         _set_costs(workspace, 10.0, 1_000_000)

@@ -105,7 +105,7 @@ def plan(
     if summary and (explain or output.as_json or form is Form.MARKDOWN):
         raise UsageError(
             "--summary cannot be combined with --explain, --json and --format",
-            hint="remove --summary, or the other option",
+            hint="remove --summary, or remove --explain, --json and --format",
         )
     if explain and form is Form.MARKDOWN:
         raise UsageError(

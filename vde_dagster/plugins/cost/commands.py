@@ -48,7 +48,7 @@ def cost(
     until = now + timedelta(seconds=1)
     if accuracy:
         if env is not None:
-            raise UsageError("--accuracy is of all environments", hint="leave --env out")
+            raise UsageError("--accuracy covers all environments", hint="remove --env")
         if by != "model":
             raise UsageError("--accuracy and --by cannot be combined", hint="remove one")
         from vde_dagster.plugins.cost.accuracy import measure_accuracy

@@ -44,7 +44,7 @@ def partitions(node: Node, dialect: str) -> tuple[str, ...]:
     if isinstance(given, Mapping):  # BigQuery's.
         column, unit = str(given.get("field") or ""), str(given.get("granularity") or "day")
         if given.get("data_type", "date") == "int64" or not column:
-            raise ValueError("partition_by needs a field that is not a range of numbers")
+            raise ValueError("partition_by needs a `field`, and its `data_type` cannot be int64")
         is_day = given.get("data_type", "date") == "date" and unit == "day"
         return (column if is_day else f"{unit}s({column})",)
     return tuple(
