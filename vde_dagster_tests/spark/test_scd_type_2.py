@@ -126,6 +126,7 @@ def test_its_versions_are_a_log_of_changes_by_which_a_copy_is_equal_at_each_time
     assert len(log) == 13
 
 
+MAPS = {"id": "int", "m": "map<string,string>"}
 MENU = {"id": "int", "dish": "string", "price": "int", "updated_at": "date"}
 
 
@@ -133,6 +134,16 @@ def menu(*rows: tuple[int, str, int, str]) -> str:
     """The kitchen's menu."""
     values = ", ".join(f"({i}, '{dish}', {price}, DATE '{at}')" for i, dish, price, at in rows)
     return f"SELECT * FROM VALUES {values} t(id, dish, price, updated_at)"
+
+
+def test_maps_are_compared_by_entries_and_not_as_spark_prints_them(
+    spark_engine: SparkEngine,
+) -> None:
+    table = dimension(spark_engine, ScdType2ByColumn(("id",), ("*",)), MAPS)
+    printed_alike = ("'a', CAST(NULL AS STRING)", "'a', 'null'")
+    for day, entries in enumerate((*printed_alike, "'a', '1', 'b', '2'", "'b', '2', 'a', '1'")):
+        fill(table, f"SELECT 1 AS id, map({entries}) AS m", day)
+    assert table.rows("DAY(valid_from)") == [(1,), (2,), (3,)]
 
 
 def test_only_rows_that_change_are_written_or_deleted(spark_engine: SparkEngine) -> None:

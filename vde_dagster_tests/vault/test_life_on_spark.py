@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster_tests.projects import ProjectFolder
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark_engine")]
@@ -101,3 +103,26 @@ def test_a_vault_is_planned_edited_rolled_back_and_runs_again_with_no_new_row(
         for query, found in edited.items():
             assert _rows(workspace, query) == [("40", value) for value in found.split()]
         assert _rows(workspace, PIT) == [GHOST, FIRST]
+
+
+def test_a_field_that_is_removed_in_place_begins_no_new_state(tmp_path: Path) -> None:
+    header = """
+        MODEL (name vault.sat, start '2024-01-01', columns (hk INT, p STRUCT<x: INT, y: INT>,
+          ldts DATE, rsrc STRING), kind SATELLITE (key hk, forward_only true));
+    """
+    query = """
+        SELECT 1 AS hk, NAMED_STRUCT('x', 7, 'y', 8) AS p, ldts, 'crm' AS rsrc
+        FROM (SELECT EXPLODE(SEQUENCE(@start_date, @end_date)) AS ldts)
+    """
+    folder = ProjectFolder(tmp_path, {"models/sat.sql": header + query})
+    first = datetime(2024, 1, 2, 1, tzinfo=timezone.utc)
+    with Workspace.open(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod", PlanOptions(now=first)))
+        folder.edit("models/sat.sql", ", y: INT", "")
+        folder.edit("models/sat.sql", ", 'y', 8", "")
+        workspace.reload()
+        options = PlanOptions(now=first, allow_destructive=("vault.sat",))
+        workspace.apply(workspace.plan("prod", options))
+        workspace.apply(workspace.plans.due("prod", PlanOptions(now=first + timedelta(days=1))))
+        asked = "SELECT p.x, ldts, SIZE(seen_again) FROM vault.sat"
+        assert _rows(workspace, asked) == [("7", "2024-01-01", "1")]

@@ -149,3 +149,21 @@ def test_a_fill_notes_how_many_states_it_left_out(spark_engine: SparkEngine) -> 
     assert "1 time, several states of one (in_case, hk) arrived at one load date" in note
     assert "sequence" in note
     assert held.fill(together(table, [rows[:1]], ["c"]), days(2, 3)).notes == ()
+
+
+def test_maps_of_one_text_are_two_states_and_their_order_is_none(spark_engine: SparkEngine) -> None:
+    types = {"hk": "string", "v": "array<map<string,string>>", "ldts": "date"}
+    kind: Any = kind_of("CHANGES (key hk, time ldts)")
+    added = {column.name: column.type for column in kind.added_columns}
+    held = Warehouse(spark_engine, kind, {**types, **added})
+    maps = (
+        "map('a', CAST(NULL AS STRING))",
+        "map('a', 'null')",
+        "map('a', '1, b -> 2')",
+        "map('a', '1', 'b', '2')",
+        "map('b', '2', 'a', '1')",
+    )
+    for day, one in enumerate(maps, 1):
+        query = f"SELECT 'a' AS hk, array({one}) AS v, DATE '2024-01-0{day}' AS ldts"
+        held.fill(query, days(day, day + 1))
+    assert held.rows("DAY(ldts)") == [(1,), (2,), (3,), (4,)]

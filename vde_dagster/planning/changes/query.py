@@ -361,12 +361,14 @@ def changes_view_query(
 
 
 def grouping_expression(value: str, type_: str) -> str:
-    """Write the SQL expression that Spark can use to group equal values of a type.
+    """Write the SQL expression that Spark can use to group and sort equal values of a type.
 
     >>> grouping_expression("c0", "INT"), grouping_expression("c0", "MAP<STRING, INT>")
     ('c0', 'array_sort(map_entries(c0))')
     >>> grouping_expression("c0", "array<map<string,int>>")
     'transform(c0, x0 -> array_sort(map_entries(x0)))'
+    >>> grouping_expression("c0", "array<variant>")
+    'transform(c0, x0 -> concat(schema_of_variant(x0), to_json(x0)))'
     >>> grouping_expression("c0", "struct<a:int,b:map<string,int>>")
     "IF(c0 IS NULL, NULL, named_struct('f0', c0.`a`, 'f1', array_sort(map_entries(c0.`b`))))"
     """
@@ -379,14 +381,14 @@ def grouping_expression(value: str, type_: str) -> str:
 _NESTED = re.compile(r"(array|map|struct)\s*<(.*)>", re.IGNORECASE | re.DOTALL)
 _FIELD = re.compile(r"(`(?:[^`]|``)*`|[^\s:`]+)\s*:?\s*(.*)", re.DOTALL)
 _PIECE = re.compile(r"`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|.", re.DOTALL)
-_MAP = re.compile(r"\bmap\s*<", re.IGNORECASE)
+_UNGROUPED = re.compile(r"\b(?:map\s*<|variant\b)", re.IGNORECASE)
 
 
 def _form(value: str, type_: str, depth: int) -> str:
     if type_.lower() == "variant":
         return f"concat(schema_of_variant({value}), to_json({value}))"
     nested = _NESTED.fullmatch(type_)
-    if nested is None or not _MAP.search(type_):
+    if nested is None or not _UNGROUPED.search(type_):
         return value
     kind, parts = nested[1].lower(), list(_parts(nested[2]))
     own = f"x{depth}"

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from vde_dagster.api.errors import ExecutionError
 from vde_dagster.api.plans import Snapshot
@@ -40,6 +41,7 @@ class States:
         deletion_mark: The column that is TRUE in rows for a deleted key; None if a key stays when a
             delivery lacks it.
         sequence: The column that orders states of the same time, or None.
+        fields: The fields to compare, by column; see `Write.compared_fields`.
     """
 
     types: Mapping[str, str]
@@ -51,6 +53,7 @@ class States:
     repeats: str
     deletion_mark: str | None = None
     sequence: str | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def moment(self) -> tuple[str, ...]:
@@ -98,7 +101,7 @@ class States:
         )
         order = f"STRUCT({rank})" if rank else quote(self.time)
         by = f"PARTITION BY {_quoted(self.identity)}"
-        compared = [Write.sortable(quote(n), self.types[n]) for n in self.compare]
+        compared = [self._compared(name) for name in self.compare]
         state = f"STRUCT({', '.join(compared)})" if compared else "TRUE"
         several = f"MIN({state}) OVER ({by}) <> MAX({state}) OVER ({by})"
         return (
@@ -227,9 +230,7 @@ class States:
     def _runs(self, unique: str, gaps: str | None) -> dict[str, str]:
         """Write the CTEs that number each key's runs: successive times with the same state."""
         key, moment = _quoted(self.key), _quoted(self.moment)
-        signature = ", ".join(
-            Write.sortable(quote(name), self.types[name]) for name in (*self.set_key, *self.compare)
-        )
+        signature = ", ".join(map(self._compared, (*self.set_key, *self.compare)))
         groups = (
             f"SELECT {key}, {moment}, SORT_ARRAY(COLLECT_LIST(STRUCT({signature or 'TRUE'}))) "
             f"AS vde_state FROM {unique} GROUP BY {key}, {moment}"
@@ -251,6 +252,9 @@ class States:
                 f"(PARTITION BY {key}, vde_run) AS vde_begin FROM vde_numbers"
             ),
         }
+
+    def _compared(self, name: str) -> str:
+        return Write.sortable(quote(name), self.types[name], self.fields.get(name))
 
     def _moment(self, side: str = "") -> str:
         names = _quoted(self.moment, side)
@@ -327,6 +331,7 @@ class ChangesWriter(Strategy):
             write.physical_name(name)
         check_time(write, kind.time)
         states = make_states(kind, write.types, write.physical)
+        states = replace(states, fields=write.compared_fields())
         # Rows are read several times, and a query may not return the same ones twice. Unlike
         # `persist`, a checkpoint lets Spark join small partitions, which would become files.
         there = [f"{quote(write.physical_name(name))} IS NOT NULL" for name in kind.skip_null]

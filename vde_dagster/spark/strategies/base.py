@@ -18,6 +18,7 @@ from vde_dagster.base.names import quote
 from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import ConflictError, ExecutionError
 from vde_dagster.lakehouse.metadata.commit_summaries import PLAN_KEY, is_quiet, scratch_branch
+from vde_dagster.planning.changes.query import grouping_expression
 from vde_dagster.planning.engine_tasks import FillTask
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.kinds import meaning_of
@@ -224,10 +225,17 @@ class Write:
         raise conflict_error(task, doing, attempts)
 
     @staticmethod
-    def sortable(value: str, data_type: str) -> str:
-        """Write a SQL value that Spark can sort. Maps and variants are cast to text."""
-        unordered = any(word in data_type.lower() for word in ("map<", "variant", "geo"))
-        return f"CAST({value} AS STRING)" if unordered else value
+    def sortable(value: str, data_type: str, shown: ShownFields | None = None) -> str:
+        """Write a SQL value that Spark can sort and compare; only equal values become equal.
+
+        Args:
+            shown: The struct fields to compare; None for all.
+        """
+        if shown is not None:
+            value, data_type = shown.value(value), shown.shown
+        if "geo" in data_type.lower():
+            return f"CAST({value} AS STRING)"
+        return grouping_expression(value, data_type)
 
     def physical_name(self, column: str) -> str:
         """Return the physical column of an output column, or raise ExecutionError without one."""

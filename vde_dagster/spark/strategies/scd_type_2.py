@@ -200,10 +200,7 @@ class Versions:
 
     def _compared_value(self, side: str, name: str) -> str:
         """Write the SQL of a value to compare, without struct fields that the definition lacks."""
-        value = f"{side}.{quote(name)}"
-        if name in self.fields:
-            value = self.fields[name].value(value)
-        return Write.sortable(value, self.types[name])
+        return Write.sortable(f"{side}.{quote(name)}", self.types[name], self.fields.get(name))
 
     def _compared_columns(self, names: tuple[str, ...]) -> list[str]:
         """Return the physical columns to compare. ALL means all columns except `updated_at`."""
