@@ -347,7 +347,7 @@ class ChangesWriter(Strategy):
 def _check_nulls(write: Write, kind: Changes, states: States, source: str) -> None:
     nulls = ", ".join(f"BOOL_OR({quote(column)} IS NULL)" for column in states.identity)
     (found,) = write.session.sql(f"SELECT {nulls} FROM {source}").collect()
-    for name, is_null in zip(kind.fixed, found, strict=True):
+    for name, is_null in zip(kind.identity, found, strict=True):
         if is_null:
             raise null_error(write, name)
 

@@ -211,10 +211,16 @@ class Changes(Kind):
     @property
     def named_columns(self) -> tuple[str, ...]:
         source = (self.source,) if self.source else ()
-        return tuple(dict.fromkeys((*self.fixed, *source, *self.compare, *self.skip_null)))
+        return tuple(dict.fromkeys((*self.identity, *source, *self.compare, *self.skip_null)))
 
     @property
     def fixed(self) -> tuple[str, ...]:
+        # Rows of partial and of full deliveries mean different things, so they never share a table.
+        return (*self.identity, *(["absent DELETE"] * self.deletes))
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns that together identify a row of the table."""
         sequence = (self.sequence,) if self.sequence else ()
         return (*self.key, self.time, *sequence, *self.set_key)
 

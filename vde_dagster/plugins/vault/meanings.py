@@ -74,4 +74,4 @@ class ChangesMeaning(IncrementalMeaning):
         return not model.reads_itself or super().is_cut_freely(model)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        return (frozenset(name.lower() for name in Changes.from_model(model).fixed),)
+        return (frozenset(name.lower() for name in Changes.from_model(model).identity),)
