@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from itertools import groupby
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vde_dagster.errors import ProjectError
-from vde_dagster.plugins.vault.changes import make_states
+from vde_dagster.errors import ExecutionError, ProjectError
+from vde_dagster.plugins.vault.changes import _check_deletions, make_states
 from vde_dagster.plugins.vault.kinds import Changes
 from vde_dagster.project.kinds import Kind
 from vde_dagster.project.serialise import from_plain, to_plain
@@ -85,6 +87,31 @@ def test_states_that_are_left_out_are_counted(more: str, rows: list[Any], number
         run(database, f"CREATE TABLE came AS {Table('t', '', COLUMNS, ()).values(given)}")
         run(database, f"CREATE TABLE one AS {states.unique_rows('came', None)}")
         assert run(database, states.count_discarded("one")) == [(number,)]
+
+
+@pytest.mark.parametrize(("gone", "refused"), [(28, False), (29, False), (30, True)])
+def test_a_delivery_may_delete_exactly_the_share_that_is_allowed(gone: int, refused: bool) -> None:
+    write = MagicMock()
+    write.session.sql.return_value.collect.return_value = [("2024-01-02", gone, 100)]
+    kind = kind_of("CHANGES (key hk, time ldts, absent DELETE, most_deleted 0.29)")
+    assert isinstance(kind, Changes)
+    with pytest.raises(ExecutionError, match="lacks 30 of") if refused else nullcontext():
+        _check_deletions(write, kind, "")
+
+
+def test_the_time_of_a_delivery_that_lacks_keys_is_written_by_spark_in_utc() -> None:
+    kind = kind_of("CHANGES (key hk, time ldts, source rsrc, absent DELETE)")
+    assert isinstance(kind, Changes)
+    added = {column.name: column.type for column in kind.added_columns}
+    states = make_states(kind, {**COLUMNS, "ldts": "timestamp", **added})
+    given = [("a", 1, 1, day, "crm") for day in DAYS[:1]]
+    given += [("b", 1, 1, day, "crm") for day in DAYS[:2]]
+    with empty_duckdb() as database:
+        run(database, f"CREATE TABLE came AS {Table('t', '', COLUMNS, ()).values(given)}")
+        run(database, f"CREATE TABLE one AS {states.unique_rows('came', None)}")
+        run(database, f"CREATE TABLE gaps AS {states.gaps('one')}")
+        (found,) = run(database, states.deletions("came", "one", "gaps"))
+    assert found == ("2024-01-02", 1, 2)
 
 
 def oracle(rows: set[Any], *, sets: bool, deletes: bool) -> list[Any]:
@@ -171,6 +198,8 @@ def test_it_is_read_from_a_header_and_from_json() -> None:
         ("CHANGES (key a, time t, most_deleted 0.2)", "'most_deleted' needs 'absent DELETE'"),
         ("CHANGES (key a, time t, sequence s, absent DELETE)", "so it cannot have a sequence"),
         ("CHANGES (key a, time t, sets b)", "has no property 'sets'"),
+        ("CHANGES (key (a, T), time t)", "'t' occurs twice in key, time, sequence and set_key"),
+        ("CHANGES (key a, time t, sequence s, set_key s)", "'s' occurs twice"),
     ],
 )
 def test_a_wrong_header_is_refused(text: str, message: str) -> None:

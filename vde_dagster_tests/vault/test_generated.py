@@ -189,6 +189,10 @@ def test_what_is_generated_is_an_ordinary_model_with_versions_and_lineage(tmp_pa
             "@BRIDGE(vault.hub, hk, crm.days, (vault.l, hk, o), link_keys := (a, b))",
             "1 links and 2 link_keys",
         ),
+        (
+            "@BRIDGE(vault.hub, hk, crm.days, (a.l, child, parent), (a.l, child, parent))",
+            "@BRIDGE has two columns 'parent'",
+        ),
         ("@WITH_GHOST(vault.hub_customer, id, time_type := 'day')", "time_type cannot be 'day'"),
         ("@STAGE(crm.nothing)", "the columns of crm.nothing are not known"),
     ],

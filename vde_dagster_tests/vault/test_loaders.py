@@ -125,6 +125,12 @@ def test_a_hub_may_be_a_table_that_follows_those_of_its_sources(tmp_path: Path) 
     }
 
 
+def test_a_star_without_some_columns_is_no_difference_of_sources(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path, FILES)
+    folder.edit("models/hub.sql", "SELECT * FROM web.rows", "SELECT * EXCEPT (id), 1 FROM web.rows")
+    assert "vault.hub__rows" in _snapshots(folder)
+
+
 def test_a_source_more_makes_no_other_source_anew(tmp_path: Path) -> None:
     folder = ProjectFolder(tmp_path, FILES)
     before = _snapshots(folder)

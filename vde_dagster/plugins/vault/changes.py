@@ -219,7 +219,8 @@ class States:
         """
         time = quote(self.time)
         return (
-            f"SELECT d.{time}, g.vde_gone, d.vde_present FROM (SELECT {time}, LAG(COUNT(*)) OVER "
+            f"SELECT CAST(d.{time} AS STRING), g.vde_gone, d.vde_present "
+            f"FROM (SELECT {time}, LAG(COUNT(*)) OVER "
             f"(ORDER BY {time}) AS vde_present FROM (SELECT DISTINCT {_quoted(self.key)}, {time} "
             f"FROM {unique}) vde_keys GROUP BY {time}) d "
             f"JOIN (SELECT {time}, COUNT(*) AS vde_gone FROM {gaps} GROUP BY {time}) g "
@@ -394,7 +395,8 @@ def _warn_of_several_states(write: Write, kind: Changes, number: int) -> str:
 
 def _check_deletions(write: Write, kind: Changes, query: str) -> None:
     for time, gone, present in write.session.sql(query).collect():
-        if gone > kind.most_deleted * present:
+        # Unlike the product, the quotient is the same number as a share that a header writes.
+        if gone / present > kind.most_deleted:
             model = write.task.snapshot.model
             raise ExecutionError(
                 f"{model.name} {write.task.interval.text}: the delivery of {time} lacks {gone} of "

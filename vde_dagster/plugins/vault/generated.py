@@ -56,9 +56,14 @@ def effectivity(
     `key` is the driving key; `set_key` has the link's other keys. A row that marks the driving key
     as deleted ends the previous rows, and begins no new period.
     """
-    columns = [name for name in _visible_columns(evaluator, satellite) if name.lower() != DELETED]
-    names = ", ".join(f"s.{quote(name)}" for name in columns)
-    there = " AND ".join(f"s.{quote(name)} IS NOT NULL" for name in set_key)
+    visible = _visible_columns(evaluator, satellite)
+    marks = [name for name in visible if name.lower() == DELETED]
+    names = ", ".join(f"s.{quote(name)}" for name in visible if name not in marks)
+    # A source may mark deletions itself, in rows that have the other keys.
+    there = " AND ".join(
+        [f"s.{quote(name)} IS NOT NULL" for name in set_key]
+        + [f"s.{quote(name)} IS NOT TRUE" for name in marks]
+    )
     ended = _with_end(satellite, key, time, set_key)
     return f"SELECT {names}, s.{_end_column(time)} FROM ({ended}) AS s WHERE {there}"
 
@@ -217,7 +222,9 @@ def bridge(
             "name the key of each link, in the order of the links",
         )
     here, joins = f"h.{quote(key[0])}", ""
-    shown = [f"a.{AS_OF}", here, *(f"h.{quote(name)}" for name in _without_key(key, columns))]
+    of_hub = [*key, *_without_key(key, columns)]
+    shown = [f"a.{AS_OF}", *(f"h.{quote(name)}" for name in of_hub)]
+    names = {AS_OF, *map(str.lower, of_hub)}
     for number, (link, come, go, *end) in enumerate(hops, 1):
         alias = f"l{number}"
         joins += (
@@ -227,6 +234,13 @@ def bridge(
         for until in (f"{alias}.{quote(name)}" for name in end):
             joins += f" AND ({until} IS NULL OR {until} > a.{AS_OF})"
         here = f"{alias}.{quote(go)}"
+        for name in (go, *(link_keys[number - 1 : number] if link_keys else ())):
+            if name.lower() in names:
+                raise evaluator.error(
+                    f"@BRIDGE has two columns '{name}'",
+                    f"give it another name in a view of {link}, and read the view",
+                )
+            names.add(name.lower())
         if link_keys is not None:
             own = quote(link_keys[number - 1])
             shown.append(f"COALESCE({alias}.{own}, {zero}) AS {own}")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -202,7 +203,14 @@ class Changes(Kind):
             raise ValueError("the property 'most_deleted' needs 'absent DELETE'")
         if given.get("sequence") and given.get("absent") == "DELETE":
             raise ValueError("a full delivery has one state per key, so it cannot have a sequence")
-        return cls(**given)
+        kind = cls(**given)
+        named = Counter(map(str.lower, kind.identity))
+        if twice := [name for name, times in named.items() if times > 1]:
+            raise ValueError(
+                f"'{twice[0]}' occurs twice in key, time, sequence and set_key; the key identifies "
+                "what has states, and the other columns its rows"
+            )
+        return kind
 
     @property
     def deletes(self) -> bool:

@@ -240,9 +240,11 @@ def _split_branches(
 
 
 def _refuse_common_clauses(model: Model, tokens: Sequence[Token]) -> None:
+    before = None
     for token, depth in _with_depths(tokens):
-        kind = token.token_type
-        if depth == 0 and kind in _COMMON_CLAUSES:
+        kind, of_star = token.token_type, before == T.STAR
+        before = kind
+        if depth == 0 and kind in _COMMON_CLAUSES and not of_star:
             raise _mistake(
                 f"'{token.text}' in {model.name} applies to all its sources, but they are loaded "
                 "one by one",
