@@ -60,9 +60,9 @@ class LakeHandles:
         return table_location(self.warehouse, ref, table_id)
 
     def left_by_others(self) -> list[str]:
-        """Return the folders of the warehouse that publications created.
+        """Return the names of the warehouse's folders for tables and views of vde.
 
-        If the state store is new, the folders belong to another state store.
+        A new state store has no tables and views, so its folders belong to another state store.
         """
         names = self.files.folders(self.warehouse)
         return [name for name in names if name.startswith(("vde__", "_vde_"))]

@@ -110,7 +110,7 @@ class VdeProjectComponent(dg.Component, dg.Resolvable):
         if not root.is_dir():
             raise UsageError(
                 f"the component's project folder {root} does not exist",
-                hint="set `project` in defs.yaml, relative to its own folder",
+                hint="set `project` in defs.yaml, relative to the folder of defs.yaml",
             )
         settings = read_settings(root)
         _take_prefix(context, settings)

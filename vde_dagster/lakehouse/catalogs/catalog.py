@@ -125,7 +125,8 @@ class PointerMovedError(ConflictError):
     def __init__(self, ref: TableRef, kind: str) -> None:
         super().__init__(
             f"the {kind.lower()} {ref} was changed by another writer meanwhile",
-            hint="plan again; if a program other than vde replaces views here, stop it first",
+            hint="plan again; if a program other than vde replaces views in this catalog, "
+            "stop that program first",
         )
         self.ref = ref
         self.kind = kind
@@ -133,7 +134,12 @@ class PointerMovedError(ConflictError):
 
 @dataclass(frozen=True, slots=True)
 class SparkCatalog:
-    """Spark's configuration for a catalog: properties, Maven packages and a class that it needs."""
+    """Spark's configuration for a catalog.
+
+    Args:
+        packages: Maven coordinates of the jars that the catalog needs.
+        driver: Java class that the catalog needs, such as a JDBC driver.
+    """
 
     properties: Mapping[str, str] = field(repr=False)
     packages: tuple[str, ...] = ()

@@ -114,7 +114,9 @@ class RestServer:
         self._known: RestClient | None = None
 
     def load(self, what: str, ref: TableRef, *, whole: bool = True) -> Json | None:
-        """Load a table or view: its metadata and their location. None if it does not exist.
+        """Load the metadata of a table or view, with the location of the metadata file.
+
+        Return None if the table or view does not exist.
 
         Args:
             what: `tables` or `views`.

@@ -1,7 +1,7 @@
 """The command `vde fsck`, which finds damage and suggests what to do. It repairs nothing.
 
-It checks the state's database, the pointers of vde's tables and views, every file that these and
-kept versions reach, and the ledger. It also finds data files in tables' folders that were never
+It checks the state's database, the pointers of vde's tables and views, every file that a pointer or
+a kept version reaches, and the ledger. It also finds data files in tables' folders that were never
 committed.
 
 Publications may happen during the check. So pointers, views and pins are read in one transaction,

@@ -36,8 +36,8 @@ class Checked:
     """A table or view to check for missing and damaged files.
 
     Args:
-        table_id: Id of the physical table; None for a view, and for an environment's name that
-            leads to a physical table without a view.
+        table_id: Id of the physical table; None for a view, and for a table that an environment
+            has in place of a view.
         is_ours: Whether the pointer is still where vde set it.
     """
 
@@ -104,8 +104,8 @@ def check_snapshot(
     """Check that all files of an Iceberg snapshot exist and are intact.
 
     Args:
-        read_bytes: Maximum bytes of data files to read completely; of later files, only footers are
-            read. If 0, only the existence and size of data files are checked.
+        read_bytes: Maximum bytes of data files to read completely. After that, only the footers of
+            data files are read. If 0, only the existence and size of data files are checked.
 
     Raises:
         DamagedFileError: A file is missing or damaged.

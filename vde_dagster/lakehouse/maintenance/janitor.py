@@ -228,7 +228,7 @@ def expire_snapshots(
     forgotten: Collection[tuple[str, int]] = (),
     holds: Holds = MappingProxyType({}),
 ) -> None:
-    """Remove old Iceberg snapshots that no version and no reader needs from live tables."""
+    """Remove from live tables the old Iceberg snapshots that no version and no reader needs."""
     oldest = run.store.database.clock.now() - run.keep_snapshots
     oldest_ms = int(oldest.timestamp() * 1000)
     ledger = [table for table in run.store.ledger.tables() if table.branch is None]

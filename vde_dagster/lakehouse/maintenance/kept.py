@@ -8,9 +8,9 @@ A table that is being written is left alone, because its next commit is unknown.
 
 The files that a table names are read from its metadata, not from the state. A candidate below a
 table's folder is searched in all snapshots of the tables with this folder: the physical table, and
-tables that only show it. A table that is not in the ledger may use files of any folder, so the
-files of its branches and tags are compared with every candidate. If pointers move during the check,
-they are read again.
+shown tables, which use its data files. A table that is not in the ledger may use files of any
+folder, so the files of its branches and tags are compared with every candidate. If pointers move
+during the check, the pointers are read again.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ class Kept:
         """Decide for each file whether it may be deleted now.
 
         Args:
-            own: Ids of the publications that recorded the candidates. They do not count as users.
+            own: Ids of the publications that recorded the candidates. A file is not kept because
+                one of these publications refers to it.
 
         Raises:
             StoreError: The catalog or the state cannot be reached.
@@ -137,7 +138,8 @@ class Kept:
 
         Args:
             folders: The tables' ids by the folders' locations.
-            own: Metadata files of the unneeded tables. They do not count as users.
+            own: Metadata files of the unneeded tables. A folder is not kept because one of these
+                files is in it or refers to it.
 
         Raises:
             StoreError: The catalog or the state cannot be reached.

@@ -113,7 +113,7 @@ class Cleaning:
         error: VdeError | OSError,
         reason: str = "none of its files is removed, because one of them cannot be read",
     ) -> None:
-        """Report that a table is kept because of an error; one report per file."""
+        """Report that a table is kept because of an error, once for each damaged file."""
         file = error.file if isinstance(error, DamagedFileError) else str(error)
         if file not in self._damaged:
             self._damaged.add(file)
@@ -190,7 +190,11 @@ def drop_branches(run: Cleaning, marked: Mark) -> None:
 def with_metadata(
     run: Cleaning, ledger: Iterable[LedgerTable]
 ) -> Iterator[tuple[LedgerTable, dict[str, Any]]]:
-    """Yield the catalog's tables with their metadata; report unreadable and foreign ones."""
+    """Yield the ledger's tables that the catalog has, with their metadata.
+
+    Tables with unreadable metadata, and tables that another program created under the same name,
+    are reported and left out.
+    """
     ledger = list(ledger)
     pointers = run.lakehouse.metadata_locations(table.ref for table in ledger)
     for table in ledger:
@@ -249,7 +253,8 @@ def find_orphans(lakehouse: LakeHandles, table: LedgerTable, before: datetime) -
     """Find data files in a table's folder that were never committed and never will be.
 
     Args:
-        before: Time (UTC) before which the files were written; longer ago than the longest run.
+        before: Only files written before this time (UTC) are returned. The time must be longer ago
+            than the longest run.
 
     Raises:
         DamagedFileError: The files that the table uses cannot be determined.

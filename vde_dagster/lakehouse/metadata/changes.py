@@ -72,11 +72,12 @@ def fast_forward(
         expected_main: The snapshot at which `main` must be; None if any ancestor of the target
             is allowed.
         into: The branch to move in place of `main`, by the same rules.
-        to: A commit of the branch to move to, in place of the branch's head.
+        to: The target, a commit of `branch`; by default the newest commit of `branch`.
+        ends: Whether to remove `branch`.
 
     Raises:
-        ConflictError: `main` is at another snapshot, the branch does not exist, or `main` is not
-            one of the branch's ancestors.
+        ConflictError: `main` is not at `expected_main`, `branch` does not exist, or `main` is not
+            at an ancestor of the target.
     """
     moving = into or MAIN
     main = head_of(metadata, into)
@@ -256,7 +257,11 @@ def _new_schema(metadata: Json, fields: list[Json], last_column_id: int) -> Upda
 
 
 def requirements(metadata: Json, updates: Sequence[Json]) -> list[Json]:
-    """Build the conditions that make a REST catalog reject updates of outdated refs or columns."""
+    """Build the conditions that a REST catalog checks before it applies updates.
+
+    The catalog rejects the updates if another writer has meanwhile replaced the table, or changed
+    the columns, branches or tags that the updates depend on.
+    """
     needed: list[Json] = [{"type": "assert-table-uuid", "uuid": metadata["table-uuid"]}]
     actions = {one["action"] for one in updates}
     if "add-schema" in actions:

@@ -244,7 +244,7 @@ def commit_line(
     """Return a table's commits, from the Iceberg snapshot `head` back to the oldest.
 
     Args:
-        table_id: Fills of this physical table get `KeptCommit.ours`.
+        table_id: Commits by fills of this physical table have `KeptCommit.ours` set.
     """
     return tuple(_commit(snapshot, table_id) for snapshot in history(metadata, head))
 

@@ -108,7 +108,7 @@ def verify(lakehouse: LakeHandles) -> int:
 
 
 def unmirrored(lakehouse: LakeHandles, refs: Iterable[TableRef]) -> set[TableRef]:
-    """Return the given views that should be mirrored but have no record."""
+    """Return the given views that should be mirrored, but have no record as mirrored views."""
     mirror = lakehouse.catalog.mirror
     if mirror is None or not mirror.wanted:
         return set()

@@ -102,7 +102,10 @@ def read_heads(
     pointers: Mapping[TableRef, Pointer],
     known: Mapping[str, Head],
 ) -> dict[str, Head]:
-    """Return the current heads of tables. Metadata is read only without a current `known` head."""
+    """Return the current heads of tables, by table id.
+
+    A table's metadata is read only if its head in `known` is missing or outdated.
+    """
 
     def read(item: tuple[str, Place]) -> Head | None:
         table_id, (ref, branch) = item

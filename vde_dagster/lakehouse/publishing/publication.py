@@ -1,8 +1,8 @@
 """A publication: all changes that become visible together, including changes of tables.
 
 Changes of tables are computed before the commit, and again if a table has changed meanwhile. For a
-catalog outside the state's database, they are stored with the publication, and computed from the
-tables' current metadata when the publication is finished.
+catalog outside the state's database, the changes are stored with the publication. When the
+publication is finished, they are computed again from the tables' current metadata.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ def _return(metadata: dict[str, Any], back: Return) -> changes.Updates:
 
 
 def attempts(metadata: dict[str, Any], table_id: str, into: str | None) -> set[str]:
-    """List the plans' branches that have no commits for other tables than the given one.
+    """List the branches of plans that contain only fills of the given table.
 
     Commits that are also in `main` (or in the branch `into`) do not count.
     """

@@ -396,6 +396,7 @@ def _require_current(conn: Connection, environment: Environment) -> None:
     query = select(head.version).where(head.environment == environment.name, head.live)
     if lock_rows(conn, query).scalar() != environment.version:
         raise ConflictError(
-            f"'{environment.name}' was published while the views of its changes were written",
+            f"'{environment.name}' was published while the views that show its changes were "
+            "written",
             hint="nothing is lost: the new publication writes these views",
         )

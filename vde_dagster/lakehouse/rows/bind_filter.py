@@ -54,7 +54,8 @@ class RowTest:
 
     Args:
         of: Returns, for each row, true if the row fulfills the condition, otherwise false or NULL.
-        files: A condition for skipping files, true for at least all matching rows.
+        files: A condition for skipping files: it is true for all matching rows, and may be true for
+            other rows.
         columns: The table's columns in the condition.
     """
 
