@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 
 class ModelAssets(AssetsDefinition):
-    """Asset definition that shares merged resources with assets that require equal resources."""
+    """Asset definition that merges resources only once for all assets with the same needs."""
 
     def with_resources(self, resource_defs: Mapping[str, dg.ResourceDefinition]) -> ModelAssets:
         # Dagster's own method builds and checks each asset again, and looks up the same resources

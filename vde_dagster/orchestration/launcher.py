@@ -2,8 +2,9 @@
 
 Dagster's own launcher starts a Python process for each run, which imports Dagster, this package and
 Spark's client for three seconds before its first step. If the project has a warm engine, a run is a
-fork of its ready process (`vde_dagster.spark.ready`) and executes `dagster api execute_run`, as
-Dagster's launchers for containers do. Otherwise Dagster's own launcher starts the run.
+fork of the project's ready process (`vde_dagster.spark.ready`) and executes `dagster api
+execute_run`, as Dagster's launchers for containers do. Otherwise Dagster's own launcher starts the
+run.
 
 Configuration in `dagster.yaml`:
 

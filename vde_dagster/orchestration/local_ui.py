@@ -60,7 +60,7 @@ class LocalUi:
 
 @contextmanager
 def local_ui(root: Path, *, host: str, port: int) -> Iterator[LocalUi]:
-    """Run Dagster on a project while the block runs. The webserver responds when it begins.
+    """Run Dagster on a project while the block runs. The block begins once the webserver responds.
 
     Raises:
         UsageError: The project does not exist, the webserver is not installed, the port is taken,

@@ -239,8 +239,12 @@ def check_result(evaluation: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
 def decides_about_plan(context: dg.AssetExecutionContext, plan_id: str | None) -> bool:
     """Return whether a run of `vde/apply` or `vde/reject` may act on the plan that it selects.
 
-    If the run materializes other assets, too, its config must name the plan (`plan_id`).
-    Raises dg.Failure if the run or its backfill selects several plans, or not just `plan_id`.
+    If the run or its backfill materializes other assets, too, the run may act only if its config
+    names the plan (`plan_id`).
+
+    Raises:
+        dg.Failure: With `plan_id`, the run selects another plan, or other plans, too. Without
+            `plan_id`, the run or its backfill selects several plans and no other asset.
     """
     chosen = list(context.partition_keys)
     if plan_id is not None:

@@ -299,7 +299,8 @@ def stream_events(
 
     Args:
         work: Called in a thread with a function that takes events.
-        cancel: Called in this thread after an interrupt, repeatedly until the work has ended.
+        cancel: Called in the calling thread after an interrupt, repeatedly until the work has
+            ended.
         result: Receives the return value of `work`.
     """
     events: queue.SimpleQueue[tuple[float, Event] | None] = queue.SimpleQueue()

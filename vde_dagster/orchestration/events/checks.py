@@ -60,8 +60,9 @@ class AuditedVersion:
     Args:
         table: Table of the version, or None for a view.
         records: New results.
-        environment: Environment that contains the version, or would have contained it.
-        version: The environment's version, or None if it was not published.
+        environment: Environment that shows the model's version. If the version was not published:
+            the environment of its plan.
+        version: Number of the environment's version; None if it was not published.
         id: Id of the publication, of the run of audits, or of the unpublished plan.
     """
 
@@ -438,7 +439,11 @@ def unit_test_evaluation(
 
 
 def last_unit_tests(context: ProjectionContext, busy: Set[str]) -> Iterator[TestRecord]:
-    """Yield each test's latest result that sets its check's status, and the latest other result."""
+    """Yield up to two results of each unit test.
+
+    One is the latest result that sets the status of the test's check in Dagster, the other is the
+    latest result that does not set it.
+    """
     tests = context.catalog.live.tests
     declared = {(name, *_place(test)) for name, own in tests.items() for test in own}
     latest: dict[tuple[ModelName, str, str, bool], TestRecord] = {}

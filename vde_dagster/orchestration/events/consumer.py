@@ -69,7 +69,8 @@ class OutboxCursor:
     Args:
         number: Last record that was forwarded or left to a run.
         runs: Ids of runs, each with the number after which its records are unforwarded.
-        compared: Last finished step of an unfinished comparison (or ''), or None.
+        compared: Last finished step of a comparison that continues later, or '' if no step is
+            finished; None if no comparison has to continue.
         part: Last forwarded part of the next record, if that record is only partly forwarded.
     """
 

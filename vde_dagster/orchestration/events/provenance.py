@@ -102,7 +102,9 @@ class ProjectionContext:
 def input_tags(
     context: ProjectionContext, combination: Combination, snapshot: Snapshot, pointer: int | None
 ) -> dict[str, str]:
-    """Return the event tags with the data versions of a model's inputs and tables behind views.
+    """Return event tags with the data versions of a model's inputs.
+
+    The tables that the model reads through views or embedded models are inputs, too.
 
     Args:
         pointer: The event log's newest record before the model ran.

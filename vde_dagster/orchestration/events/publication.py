@@ -41,7 +41,10 @@ def publication_parts(
     built: Set[ModelName],
     preview: Preview | None = None,
 ) -> Iterator[tuple[str, Iterator[Projected]]]:
-    """Yield (name, events) of each part of a publication, without fills of `built` models."""
+    """Yield (name, events) of each part of a publication: models, the environment, and checks.
+
+    A model in `built` has no part, because its fills have events already.
+    """
     store, combination = context.store, context.combination(environment)
     moved = store.versions.changed(environment.name, environment.version)
     tags = publication_tags(environment)
@@ -85,7 +88,7 @@ def confirmed_events(
     tags: Mapping[str, str],
     sample: Callable[[Snapshot], Mapping[str, Any]] | None = None,
 ) -> Iterator[FilledPartitions]:
-    """Yield events that name a model's inputs if these are not the ones of its last event."""
+    """Yield events with a model's inputs, unless the model's latest event has the same inputs."""
     table, key = combination.table(snapshot.name), snapshot.table_version
     served = ServedModel(snapshot, table, combination, ()) if table is not None else None
     filled = filled_partitions(context, served) if served is not None else []

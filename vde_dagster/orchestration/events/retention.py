@@ -22,7 +22,11 @@ PAGE = 100
 
 
 def delete_old_runs(context: ProjectionContext, days: int | None, *, dry_run: bool) -> int:
-    """Delete the project's runs that ended over `days` ago (default: its setting); count them."""
+    """Delete the project's runs that ended more than `days` ago, and return their number.
+
+    `days` is by default the setting `dagster.keep_runs_days`. If neither is given, nothing is
+    deleted. A dry run only counts.
+    """
     workspace, instance, store = context.workspace, context.instance, context.store
     if days is None:
         days = workspace.settings.dagster.keep_runs_days

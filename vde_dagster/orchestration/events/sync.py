@@ -66,7 +66,7 @@ class Comparison:
         self.busy = self.context.busy_plans()
 
     def tables(self, table_ids: Collection[str]) -> Iterator[records.Projected]:
-        """Yield missing events for the models of some tables, see `model` with `wipe`."""
+        """Yield missing events for the models of some tables, and wipe assets like `model`."""
         for name, model in self.context.catalog.live.models.items():
             if any(v.table is not None and v.table.id in table_ids for v in model.versions):
                 yield from self.model(name, wipe=True)

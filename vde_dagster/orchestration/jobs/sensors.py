@@ -194,7 +194,8 @@ def _plans(workspace: Workspace, again: Set[str]) -> list[tuple[Plan, AutoApply]
     Plans equal to a rejected plan are closed and left out.
 
     Args:
-        again: Environments to plan instead of these. Their plans are never applied automatically.
+        again: Environments to plan in place of those in the settings; none if empty. Their plans
+            are never applied automatically.
     """
     load_project_isolated(workspace.root)
     settings, store = workspace.settings.dagster, workspace.store
@@ -215,7 +216,10 @@ def _plans(workspace: Workspace, again: Set[str]) -> list[tuple[Plan, AutoApply]
 
 
 def _author(root: Path) -> str:
-    """Return git's author of the files if all changes are committed, otherwise the current user."""
+    """Return the author of the project's last git commit, or the current user.
+
+    The current user is returned if files have uncommitted changes, or git fails.
+    """
     git = ["git", "-C", str(root)]
     with suppress(OSError, subprocess.SubprocessError):
         asked = partial(subprocess.run, capture_output=True, text=True, check=True, timeout=10)

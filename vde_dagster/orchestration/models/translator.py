@@ -34,7 +34,7 @@ from vde_dagster.semantics.versions.lineage import EVERY_COLUMN
 
 
 class VdeTranslator:
-    """Maps models to assets. Subclass it and override methods to change them.
+    """Maps models to assets. To change the assets, override methods in a subclass.
 
     `vde_definitions` adds the parents, the partitions, the code version and the checks to the
     result of `get_asset_spec`, and makes the asset's step with the retry policy, the op tags and
