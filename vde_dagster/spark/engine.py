@@ -101,7 +101,8 @@ class SparkEngine:
     def start_in_background(self, *, writes: bool = True) -> None:
         """Start Spark in a thread. Errors are raised when the session is used.
 
-        With `writes` false, the process must not import PySpark until it uses the session.
+        If `writes` is False, the process must not import PySpark until it uses the session:
+        of two threads that import PySpark at the same time, one may get an incomplete module.
         """
 
         if writes:  # Threads that import it at the same time can get a part of it.
@@ -443,9 +444,11 @@ class SparkEngine:
                 session.sparkContext.cancelAllJobs()
 
     def close(self, *, process_ends: bool = False) -> None:
-        """Release the engine's sessions. Spark that was started here ends with its last engine.
+        """Release the engine's sessions.
 
-        With `process_ends`, Spark stops after the process, which closes the JVM's input.
+        If this process started Spark, Spark stops with the process's last engine. With
+        `process_ends`, Spark stops only after the process has ended, which closes the input of the
+        JVM.
         """
         self._sessions.close(process_ends=process_ends)
 

@@ -175,8 +175,8 @@ class Sessions:
     def close(self, *, process_ends: bool = False) -> None:
         """Release all sessions, and end a warm engine that is still starting.
 
-        With `process_ends`, a JVM that was started here is not waited for: it ends when
-        the process closes its input.
+        With `process_ends`, this does not wait for the end of a JVM that the process started: the
+        JVM ends when the process closes the JVM's input.
         """
         self._given_up.set()
         warm = self._settings.warm

@@ -68,7 +68,7 @@ class ModelContext:
 
     @property
     def end(self) -> datetime:
-        """The end of the interval as functions get it: the first instant after it (UTC)."""
+        """The argument `end` of models' functions: the first instant (UTC) after the interval."""
         return self.interval.end
 
     @property

@@ -53,7 +53,7 @@ def run_in_copy(
     Returns:
         The connection and the copy's process id. The copy sends its exit code through the
         connection, and ends when the connection is closed. None if the ready process is missing,
-        differs from this one or lacks the module.
+        differs from this process or lacks the module.
     """
     os.umask(mask := os.umask(0))
     request = {

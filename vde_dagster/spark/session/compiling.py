@@ -22,7 +22,8 @@ class Compiling:
     """Counts the users of each session, and turns its compilation off or on.
 
     Args:
-        config: The project's Spark configuration. If it sets compilation, nothing is changed.
+        config: The project's Spark configuration. If it sets whether Spark compiles queries,
+            nothing is changed.
     """
 
     def __init__(self, config: Mapping[str, str]) -> None:

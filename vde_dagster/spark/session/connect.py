@@ -43,9 +43,9 @@ def tag_on_server(session: SparkSession, tag: str) -> str:
 
 
 def was_closed(session: SparkSession) -> bool:
-    """Return whether a server has closed a session, because it was idle for long or by a restart.
+    """Return whether a server has closed a session: after a long idle time, or by a restart.
 
-    The request counts as a use of the session.
+    This sends a request, which counts as a use of the session.
     """
     from pyspark.errors import PySparkException
 

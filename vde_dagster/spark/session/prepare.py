@@ -23,7 +23,9 @@ _MOST_SECONDS = 900.0
 
 
 def prepare_starts(settings: SessionSettings) -> tuple[Path, bool]:
-    """Let a temporary engine create the archive that makes later starts fast, unless it exists.
+    """Create an archive of Spark's classes with a temporary engine, unless the archive exists.
+
+    The archive makes later starts of Spark fast.
 
     Returns:
         The path of the archive, and whether this call created it.

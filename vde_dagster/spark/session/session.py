@@ -110,7 +110,7 @@ def _configure(session: SparkSession, settings: SessionSettings) -> None:
 
 
 def stop_session(session: SparkSession, *, process_ends: bool = False) -> None:
-    """Release a session. The last session of a JVM that was started here stops Spark.
+    """Release a session. The last session of a JVM that this process started stops Spark.
 
     With `process_ends`, the JVM stops Spark after the process has ended.
     """

@@ -67,7 +67,10 @@ class WarmSettings:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> WarmSettings | None:
-        """Read the settings of the warm engine, or None on a cluster or without `flock`."""
+        """Read the settings of the warm engine.
+
+        Return None if Spark runs on a cluster, or the system has no `flock`.
+        """
         spark = settings.spark
         if not is_local(spark.master) or os.name != "posix":
             return None

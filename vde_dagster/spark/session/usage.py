@@ -127,7 +127,10 @@ class _StatusStores:
         return Usage(task_seconds, self._bytes_read(map(int, queries)))
 
     def _may_lack_stages(self, job: int) -> bool:
-        """Return whether a part of a job may be missing, because no older job is stored."""
+        """Return whether stages of a job may be deleted already: it is the oldest stored job.
+
+        The process's first job (0) is complete.
+        """
         return job > 0 and int(self._jobs.jobsList(None).last().jobId()) == job
 
     def _millis(self, stage: int) -> Iterator[int | None]:

@@ -1,4 +1,4 @@
-"""Warming up an idle engine by building a small project, and archiving the classes it loaded."""
+"""Warming up an idle engine by building a small project, and archiving the classes of its JVM."""
 
 from __future__ import annotations
 
@@ -61,7 +61,10 @@ class WarmUp(threading.Thread):
         self._ending = threading.Event()
 
     def run(self) -> None:
-        """Build a small project, then archive the classes it loaded; each once Spark is idle."""
+        """Build a small project, then archive the classes that the JVM has loaded.
+
+        Each of the two steps waits until Spark is idle.
+        """
         try:
             use_plain_files(self._context)
             for _ in range(_TRIES):

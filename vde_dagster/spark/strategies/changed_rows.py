@@ -220,7 +220,11 @@ def _compute(frame: DataFrame, what: str) -> ComputedRows:
 
 @contextmanager
 def _computing(what: str, why_failed: str | None = None) -> Iterator[None]:
-    """Raise NotWrittenError in place of an error of Spark: `why_failed` if the error has it."""
+    """Raise NotWrittenError in place of an error of Spark.
+
+    Its text is `why_failed` if the error's text contains `why_failed`, otherwise that `what` cannot
+    be computed.
+    """
     try:
         yield
     except Exception as error:

@@ -70,7 +70,7 @@ class CustomTable(Strategy):
         return True
 
     def write(self, write: Write) -> None:
-        """Run the model's function on a scratch branch, and move the task's branch to its commit.
+        """Run the model's function on a scratch branch, then move the task's branch to the commit.
 
         The function must make exactly one commit, on the scratch branch.
         """

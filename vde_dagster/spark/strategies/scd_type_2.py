@@ -176,7 +176,10 @@ class Versions:
         return f"GREATEST({self._row_start()}, COALESCE({earlier}))"
 
     def _row_start(self) -> str:
-        """Write a row's start: `updated_at`, or else now; 1970 if NULL and compared by time."""
+        """Write the start of a row's version: `updated_at`, or now if the kind has no such column.
+
+        In place of a NULL in `updated_at`: 1970 if rows are compared by time, otherwise now.
+        """
         if self.kind.updated_at_name is None:
             return self._now
         unknown = self._literal(UNKNOWN_START) if self.kind.compared is None else self._now

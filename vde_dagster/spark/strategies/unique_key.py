@@ -21,7 +21,7 @@ class UniqueKey(Strategy):
     """Inserts new keys and replaces rows with existing keys, in one MERGE.
 
     NULL keys are equal. If a key has several new rows, `latest_first` chooses one. With a strategy
-    of dbt, all rows are kept, and NULL keys match only with `nulls_match`.
+    of dbt, all new rows of a key are written, and NULL keys are equal only with `nulls_match`.
     """
 
     own_session = True
