@@ -113,7 +113,10 @@ class RetentionStore:
     ledger: LedgerStore
 
     def mark(self, policy: Retention, *, write: bool) -> Mark:
-        """Find unneeded tables, versions and plans; `write` tombstones, deletes or closes them."""
+        """Find unneeded tables, versions and plans.
+
+        If `write` is set, also tombstone the tables, delete the versions and close the plans.
+        """
         if not write:
             with self.database.reading() as conn:
                 return self._find(conn, policy)

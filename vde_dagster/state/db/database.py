@@ -112,7 +112,8 @@ def lock_rows(connection: sa.Connection, query: sa.Select[Any], by: str = "", ke
     """Run a query, and lock the returned rows until the transaction ends.
 
     Args:
-        by: Name of a database function, without which logins that write through views lock nothing.
+        by: Name of a database function that locks the rows for a login that writes through views.
+            Without a name, such a login locks nothing.
         key: The function's argument.
     """
     if not writes_by_views(connection):

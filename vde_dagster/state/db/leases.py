@@ -68,8 +68,8 @@ class Lease:
 def _busy(resource: str, holder: str, until: datetime) -> ConflictError:
     return ConflictError(
         f"'{resource}' is in use by {holder}, whose lease runs until {instant_text(until)}",
-        hint=f"wait until {holder} is done; a lease ends with its owner's process, or at that "
-        "time if the process has ended on another machine",
+        hint=f"wait until {holder} is done; a lease ends with its owner's process, but if the "
+        "process has ended on another machine, the lease still runs until that time",
     )
 
 

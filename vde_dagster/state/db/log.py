@@ -153,7 +153,10 @@ class LogStore:
         record(self.database, connection, act, environment, detail=detail)
 
     def verify(self, head: str | None = None) -> Verified:
-        """Check the hashes, and that every kept version since an environment's first row has a row.
+        """Check the hashes, and that rows of kept versions are not missing.
+
+        Each kept version must have a row if a row of the log has an earlier version of the same
+        environment.
 
         Args:
             head: A hash that the log had earlier and must still have, or at least its first eight

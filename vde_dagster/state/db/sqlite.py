@@ -1,9 +1,9 @@
 """SQLite as the state's database: its transactions, and checks of the file.
 
-It has a write-ahead log, and every writing transaction begins with `BEGIN IMMEDIATE`. Otherwise it
-could fail at its first write after a read, if another process wrote in between. `synchronous=FULL`
-because an acknowledged publication must survive a power cut: in WAL mode NORMAL may lose the last
-commits.
+The file has a write-ahead log. Every writing transaction begins with `BEGIN IMMEDIATE`. Otherwise a
+transaction could fail at its first write after a read, if another process wrote in between.
+`synchronous=FULL` is set because an acknowledged publication must survive a power cut: in WAL mode
+NORMAL may lose the last commits.
 """
 
 from __future__ import annotations

@@ -20,7 +20,13 @@ _ENTRY, _PIN = schema.entries.c, schema.pins.c
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """Consecutive versions of an environment between which a model's rows do not change."""
+    """Consecutive versions of an environment with the same rows of a model.
+
+    Args:
+        first: The first of these versions.
+        end: The first version after them, or None.
+        shown: Whether the versions have the model.
+    """
 
     first: int
     end: int | None
@@ -29,7 +35,7 @@ class ChangePoint:
 
 
 def change_points(database: Database, environment: str, model: ModelName) -> list[ChangePoint]:
-    """Return ranges of an environment's versions that keep a model's rows, oldest first.
+    """Divide an environment's versions into ranges with the same rows of a model, oldest first.
 
     For a model without a table, new rows of its parents do not begin a range.
     """

@@ -1,12 +1,13 @@
 """Pins: the snapshots of an environment's tables when it was published.
 
 A *pin* is the Iceberg snapshot of one table that one publication shows. Pins are stored as
-differences: a row is valid from the version that pinned it up to the version that replaced it,
-so a publication writes one row for each changed table.
+differences: a row is valid from the version that pinned the snapshot up to the version that pinned
+another one, so a publication writes one row for each changed table.
 
 A *head* is the content of a table's current metadata file: the snapshot that readers see, and the
-schema. It is recorded when a fill or publication moves a table, or a publication first shows it. So
-one query finds the pins that differ, and no metadata file is read for an unchanged table.
+schema. A table's head is recorded when a fill or publication moves the table, or a publication
+first shows the table. So one query finds the pins that differ from the heads, and no metadata file
+is read for an unchanged table.
 """
 
 from __future__ import annotations

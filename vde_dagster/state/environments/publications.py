@@ -124,7 +124,9 @@ class PublicationStore:
     def commit(
         self, connection: Connection, publication_id: str, version: int, *, settled: bool = True
     ) -> None:
-        """Mark a publication as committed (if not `settled`, decided) in its version's transaction.
+        """Mark a publication as committed, in the transaction that writes its version.
+
+        If `settled` is False, mark it as decided, because the catalog's pointers move later.
 
         Raises:
             ConflictError: The publication was aborted or committed before.
@@ -147,7 +149,7 @@ class PublicationStore:
         return self.database.run_transaction(work, name="publish.resolve")
 
     def unsettled(self) -> list[PublicationRecord]:
-        """Return the committed publications that the catalog may not show yet."""
+        """Return the decided publications. The catalog may lack some of their changes."""
         return self._read(_ROW.status == "decided", _ROW.decided_at)
 
     def is_unsettled(self, connection: Connection, publication_id: str) -> bool:
@@ -188,7 +190,11 @@ class PublicationStore:
         return [_record(row, damaged=()) for row in rows]
 
     def files_to_delete(self) -> list[str]:
-        """Return the noted files, or raise StoreError if a row's list of files is damaged."""
+        """Return the files of `note_unused_files` that the janitor has not deleted yet.
+
+        Raises:
+            StoreError: A row's list of files is damaged.
+        """
         records = self._read((_ROW.status == "unused") & _ROW.cleaned_at.is_(None), _ROW.started_at)
         for record in records:
             if record.files == UNREADABLE:

@@ -324,9 +324,10 @@ class VersionStore:
         return found
 
     def differing(self, name: str, version: int, *, data: bool = False) -> list[int]:
-        """Return the last kept version before each change of entries up to `version`, newest first.
+        """Return kept versions before `version`, newest first: one for each different content.
 
-        With `data`, changes of pins count, too.
+        Of consecutive versions with the same entries, only the last is returned, and none if
+        `version` is one of them. With `data`, consecutive versions must have the same pins, too.
         """
         known = schema.environment_versions.c
         versions = (

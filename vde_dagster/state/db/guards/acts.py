@@ -2,7 +2,7 @@
 
 On both databases no row of the log can be changed or deleted. On PostgreSQL the database sets the
 columns that a client could forge: number, time, user and hashes. The owner of the tables and
-superusers can drop triggers; if one of them rewrites the log, an earlier copy of a hash proves it.
+superusers can drop triggers; if such a user rewrites the log, an earlier copy of a hash proves it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The oldest schema that can be upgraded; its upgrade is the start and changes nothing."""
+"""The oldest schema that can be upgraded. This revision changes nothing."""
 
 revision = "0015"
 down_revision = None

@@ -1,4 +1,4 @@
-"""Add columns for the login that holds a lease, and that stored a view's column types."""
+"""Add columns for the login that holds a lease, and for the login that stored a view's types."""
 
 from __future__ import annotations
 
