@@ -111,7 +111,7 @@ class Maintenance:
         return self.deliver(name, _PLUGINS.require(name), f"`vde export {name}`")
 
     def deliver(self, consumer: str, exporter: Exporter, again: str) -> Exported:
-        """Send a function the outbox's records after a consumer's position. See `export`.
+        """Pass the outbox's records after a consumer's position to `exporter`. See `export`.
 
         Args:
             again: Command that continues after a failure.

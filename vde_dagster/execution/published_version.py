@@ -42,7 +42,10 @@ def find_similar_environment(store: StateStore, environment: str) -> str | None:
 
 
 def require_environment(store: StateStore, environment: str) -> str:
-    """Return an environment's stored name. Raise UsageError if it is missing, except for prod."""
+    """Return an environment's stored name.
+
+    Raises UsageError if the environment does not exist, unless it is production.
+    """
     name = environment_name(environment)
     if name != PRODUCTION and not store.environments.exists(name):
         raise environment_not_found(store, name)

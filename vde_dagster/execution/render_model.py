@@ -56,7 +56,7 @@ class Models:
     def mistakes_in_readers(
         self, readers: Iterable[Exposure], snapshots: Mapping[ModelName, Snapshot]
     ) -> list[ProjectError]:
-        """Return an error for each column that an exposure reads and its model does not have."""
+        """Return an error for each column that an exposure reads from a model without it."""
         return list(find_reader_mistakes(readers, snapshots, []))
 
     def render(

@@ -179,7 +179,7 @@ def _meaning(
 
 
 def _other_texts(model: Model, analysis: Analysis | None) -> tuple[str, ...]:
-    """Return untyped columns whose casts to text differ between the model's dialect and Spark."""
+    """Return columns of undeclared type that the model's dialect casts to text unlike Spark."""
     declared = {column.name.lower() for column in model.columns if column.type}
     return tuple(sorted((analysis.other_texts if analysis else frozenset()) - declared))
 
@@ -330,7 +330,7 @@ def _queries_read(
 ) -> tuple[dict[str, SemanticVersion], list[Read]] | None:
     """Analyze the SQL strings of a Python model: their versions, and the columns that they read.
 
-    Returns None if the model may read more, or if a query cannot be analyzed.
+    Returns None if the model may read parents by other code, too, or if a query cannot be analyzed.
     """
     path, function, _ = python.place
     queries = literal_queries(python.files[path], function)

@@ -183,7 +183,12 @@ class Applier:
         return record is not None and record.status == "applied"
 
     def _check_base(self) -> int:
-        """Return the environment's version. Raise ConflictError if it changed, except by runs."""
+        """Return the environment's version.
+
+        Raises:
+            ConflictError: The environment shows other versions of models than when the plan was
+                created.
+        """
         name = self.plan.environment
         base = self.handles.store.versions.current_base(name, self.plan.base_version)
         if base is None:

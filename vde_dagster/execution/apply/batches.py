@@ -51,7 +51,10 @@ class BatchRun:
     _waiting: deque[Interval] = field(init=False)
 
     def run(self) -> list[Interval]:
-        """Run the batches. Returns batches that were not started after a failure or a stop."""
+        """Run the batches in parallel.
+
+        Returns the batches that did not start, because another batch failed or `stop` was set.
+        """
         self._waiting = deque(self.batches)
         with ThreadPoolExecutor(self.most, thread_name_prefix="vde-batch") as pool:
             helpers = [pool.submit(self._run_in_spare_slots) for _ in range(self.most - 1)]
@@ -104,7 +107,11 @@ class Weight:
 
 
 def default_batch_bytes(settings: SparkSettings) -> int:
-    """Return the maximum bytes of parents per batch; by default, from local memory or 64 GiB."""
+    """Return the maximum bytes of parents' files that one batch reads.
+
+    Without the setting `batch_bytes`, this is a quarter of the JVM's memory if Spark runs locally,
+    and 64 GiB on a cluster.
+    """
     if settings.batch_bytes is not None:
         return settings.batch_bytes
     if not is_local(settings.master):
@@ -247,7 +254,11 @@ def _parse_memory(text: str) -> int | None:
 def newest_fills(
     handles: Handles, table_id: str, wanted: IntervalSet
 ) -> Iterator[tuple[FillRecord, IntervalSet, float]]:
-    """Yield (fill, part of `wanted` that no later fill wrote, that part's fraction of the fill)."""
+    """Yield the fills that last wrote parts of `wanted`, newest first.
+
+    Each tuple has the fill, the part of `wanted` that it was the last to write, and the fraction of
+    the fill's time range in this part: 0.25 for 6 hours of a day.
+    """
     left = wanted
     for fill in handles.store.fills.log(table_id):
         part = left & IntervalSet((fill.interval,))

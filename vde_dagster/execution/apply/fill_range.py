@@ -62,7 +62,7 @@ class Auditor:
         """Run a model's audits on one range of its table, or on the query of a view.
 
         Args:
-            branch: The branch with the range, or None for the table's own.
+            branch: The Iceberg branch with the range, or None for the branch of `table`.
             late: Whether to run the late audits, see `AuditOrder`, instead of the other audits.
 
         Raises:

@@ -181,7 +181,10 @@ class SkipDecisions:
         return range_since(line, last_inputs[key].read_id if key in last_inputs else None)
 
     def last_inputs(self, table: PhysicalTable) -> States:
-        """Return the input states at a table's last fill; empty if unknown, or others wrote it."""
+        """Return the states of a table's inputs at the table's last fill.
+
+        Empty if they are unknown, or if another commit changed rows of the table after that fill.
+        """
         return self._last_fill(table)[0]
 
     def _last_fill(self, table: PhysicalTable) -> tuple[States, int | None]:

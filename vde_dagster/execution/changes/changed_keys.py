@@ -210,11 +210,13 @@ class _Input:
         return [ViewColumn(name, self.types[name], "", name) for name in self._read]
 
     def check_columns(self, *, changed: bool) -> None:
-        """Raise ComputesAllError if the schema of the columns that the model reads has changed.
+        """Raise ComputesAllError if the columns that the model reads differ between schemas.
+
+        The table's current schema is compared with the schema of the Iceberg snapshot to read.
 
         Args:
-            changed: Whether the table's rows may have changed since the last fill. If so, the
-                schema at the last fill is compared, too.
+            changed: Whether the table's rows may have changed since the last fill. If so, and if
+                the last fill read this table, the schema at that fill is compared, too.
         """
         ids, since, now = self._schema_ids, self._last.state.read_id, self._now.read_id
         metadata, is_other = self._metadata, self._last.other is not None

@@ -2,8 +2,9 @@
 
 A rollback of production moves all tables back, and the ranges filled at that version count as
 filled again. A rollback of another environment moves only tables that no other environment
-contains. If their input tables stay as they are, a range may be outdated: it counts as filled again
-only if it was neither recomputed nor invalidated since that version.
+contains. Inputs of these tables may keep newer rows. So a range of such a table counts as filled
+only if it was filled at that version, is still filled, and was not computed again or marked as
+outdated in between.
 """
 
 from __future__ import annotations
@@ -332,7 +333,7 @@ def reverted(
 
     Args:
         state: Snapshots and tables of the old version.
-        moved: Models whose tables move back. Their later ranges are removed by the rollback.
+        moved: Models whose tables move back, which removes the ranges that were filled later.
     """
     found = []
     for name in sorted(among):

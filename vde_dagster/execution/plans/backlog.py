@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def with_backlogs(
     handles: Handles, plan: Plan, state: WarehouseState, models: Sequence[PlannedModel]
 ) -> Plan:
-    """Add to each model in `models` that has a table the unread changes of its input tables."""
+    """Add the unread changes of input tables to each model in `models` that has a table."""
     read_by_changes = {model.name: model.table for model in models if model.table is not None}
     costs = project_costs(handles, plan)
     tasks = PlanTasks(plan, plan.resolver(), WrittenTables(), handles, costs=costs)

@@ -81,7 +81,7 @@ class Missing:
 
 
 def pending_work(handles: Handles, plan: Plan, *, ignore_cron: bool = False) -> Missing:
-    """Return the due intervals of a plan's environment, and its unprocessed changes of inputs.
+    """Return due intervals of a plan's environment, and input changes that models must process.
 
     Args:
         ignore_cron: Whether complete intervals are due before the cron has ticked.

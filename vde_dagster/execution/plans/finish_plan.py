@@ -227,7 +227,7 @@ def name_change(plan: Plan, state: WarehouseState) -> str:
 
 
 def lost_table_warnings(handles: Handles, plan: Plan, state: WarehouseState) -> Iterator[str]:
-    """Warn if the catalog lacks tables that the plan shows as they are."""
+    """Warn if the catalog has lost tables that the environment shows after the plan."""
     catalog = handles.lakehouse.catalog
     if catalog.form.follows:  # It would need a request per table. A publication looks up new ones.
         return

@@ -397,7 +397,8 @@ class Document:
         publications: Newest first, by environment.
         differences: Differences between environments, in both directions, and of requested versions
             with each environment and with each other.
-        failures: Failed plans by environment, newest first. An earlier version has none.
+        failures: Failed plans by environment, newest first. Empty if the
+            document describes an earlier version.
     """
 
     # Types of its parts, for annotations: `Document.Model`.

@@ -212,7 +212,8 @@ NEWEST = 30
 class RefreshCosts:
     """Correction factors for the estimates of computing all rows, and of refreshing.
 
-    Each is for four parts of the time: fixed, searched bytes, these for few keys, changed bytes.
+    Each field has four factors, one per part of a fill's seconds: the fixed part, reading files,
+    finding few keys in files, and reading changes.
     """
 
     whole: tuple[float, ...] = (1.0,) * 4
@@ -369,7 +370,7 @@ _ROUNDS = 8
 def _minimize(
     squares: Sequence[Sequence[float]], products: Sequence[float], start: Sequence[float]
 ) -> list[float]:
-    """Solve the normal equations of a least-squares problem; no factor is below `_LEAST_FACTOR`."""
+    """Solve the normal equations of least squares, with no result below `_LEAST_FACTOR`."""
     found, moved = list(start), 1.0
     for _ in range(_MOST_STEPS):
         if moved < _SAME:

@@ -51,7 +51,7 @@ def _statements(model: Model) -> Iterator[tuple[str, str]]:
 
 
 def _key_queries(kind: Kind, this: str) -> Iterator[tuple[str, str]]:
-    """Yield a query over the model's rows for each kind property that contains expressions."""
+    """Yield (kind property with expressions, query of these expressions over the model's rows)."""
     if isinstance(kind, ScdType2):
         parts = [one for one in kind.unique_key if key_column(one) is None]
         if parts:

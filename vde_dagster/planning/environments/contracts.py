@@ -153,7 +153,7 @@ def find_contract_breaks(
 def find_unknown_columns(
     readers: Iterable[Exposure], snapshots: Mapping[ModelName, Snapshot]
 ) -> Iterator[tuple[Exposure, ModelName, Problem]]:
-    """Yield columns that a metric, sync or exposure reads but its model does not have."""
+    """Yield columns that a metric, sync or exposure reads from a model without them."""
     # For a metric or a sync, a missing column is an error. For an exposure it is a warning, because
     # a plan that removes a column lists the dashboards that read it.
     reported: set[tuple[ModelName, str]] = set()

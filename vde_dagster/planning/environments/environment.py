@@ -186,7 +186,7 @@ def outdated_plan_error(name: str, base_version: int, current: Environment | Non
 
 
 def protected_tables(environment: str, production: Environment | None) -> frozenset[str]:
-    """Return the ids of production's tables, which other environments may not write."""
+    """Return the ids of tables that an environment may not write: production's; none for `prod`."""
     # Only production may write the tables that it shows.
     return frozenset() if environment == PRODUCTION or production is None else production.tables
 

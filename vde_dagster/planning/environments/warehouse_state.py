@@ -50,7 +50,8 @@ class WarehouseState:
             the project, by id.
         view_types: Columns of the VIEW models that the plan may change, by snapshot id.
         left_out: Entries whose stored definitions cannot be read.
-        guarded: Ids of production's tables whose entries `production` does not contain here.
+        guarded: Ids of production's tables whose entries are missing from `production`, because
+            their stored definitions cannot be read.
         mended: Models whose damaged stored definitions are written again.
         pinned: Table ids by model. The model's `physical_version` names an earlier table, which
             production no longer shows.

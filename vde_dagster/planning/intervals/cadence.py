@@ -138,7 +138,10 @@ class Cadence:
         return now if has < tick else has
 
     def whole(self, filled: IntervalSet, wanted: IntervalSet) -> IntervalSet:
-        """Return the parts of `wanted` whose units (UTC) are filled as far as they are wanted."""
+        """Return the parts of `wanted` that are filled in complete units (UTC).
+
+        If `wanted` begins or ends within a unit, only the wanted part of that unit must be filled.
+        """
         # A unit that is wanted only in part, such as the current one, must be filled in that part.
         unit, found = self.unit, []
         for asked in wanted:

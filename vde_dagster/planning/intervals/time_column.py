@@ -1,6 +1,7 @@
 """Time columns: Spark conditions for the rows of an interval.
 
-Iceberg overwrites rows by `condition`, so that only compares a column with literals.
+Iceberg overwrites the rows that `condition` selects. Therefore, the condition only compares a
+column with literals.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class TimeColumn:
     Args:
         type: The column's Spark SQL type.
         format: strftime format of text and numbers. None means `%Y-%m-%d`, or `%Y%m%d` for numbers.
-        partials: Whether an interval that ends within a value, such as a day, includes all of it.
+        partials: Whether an interval that ends in the middle of a value's time includes all rows of
+            this value. For a DATE, an interval that ends at noon then includes the whole day.
     """
 
     name: str
@@ -113,7 +115,10 @@ class TimeColumn:
         return f"{column} IN ({', '.join(values)})"
 
     def _in_steps(self, interval: Interval, finest: str, what: str) -> Interval:
-        """Return the interval; raise ExecutionError if it begins or ends within a value."""
+        """Return the interval, with `partials` extended to the end of its last value.
+
+        Raises ExecutionError if the returned interval begins or ends in the middle of a value.
+        """
         # With `partials`, an end within a value is moved to the end of that value.
         if self.partials and _floor(interval.end, finest) != interval.end:
             end = _next(_floor(interval.end, finest), finest)

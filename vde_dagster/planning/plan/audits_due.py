@@ -59,7 +59,10 @@ def _passed(
 def add_audits_of_unchanged_models(
     planned: Iterable[PlannedModel], snapshots: Mapping[ModelName, Snapshot], state: WarehouseState
 ) -> Iterator[PlannedModel]:
-    """Yield the planned models, and add audits of unchanged rows that depend on changed tables."""
+    """Yield the planned models, and mark models whose existing rows must be audited again.
+
+    For example, an audit of an unchanged model reads another table, which the plan changes.
+    """
     # External tables are audited before their readers are computed. Unchanged rows are audited
     # again if another table that the audits read changes. Tables that no environment shows are also
     # audited again if some of their audits run after the fills of other tables.

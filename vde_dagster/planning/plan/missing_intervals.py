@@ -155,7 +155,10 @@ def last_units(snapshot: Snapshot, filled: IntervalSet, count: int | None) -> In
 
 
 def units_around(snapshot: Snapshot, missing: IntervalSet, change: IntervalSet) -> IntervalSet:
-    """Return the missing intervals in units that a change overlaps; all if not incremental."""
+    """Return the missing intervals in the units that a change overlaps.
+
+    For a model that is not filled by intervals, return everything that is missing.
+    """
     if not missing or not snapshot.is_incremental:
         return missing
     hull = Interval(missing.ranges[0].start, missing.ranges[-1].end)

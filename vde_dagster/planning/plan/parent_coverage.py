@@ -111,7 +111,10 @@ class ParentCoverage:
                 del self._waits[name]
 
     def waits_of_parents(self, snapshot: Snapshot) -> ParentGaps:
-        """Return the ranges that a model filled by intervals waits for, by the lacking ancestor."""
+        """Return the ranges of ancestors that a model filled by intervals waits for.
+
+        Each range is listed under the ancestor that has not filled it.
+        """
         found: dict[ModelName, IntervalSet] = {}
         for parent in snapshot.parents:
             for root, ranges in self._waits.get(parent, NOTHING).items():

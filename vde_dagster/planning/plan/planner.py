@@ -290,7 +290,7 @@ class _Planner:
         return not always and bool(table.intervals), always
 
     def _begins_anew(self, snapshot: Snapshot, table: PhysicalTable | None) -> bool:
-        """Return whether a new table replaces a table whose rows must not be computed again."""
+        """Return whether a model with `disable_restatement` gets a new table for a filled one."""
         entry = self.shown.get(snapshot.name)
         if (
             not snapshot.model.kind.disable_restatement

@@ -92,7 +92,10 @@ _FEW = 2
 
 
 def require_confirmed_removals(plan: Plan, state: WarehouseState, share: float) -> None:
-    """Raise UsageError if a plan removes all models, or over two and more than `share` (0 to 1)."""
+    """Raise UsageError if a plan removes very many of the models that an environment shows.
+
+    These are all models, or at least three models that are more than the fraction `share` of all.
+    """
     # A plan of a wrong folder would remove most models.
     known = state.target.entries if state.target is not None else {}
     read = {n for n, e in known.items() if state.snapshots[e.snapshot_id].model.kind.is_shown}

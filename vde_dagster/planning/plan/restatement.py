@@ -178,7 +178,7 @@ class _RestatementProgress:
     def take(
         self, model: PlannedModel, asked: IntervalSet, fills_missing: bool, beside: bool
     ) -> PlannedModel:
-        """Return a model with the ranges to compute again; record where its readers see changes."""
+        """Return a model with ranges to compute again; record ranges that change for readers."""
         idle = model
         if not beside:
             idle = replace(
@@ -278,7 +278,7 @@ class RestatementTick:
 
     Args:
         at: Time of the tick (UTC).
-        intervals: The ranges that were last filled before their tick.
+        intervals: Ranges that no fill has written at or after the tick that restates them.
     """
 
     at: datetime
@@ -315,7 +315,9 @@ def restate_since_ticks(
     asked: Iterable[DueRestatement],
     fills: Iterable[tuple[Interval, datetime]],
 ) -> RestatementTick:
-    """Return what due restatements have to fill again: ranges without a fill since their tick.
+    """Return the ranges that due restatements fill again, and the latest tick.
+
+    A restatement leaves out ranges that were filled at or after the tick of that restatement.
 
     Args:
         asked: The model's due restatements, at least one.

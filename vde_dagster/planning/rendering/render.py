@@ -102,9 +102,10 @@ def relation_function(
 
 
 def replace_tables(sql: str, relation_of: Relation, names: TableNames | None = None) -> str:
-    """Replace the tables that `relation_of` knows with its queries, under their alias or name.
+    """Replace each table with the query that `relation_of` returns for the table's name, if any.
 
-    Everything else stays unchanged, except QUALIFY, which Spark lacks.
+    The query gets the table's alias, or else the table's name. Otherwise, only QUALIFY, which Spark
+    lacks, and columns that are qualified with a schema (`staging.orders.id`) change.
 
     Args:
         names: Resolves tables' names; by default they have two parts, as in stored queries.
@@ -143,7 +144,7 @@ def _model_name(table: exp.Table, names: TableNames | None) -> ModelName | None:
 
 
 def _aliases(unnamed: Sequence[exp.Table]) -> dict[int, str]:
-    """Return an alias for each table that has none, by the expression's `id`."""
+    """Return an alias for each table without an alias, by the `id()` of the table's expression."""
     # If tables of one FROM have equal names in several schemas, their names include the schema.
     called: dict[tuple[int, str], list[exp.Table]] = {}
     for table in unnamed:

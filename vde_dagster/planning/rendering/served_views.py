@@ -128,7 +128,7 @@ class Selection:
         Returns None if a column is not in the relation, or if a column or a name occurs twice.
 
         Args:
-            source: The columns to select, by the relation's column names.
+            source: The column to return for each column of the relation, such as `p` for `x`.
 
         >>> one = Selection(ModelName("a", "b"), (("id", "X"), None))
         >>> one.columns({"y": "p", "z": "q"}) is one.columns({"id": "p", "x": "q"}) is None

@@ -57,7 +57,11 @@ def trace(
 def trace_down(
     snapshots: Mapping[ModelName, Snapshot], name: ModelName, column: str | None = None
 ) -> list[Flow]:
-    """Return what depends on a column (or on any column), directly or not, nearest first."""
+    """Return the columns and rows that depend on a column, directly or not, nearest first.
+
+    Args:
+        column: None for all columns of the model.
+    """
     readers: dict[_Place, list[Flow]] = {}
     for snapshot in snapshots.values():
         for read in snapshot.reads:

@@ -198,7 +198,7 @@ class Snapshot:
 
     @property
     def definition(self) -> str:
-        """Hash of `standalone_meaning`."""
+        """Hash of the fill version and columns, computed as if no table were reused in place."""
         fill, columns = self.standalone_meaning
         return digest("own", fill, *(text for pair in columns for text in pair))
 

@@ -80,10 +80,11 @@ class ShownFields:
         """Return Spark SQL that casts a value of type `has` to the table's type, by field names.
 
         Args:
-            strict: Whether to refuse, not omit, a field that the definition's type lacks.
+            strict: Whether a field that the definition's type lacks is an error. Otherwise it is
+                left out.
 
         Raises:
-            UnmatchedField: The value has a field that the definition's type lacks.
+            UnmatchedField: `strict` is set, and the definition's type lacks a field of the value.
         """
         from vde_dagster.sql.casts import cast_by_name, read_fields
 
