@@ -332,7 +332,7 @@ class Handles:
                 raise ProjectError(
                     f"{name} is a view of '{PRODUCTION}', but no file of the project defines it",
                     hint="restore the model's file, or remove its name from the queries that read "
-                    "it; if you mean an external table, give it another name",
+                    "it; if they mean an external table, give that table another name",
                 )
         return columns
 

@@ -148,7 +148,7 @@ def _version_not_found(store: StateStore, name: str, what: str) -> UsageError:
     return UsageError(
         f"environment '{name}' has {what}",
         hint=f"its versions are {first.version} (of {instant_text(first.published_at)}) to "
-        f"{last.version}; the setting history_days is their retention",
+        f"{last.version}; the setting history_days limits how long versions are kept",
     )
 
 

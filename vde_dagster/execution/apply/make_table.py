@@ -86,8 +86,9 @@ def _require_known_columns(filler: Snapshot, analysed: Iterable[str]) -> None:
     if more:
         raise ExecutionError(
             f"{filler.name}: its query returns columns that are not in the plan: {listed(more)}",
-            hint="if the tables of its star exist by now: vde plan ENV; otherwise write the "
-            "columns in place of the star, or declare them: columns (id INT, …)",
+            hint="if the tables that SELECT * reads exist by now, plan again: vde plan ENV; "
+            "otherwise write the columns in place of the star, or declare them: "
+            "columns (id INT, …)",
             location=filler.model.location,
         )
 

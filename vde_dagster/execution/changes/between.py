@@ -78,7 +78,8 @@ def changes_between(
 
 def _model_not_found(environment: str, model: ModelName, since: int, until: int) -> UsageError:
     return UsageError(
-        f"no kept version {since} or {until} of '{environment}' contains the model {model}",
+        f"neither version {since} nor version {until} of '{environment}' is kept and contains the "
+        f"model {model}",
         hint=f"to list models, run `vde info`; to list versions, run `vde history {environment}`",
     )
 

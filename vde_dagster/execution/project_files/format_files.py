@@ -92,7 +92,7 @@ def _select_files(handles: Handles, chosen: Sequence[str]) -> list[str]:
         elif one.endswith(".sql"):
             raise UsageError(
                 f"'{one}' is not a file of models or audits",
-                hint="write its path relative to this folder, or to the project's folder",
+                hint="write its path relative to the current folder, or to the project's folder",
             )
         else:
             patterns.append(one)

@@ -99,7 +99,7 @@ def create_test(handles: Handles, wanted: NewTest) -> CreatedTest:
         raise UsageError(
             f"no test was written, because {test.model} does not return the same rows twice: "
             f"{result.summary}",
-            hint="if it depends on the time, add --var execution_time=2024-01-01",
+            hint="if the model depends on the time, add --var execution_time=2024-01-01",
         )
     with replacing(handles.root / path) as file:
         file.write(_test_yaml(name, body).encode())

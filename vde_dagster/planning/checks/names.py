@@ -375,7 +375,7 @@ def unused_stages(
         if stage in _NO_STAGES:
             yield Problem(
                 f"{known.model.name}: @{STAGE} is never '{stage}' here: {_NO_STAGES[stage]}",
-                f"compare with '{EVALUATING}', or on virtual update with '{PROMOTING}'",
+                f"compare with '{EVALUATING}', or in on_virtual_update with '{PROMOTING}'",
                 place,
                 certain=False,
             )

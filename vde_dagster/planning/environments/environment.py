@@ -152,8 +152,8 @@ class Environment:
             return
         if self.name == PRODUCTION:
             raise ConflictError(
-                f"'{PRODUCTION}' cannot show an earlier Iceberg snapshot of a table, because it "
-                "writes its tables",
+                f"'{PRODUCTION}' cannot show an earlier Iceberg snapshot of a table, because "
+                "production's fills write to this table",
                 hint=f"roll it back: vde rollback {PRODUCTION}",
             )
         for entry in self.entries.values():
