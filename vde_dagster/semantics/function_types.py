@@ -5,12 +5,13 @@ arguments of many types and literal values, and writes `function_types.txt`. A l
 a result and patterns of arguments. The type of a call that matches no line is unknown.
 
 A pattern has, per argument, a letter of a type, several letters in brackets, or units in braces:
-``[az][il]`` means a DATE or TIMESTAMP, then an INT or BIGINT. ``=`` means the type of the first
-argument of its class, ``?`` any type, and a final ``*`` any number of further arguments. A result
-is a type, or refers to an argument: ``=1`` is the first argument's type, ``@1`` an array of this
-type, ``.1`` the type of the argument's elements, ``k1`` and ``v1`` the types of its keys and
-values. The table has no results that differ with ANSI mode. It assumes TIMESTAMP_LTZ, the default
-of ``spark.sql.timestampType``.
+``[az][il]`` means a DATE or TIMESTAMP, then an INT or BIGINT. ``=`` means a DECIMAL, ARRAY, MAP or
+STRUCT with the type of the first argument of this kind: ``e=`` means two equal DECIMAL types,
+``ee`` two different ones. ``?`` means any type, and a final ``*`` any number of further arguments.
+A result is a type, or refers to an argument: ``=1`` is the first argument's type, ``@1`` an array
+of this type, ``.1`` the type of the argument's elements, ``k1`` and ``v1`` the types of its keys
+and values. The table has no results that differ with ANSI mode. It assumes TIMESTAMP_LTZ, the
+default of ``spark.sql.timestampType``.
 
 ``--refusals`` writes `function_refusals.txt`: patterns of arguments that Spark refuses in both
 modes. Each pattern has the letter of one refused type, and ``?`` for all other arguments, which do
@@ -167,7 +168,8 @@ def letter_of_key(key: str | None) -> str | None:
 def encode_argument_types(letters: Sequence[str | None], types: Sequence[object]) -> str | None:
     """Return the `letters` argument of `find_result`, or None if a type is unknown.
 
-    An argument with the type of the first argument of its class (`CLASSES`) gets `=`.
+    A DECIMAL, ARRAY, MAP or STRUCT (`CLASSES`) with the type of the first argument of this kind
+    gets `=`: two equal DECIMAL types give `e=`, two different ones `ee`.
 
     Args:
         letters: The letter of each argument's type; None if unknown.

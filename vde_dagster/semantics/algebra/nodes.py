@@ -179,7 +179,7 @@ def int_value(node: Node) -> int | None:
 
 
 def conjuncts(node: Node) -> list[Node]:
-    """Split a condition at its top-level ANDs. TRUE has no operands."""
+    """Split a condition at its top-level ANDs: `a AND b` -> `[a, b]`, TRUE -> `[]`."""
     if node.tag == "and":
         return list(node.parts)
     return [] if node.tag == "bool" and node.parts[0] is True else [node]

@@ -140,7 +140,10 @@ def find_equal_expressions(group: Group, terms: Terms) -> dict[Node, list[Node]]
 
 
 def _first_row_keys(group: Group) -> list[tuple[Node, Key]]:
-    """Return the window and partition keys of each ``ROW_NUMBER() OVER (PARTITION BY …) = 1``."""
+    """Return (window, keys) for each condition ``ROW_NUMBER() OVER (PARTITION BY keys …) = 1``.
+
+    A condition ``<= 1`` is included, too.
+    """
     found: list[tuple[Node, Key]] = []
     for condition in group.conditions:
         if condition.tag not in ("eq", "le"):

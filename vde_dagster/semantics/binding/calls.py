@@ -127,7 +127,11 @@ _ARITHMETIC = frozenset(
 
 
 def widen_literals(binder: Binder, parts: Sequence[exp.Expr], sides: list[Node]) -> list[Node]:
-    """Return an operator's operands, with an integer literal next to a DECIMAL cast to DECIMAL."""
+    """Return an operator's two operands, and adapt an integer literal to the other operand.
+
+    If the other operand is a DECIMAL, the literal is cast to DECIMAL. If the other operand's type
+    is unknown, the literal is wrapped in a node `digits`.
+    """
     found = list(sides)
     for at, other in ((0, 1), (1, 0)):
         # Spark casts only a plain literal: `e + 3` and `e + (4 - 1)` have different types.

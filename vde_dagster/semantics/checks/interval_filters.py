@@ -50,7 +50,8 @@ def write_interval_filter(column: str, type_: str | None, pattern: str | None = 
     """Write a WHERE condition that selects exactly the rows of an interval, for a hint.
 
     Args:
-        type_: The column's Spark SQL type. If unknown or unsupported, the result has two choices.
+        type_: The column's Spark SQL type. If it is unknown or unsupported, the result has one
+            condition for a DATE and one for a TIMESTAMP.
         pattern: The strftime format of a column of text or numbers; None means `%Y-%m-%d`.
     """
     kind = (type_ or "").upper().replace("TIMESTAMP_LTZ", "TIMESTAMP")

@@ -135,7 +135,7 @@ def _find_text(
 
     Args:
         more: Kinds of values, such as `boolean`, whose texts differ only in this function.
-        scale: Digits after the point of the values' common type, if Spark converts them to one.
+        scale: Digits after the point, if Spark converts all values to one DECIMAL type.
     """
     values = [one.unnest() for one in values if not isinstance(one.unnest(), exp.Null)]
     for value in values:
@@ -412,7 +412,7 @@ _NUMBERS = frozenset({"int", "float", "decimal", "date", "time", "boolean"})
 
 
 def check_set_operation_types(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Report columns of set operations with texts and other values, or of lost digits."""
+    """Report columns of set operations that mix texts with other values, or lose digits."""
     if not isinstance(e, exp.SetOperation) or origin.dialect not in _UNITING_TEXTS:
         return None
     left, right = _columns(e.this), _columns(e.expression)

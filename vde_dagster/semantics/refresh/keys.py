@@ -28,7 +28,7 @@ class KeySteps:
         """Return Spark SQL for the affected key values, in the columns `k0`, `k1`, ….
 
         Args:
-            relation: Returns a query for a table's `now`, `earlier`, `changed` or `signed` rows.
+            relation: Returns a query for the rows of a table in a state, see `steps.State`.
         """
         return " UNION ALL ".join(step.write(self.key, relation) for step in self.steps)
 
@@ -92,7 +92,7 @@ def find_key_steps(
     if not columns:
         hint = "select a column that the joins make equal in all tables, but not a float"
         raise NotRefreshableError(
-            "for one of the tables, changed rows determine no output column", hint=hint
+            "no output column is determined by the changed rows of every changed table", hint=hint
         )
     for one in sorted(map(sorted, unique), key=len):
         if not wanted and one and set(one) <= set(columns):

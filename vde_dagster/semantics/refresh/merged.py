@@ -165,7 +165,9 @@ class _Groups:
             else:
                 found.append((name, *_argument(value)))
             if _written(self._types.get(name, "?")) != _written(self._stored.get(name, "")):
-                raise NotRefreshableError(f"the table has another type for {name}")
+                raise NotRefreshableError(
+                    f"the stored table and the query have different types for {name}"
+                )
         if not found:
             raise NotRefreshableError("the query has no aggregate")
         if any(all(one != self._inner[name] for name in key) for one in self._by):

@@ -187,7 +187,7 @@ def _rename(table: exp.Table, *parts: str) -> None:
 
 
 def _name_semi_joins(tree: exp.Expr, columns: set[str]) -> None:
-    """Rename the right sides of semi and anti joins that have the name of a column."""
+    """Rename aliases of the right sides of semi and anti joins that are also names of columns."""
     # For SQLGlot they are no sources: it reads `alias.name` as the field of a column `alias`.
     used = {one.name for one in tree.find_all(exp.Identifier)}
     columns = {*columns, *(one.alias.lower() for one in tree.find_all(exp.Alias))}

@@ -2,8 +2,9 @@
 
 Spark's rule `PropagateEmptyRelation` removes a relation that is empty by its text before it
 evaluates expressions, so the removed expressions never raise errors. If only contradicting
-conditions (``x = 1 AND x = 2``) make a relation empty, Spark may evaluate them. Therefore such a
-relation is removed only if the expressions next to it cannot raise errors.
+conditions (``x = 1 AND x = 2``) make a relation empty, Spark may evaluate the removed
+expressions. Therefore such a relation is removed only if the expressions next to it cannot raise
+errors.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ class QueryParts:
 
     Args:
         groups: Groups of the query, inner groups first.
-        frozen: Sources of the groups in `windowed` or of several groups; they get no conditions.
+        frozen: Sources of a group in `windowed`, and sources that occur in several groups. Rules
+            push no conditions into these sources.
         shared: Groups that several sources share, or that occur in a window's conditions.
         windowed: Groups whose rows are the input of a window function.
     """

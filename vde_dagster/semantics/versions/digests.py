@@ -378,7 +378,10 @@ class Frame:
     memo: dict[Any, bytes] = field(default_factory=dict)
 
     def find_home(self, sources: Iterable[Any]) -> tuple[int, Frame]:
-        """Return the steps outward to the innermost frame with the sources, and this frame."""
+        """Return (steps outward, frame) for the nearest frame with labels of all sources.
+
+        Zero steps mean this frame itself.
+        """
         level, home = 0, self
         while not all(map(home.labels.__contains__, sources)):
             if home.parent is None:
