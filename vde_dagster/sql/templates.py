@@ -40,7 +40,7 @@ def find_jinja_blocks(source: SourceText, *, backslash: bool = True) -> list[Jin
     """Find the blocks and comments of Jinja outside of strings and SQL's own comments.
 
     Raises:
-        ProjectError: A block or comment has no end, or a block's first word no semicolon.
+        ProjectError: A block or comment has no end, or no semicolon follows a block's first word.
     """
     text = source.text
     if "{#" not in text and "JINJA_" not in text.upper():
@@ -76,7 +76,7 @@ def _tokens(source: SourceText, position: int, backslash: bool) -> Iterator[Toke
 
 
 def blank_blocks(source: SourceText, blocks: list[JinjaBlock]) -> SourceText:
-    """Replace the contents of blocks, and comments, with blanks. Other offsets do not change."""
+    """Replace blocks' contents, and comments, with blanks; line ends and all offsets stay."""
     return _blank(
         source, [(b.start, b.end) if b.kind == "comment" else (b.body, b.body_end) for b in blocks]
     )

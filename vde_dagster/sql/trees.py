@@ -74,7 +74,10 @@ class ParsedQueries:
         self._trees: dict[str, exp.Expr] = {}
 
     def keep(self, query: str, tree: exp.Expr) -> None:
-        """Cache a query's tree, or release its memory if the query is cached or room is missing."""
+        """Cache a query's tree.
+
+        If the query is already cached or longer than the room left, release the tree's memory.
+        """
         if len(query) > self._room or query in self._trees:
             dismantle(tree)
             return

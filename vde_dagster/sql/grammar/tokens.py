@@ -281,7 +281,7 @@ class CallRenamer:
     """Renames calls in the tokens of a query, so that SQLGlot does not convert them.
 
     Attributes:
-        changes: Functions that change later tokens, by the index of the token.
+        changes: Python functions that change a later token, by the token's index.
         doubt: Syntax that the tokens cannot represent, or None.
     """
 

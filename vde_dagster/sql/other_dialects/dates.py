@@ -155,7 +155,7 @@ def add_interval(node: exp.DateAdd | exp.DateSub, dialect: str) -> Replacement:
 
 
 def add_months(node: exp.AddMonths, dialect: str) -> Replacement:
-    """Rewrite Snowflake's ADD_MONTHS, which moves a month's last day to another last day."""
+    """Rewrite Snowflake's ADD_MONTHS, which keeps the last day of a month: 28 Feb -> 31 Mar."""
     if dialect != "snowflake":
         return None
     template = """CASE WHEN day = LAST_DAY(day) THEN LAST_DAY(ADD_MONTHS(day, months))
@@ -187,7 +187,7 @@ _UNITS_TO_ADD = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "M
 
 
 def write_date_series(first: exp.Expr, last: exp.Expr, step: exp.Expr) -> exp.Expr:
-    """Write the rows of the dates from a first to a last day."""
+    """Write an EXPLODE that returns a row per date, from a first to a last day."""
     days = f"SEQUENCE(CAST(first AS DATE), CAST(last AS DATE), INTERVAL {step.name})"
     return fill_template(f"EXPLODE({days})", first=first, last=last)
 
@@ -321,7 +321,8 @@ _OTHER_FIRST_YEAR = frozenset({"duckdb", "postgres", "redshift", "mysql"})
 def check_format(node: exp.Expr, dialect: str) -> Replacement:
     """Refuse a time format without an equivalent in Spark. PARSE_DATETIME becomes TO_TIMESTAMP.
 
-    Years of two digits are of another century in Spark from 70 on. Without a year, Spark's is 1970.
+    Formats with two-digit years are refused, because Spark reads 70 to 99 in another century: 70 is
+    2070. Formats without a year are refused if the dialect assumes another year than Spark's 1970.
     """
     form = node.args.get("format")
     if form is None or not form.is_string:

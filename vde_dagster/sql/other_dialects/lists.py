@@ -43,7 +43,10 @@ def note_subscripts(tree: exp.Expr, dialect: str) -> None:
 
 
 def rewrite_subscript(node: exp.Bracket, dialect: str) -> Replacement:
-    """Rewrite `x[n]` for the dialect's first index, and its result if no element is at `n`."""
+    """Rewrite `x[n]` to count from the dialect's first index.
+
+    If no element is at `n`, the rewritten expression returns NULL or fails, as in the dialect.
+    """
     if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
         raise Unwritable("a slice of a list or text")
     (index,) = node.expressions
@@ -108,7 +111,7 @@ def rewrite_series(node: exp.GenerateSeries, dialect: str) -> Replacement:
 def check_date_series(node: exp.GenerateDateArray, dialect: str) -> Replacement:
     """Refuse BigQuery's series of months from a day that may be after the 28th.
 
-    BigQuery counts each day from the previous one, Spark from the first one.
+    BigQuery computes each day from the previous day, Spark from the first day of the series.
     """
     step = node.args.get("step")
     unit = step.args.get("unit") if isinstance(step, exp.Interval) else None

@@ -98,7 +98,7 @@ def write_spark_sql(
 
 
 def _has_known_format(node: exp.Expr, dialect: str) -> bool:
-    """Return whether a time format is missing or a literal, or has Spark's letters."""
+    """Return whether a time format is missing, is a literal, or is written in Spark's letters."""
     form = node.args.get("format")
     if dialect == "duckdb" and isinstance(node, exp.TimeToStr) and node.this.is_string:
         return True  # Its strftime takes the format first, too.

@@ -15,7 +15,7 @@ from vde_dagster.sql.other_dialects.texts import literal_int
 
 
 def truncate_number(node: exp.Trunc, dialect: str) -> Replacement:
-    """Rewrite TRUNC with a number of digits as CEIL for negative numbers, else as FLOOR."""
+    """Rewrite `TRUNC(x, digits)` as CEIL if `x` is negative, else as FLOOR."""
     decimals = node.args.get("decimals")
     if decimals is None:
         return None

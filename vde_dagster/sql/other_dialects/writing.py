@@ -50,7 +50,8 @@ def with_qualified_rows(tree: exp.Expr) -> None:
     """Rewrite DISTINCT ON in place as QUALIFY with the first row of each key.
 
     Raises:
-        Unwritable: The query also has QUALIFY, or a star hides a position such as `ORDER BY 2`.
+        Unwritable: The query also has QUALIFY, or the column of a position such as `ORDER BY 2`
+            is missing, or is unknown because of a star.
     """
     for select in list(tree.find_all(exp.Select)):
         distinct = select.args.get("distinct")
