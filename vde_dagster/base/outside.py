@@ -75,7 +75,11 @@ def _folders_above(path: str, content: str) -> list[str]:
 
 
 def find_mentioned_inputs(names: Iterable[str], texts: Iterable[str]) -> list[str]:
-    """Return the sorted `names`: `variable NAME` in a text, `file PATH` that ends with a text."""
+    """Return the sorted `names` that the texts mention.
+
+    A text with the word NAME mentions `variable NAME`. A text that is PATH or the end of PATH
+    mentions `file PATH`: the text `eu.csv` mentions `file rates/eu.csv`.
+    """
     texts = set(texts)
     words = {word for text in texts for word in _WORD.findall(text)}
     ends = {os.path.normpath(text) for text in texts if text and len(text) <= _LONGEST}

@@ -176,7 +176,7 @@ class Seam(Generic[Part]):
 
 
 def loaded_plugin_files() -> frozenset[str]:
-    """Return the module and metadata files of other distributions' loaded plug-ins, for caches."""
+    """Return module and metadata files of loaded plug-ins outside this package, for caches."""
     others = [plugin for plugin in _imported if plugin.distribution not in (PACKAGE, SLIM)]
     if not others:
         return frozenset()

@@ -75,7 +75,7 @@ class Workers:
 
     @property
     def free(self) -> list[int]:
-        """Numbers of workers that can get another request."""
+        """Indexes of the workers that can get another request."""
         return [one.number for one in self._workers if one.alive and one.requests < 2]
 
     @property

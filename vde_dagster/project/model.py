@@ -25,9 +25,10 @@ class Audit:
         query: Rendered query for the failing rows, with `@this_model`.
         blocking: Whether failing rows block the publication.
         reads: Tables in the query other than the model, sorted.
-        dialect: SQLGlot dialect that the query, or its translated arguments, were written in.
+        dialect: SQLGlot dialect that the query was written in; for a built-in audit, the dialect
+            that the arguments in `translated` were written in.
         dialect_trust: Functions and operators of the dialect that are assumed to be equal on Spark.
-        translated: Arguments of a built-in audit, as Spark SQL, that were written in `dialect`.
+        translated: Arguments of a built-in audit that were translated from `dialect` to Spark SQL.
     """
 
     name: str
@@ -55,8 +56,8 @@ class PythonSource:
             with that name.
         files: Text of the module and of every project-local module it imports, by path relative to
             the project's root (forward slashes).
-        outside: Hashes of other files and of environment variables that the code may read at run
-            time, see `base.outside.OutsideInputs`.
+        outside: Hashes of files such as `rates/eu.csv`, and of environment variables, that the code
+            may read at run time, see `base.outside.OutsideInputs`.
         variables: Values of the model's blueprint by lower-case name.
         settings: Values of variables of the settings, if the code may use them, by lower-case name.
         sqlmesh_dialect: SQLGlot dialect of texts in a model written for SQLMesh; empty for other
@@ -376,7 +377,7 @@ class Exposure:
     Args:
         what: `exposure`, `sync` for a system that copies a model's changes, or `metric`.
         reads: Models or columns (in lower case), each with its place in the file.
-        query: Spark SQL over the models that contains the exposure's expressions, or empty.
+        query: One Spark SQL query of the models, with the exposure's expressions; or empty.
         dialect: SQLGlot dialect that the expressions were written in.
         dialect_trust: Functions and operators of the dialect that are assumed to be equal on Spark.
     """
@@ -403,7 +404,7 @@ class Described:
     """The description of one model in a file `docs.yml`.
 
     Args:
-        columns: Descriptions by column name as written; an unfinished description is empty.
+        columns: Descriptions by column name as written; empty for a column without a text.
         places: Places of the columns, by the same names.
     """
 

@@ -20,8 +20,8 @@ class TableNames:
     Args:
         catalog: The project's catalog, which names omit.
         default_namespace: Namespace of names that consist of one part.
-        catalogs: Spark's names of catalogs, by the lower-case names used in files; may include the
-            project's own catalog, also as an empty text.
+        catalogs: Spark's names of catalogs, by the lower-case names used in files. An empty text,
+            or the value of `catalog`, means the project's own catalog.
         any_catalog: Whether files may name unlisted catalogs, under the name that Spark uses.
         used: Collects the unlisted catalogs that files name.
     """

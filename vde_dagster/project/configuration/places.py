@@ -16,7 +16,7 @@ class SettingPlaces:
 
     Args:
         text: Text of `pyproject.toml`.
-        taken: Places of settings from another file, by dotted name.
+        taken: Places of settings in SQLMesh's configuration file, by dotted name.
     """
 
     text: str
@@ -27,7 +27,7 @@ class SettingPlaces:
         return ProjectError(message, hint=hint, location=self.find(key))
 
     def find(self, key: str) -> SourceLocation:
-        """Return the line of a setting, found by a search in the text of `pyproject.toml`."""
+        """Return the line of a setting, from `taken` or by a search in the text."""
         if key in self.taken:
             return self.taken[key]
         section = ""

@@ -1,8 +1,9 @@
 """A small pretty printer: texts that are broken into lines where necessary.
 
-After Philip Wadler, "A prettier printer" (2003): a group is written in one line if it fits,
-otherwise each `LINE` and `SOFT` directly in it breaks. As an addition, a comment that follows text
-in its line stays there, and every other comment gets a separate line.
+After Philip Wadler, "A prettier printer" (2003): a group is written in one line if it fits.
+If it does not fit, each `LINE` (a space) and `SOFT` (no text) of the group becomes a line end;
+nested groups are laid out by the same rule. As an addition, a comment that follows text in its line
+stays there, and every other comment gets a separate line.
 
 >>> words = Group(("f(", Nest(2, (SOFT, "one,", LINE, "two")), SOFT, ")"))
 >>> render_document(words, 80)

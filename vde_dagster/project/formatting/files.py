@@ -1,6 +1,7 @@
 """The SQL formatter: formats headers and queries; leaves templates and other statements unchanged.
 
-Brackets deep in properties keep their spaces, because versions include some of these texts.
+Deeply nested brackets of a property keep their spaces, because versions include the text of some
+properties with their spaces.
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ def _pop_leading_comments(clause: Clause) -> list[Leaf]:
 
 
 def _clause_at(nodes: Sequence[Node], index: int, current: Clause) -> tuple[str, int]:
-    """Return the kind of the clause that starts at a node, and its number of keywords, or 0."""
+    """Return (kind, number of keywords) of the clause that starts at a node, or ("", 0)."""
     words = _words(nodes, index)
     first = words[0]
     if not first or _is_name(nodes, index):

@@ -286,7 +286,10 @@ class Kind:
 
     @property
     def fixed(self) -> tuple[str, ...]:
-        """Columns, key expressions and options that a reused table keeps, with their types."""
+        """Columns, key expressions and options that a new definition must keep to reuse a table.
+
+        The types of these columns must stay, too.
+        """
         return self.named_columns
 
     @property
@@ -363,7 +366,7 @@ def kind_names() -> tuple[str, ...]:
 
 
 def column_properties() -> frozenset[str]:
-    """Return the names of properties whose values are columns; plug-ins count once loaded."""
+    """Return names of properties whose values are columns, of built-in and loaded plug-in kinds."""
     return frozenset(
         item.name
         for kind in (*KINDS.by_name.values(), *KINDS.plugins.loaded())

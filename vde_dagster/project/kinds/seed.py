@@ -145,7 +145,8 @@ class Seed(Kind):
         lineterminator: Character that ends a row; empty for line ends.
         encoding: Python's name of the file's encoding; empty for UTF-8.
         missing: `default` if pandas' default texts, such as `NA`, also mean NULL; `given` if only
-            `null_values` do; empty in older seeds.
+            `null_values` and `column_null_values` do. Empty means `default`, in seeds that were
+            stored before this field was added.
     """
 
     path: str
@@ -181,7 +182,11 @@ class Seed(Kind):
 
     @property
     def later_settings(self) -> tuple[str, ...]:
-        """Later added settings that differ from their defaults (`quotechar="'"`), for hashing."""
+        """Texts for hashing, such as `quotechar="'"`.
+
+        The result has the settings in `_LATER_SETTINGS` that differ from their defaults, and the
+        text `given` if `missing` is `given`.
+        """
         found = [
             f"{item.name}={getattr(self, item.name)!r}"
             for item in fields(self)

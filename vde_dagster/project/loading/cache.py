@@ -1,7 +1,8 @@
 """Cache in `.vde/cache/`: contents of files, keyed by hashes of everything that they depend on.
 
 It consists of two files, replaced atomically, so that concurrent processes see either the old or
-the new file. Unreadable files, and files written by other code, count as missing.
+the new file. Unreadable files, and files written by another version of the code,
+count as missing.
 """
 
 from __future__ import annotations

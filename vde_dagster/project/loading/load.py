@@ -404,7 +404,11 @@ OTHER_TOOLS = {"dbt_project.yml": "dbt"}
 
 
 def project_sources(settings: Settings) -> tuple[SourceFactory, ...]:
-    """Return a project's sources: built-in or another tool's, and the sources in its settings."""
+    """Return a project's sources of models.
+
+    The built-in sources come first, or the source of another tool such as dbt if the folder has
+    the tool's file. The sources in the setting `sources` follow.
+    """
     for file, name in OTHER_TOOLS.items():
         if (settings.root / file).is_file():
             # The source of another tool replaces the built-in sources.

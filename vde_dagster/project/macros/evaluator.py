@@ -168,7 +168,7 @@ class MacroEvaluator:
         return None
 
     def checked(self, result: Any) -> Any:
-        """Return a macro's result, or raise an error if an unset variable became `None` in it."""
+        """Return a macro's result; raise an error if it contains `None` from an unset variable."""
         parts = result if isinstance(result, list | tuple) else [result]
         if self._unset and any(_NONE_WRITTEN.search(str(one)) for one in parts if one is not None):
             raise self._expander.error(

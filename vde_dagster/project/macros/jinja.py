@@ -250,7 +250,7 @@ def _compile(text: str, file: str) -> CodeType:
 
 
 def _insert_offsets(environment: Sandbox, text: str, start: int) -> str | None:
-    """Insert before each line of a template's plain text the line's offset; None on failure."""
+    """Write each line's offset before the line, in a template's plain text; None on failure."""
     edits: list[Edit] = []
     position = 0
     for _, kind, value in environment.lex(text):

@@ -48,7 +48,8 @@ class KnownColumns:
         """Return a model's columns, or None if its files do not determine them.
 
         Raises:
-            ColumnsWantedError: The columns are not known yet; with `mistake`, also if unknown.
+            ColumnsWantedError: The columns are not known yet. With `mistake`, also if the model's
+                files do not determine them.
         """
         if self.columns.get(name) is None and (mistake is not None or name not in self.columns):
             raise ColumnsWantedError(name, mistake)

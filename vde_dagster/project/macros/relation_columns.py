@@ -19,7 +19,7 @@ def relation_columns(expander: MacroContext, relation: str) -> Columns:
 
     Raises:
         ColumnsWantedError: The columns are not known yet.
-        ProjectError: The name is invalid, or columns are not known here.
+        ProjectError: The name is invalid, or the macro's scope has no `known_columns`.
     """
     scope = expander.scope
     if scope.names is None or scope.known_columns is None:

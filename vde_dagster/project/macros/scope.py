@@ -39,8 +39,9 @@ class MacroScope:
         templates: Texts of files with Jinja macros, by path.
         environment: The environment's name and views, for `before_all` and `after_all`.
         model: Model that the text belongs to, if any.
-        hint: Returns the hint for a text that cannot be translated to Spark SQL, given the
-            function that the setting `dialect_trust` would allow. None for the hint of model files.
+        hint: Returns the hint for a text that cannot be translated to Spark SQL. Its argument is
+            the function to add to the setting `dialect_trust`, or None. Without `hint`, errors have
+            the hint for model files.
     """
 
     macros: Mapping[str, UserMacro]

@@ -19,7 +19,7 @@ _LOOKS_AROUND = frozenset({"eval", "exec", "locals", "vars", "globals", "inspect
 
 
 def literal_queries(text: str, function: str) -> tuple[str, ...] | None:
-    """Return a top-level function's queries in order, or None if it may read other rows.
+    """Return a top-level function's queries in order; None if it may read rows in any other way.
 
     >>> code = "@model('s.wet')\\ndef run(c):\\n    return c.fetchdf('SELECT a FROM s.t')"
     >>> literal_queries(code, "run")
@@ -50,7 +50,10 @@ def literal_queries(text: str, function: str) -> tuple[str, ...] | None:
 
 
 class _Uses(ast.NodeVisitor):
-    """Collects literal queries; `understood` counts uses of the context that read nothing else."""
+    """Collects literal queries.
+
+    `understood` is the number of uses of the context that run a literal query or read no rows.
+    """
 
     def __init__(self, context: str) -> None:
         self.context = context

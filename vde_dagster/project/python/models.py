@@ -290,7 +290,8 @@ def _tables_read(
 ) -> dict[ModelName, SourceLocation]:
     """Find the tables that a model's code reads.
 
-    Unless `declared` (the model has `depends_on`), a table whose name is not found is an error.
+    If the code does not show the name of a table, this is an error in a model without `depends_on`
+    (`declared` is false).
     """
     reads: dict[ModelName, SourceLocation] = {}
     for function, call, method in _context_calls(code):

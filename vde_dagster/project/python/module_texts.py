@@ -202,8 +202,8 @@ class Mentions:
     Args:
         chains: Dotted names as written (`lib.rates.FACTOR`); a plain name is a chain of length one.
         words: Words in strings, which may be annotations or names.
-        anywhere: Whether the statements may use unnamed objects of any module.
-        here: Whether the statements may use unnamed objects of their own module.
+        anywhere: Whether the statements may use objects of any module without naming them.
+        here: Whether the statements may use objects of their own module without naming them.
         by_text: Whether the statements may depend on the module's text or file.
         documents: Whether the statements may read docstrings.
     """

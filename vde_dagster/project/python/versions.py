@@ -90,7 +90,7 @@ def _dump_statement(reach: _ReachableCode, module: Module, index: int) -> str:
 
 
 def _remove_docstrings(node: ast.AST) -> ast.AST:
-    """Return a node, or a copy of it if it contains docstrings."""
+    """Return a node without docstrings: a copy if it had docstrings, otherwise the node itself."""
     # A deep copy would contain whole other trees: all trees share nodes such as `ast.Load()`, and
     # IPython's tracebacks set an attribute `parent` of each node.
     fields = dict(ast.iter_fields(node))

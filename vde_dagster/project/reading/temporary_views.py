@@ -53,7 +53,8 @@ def with_temporary_views(
 ) -> Statements:
     """Turn the temporary views that a query reads into CTEs of the query.
 
-    If another statement also names one of these views, they are created in the session, too.
+    If a statement before or after the query also names one of these views, all of these views are
+    created in the session, too. Statements that cache or drop such a view are left out.
     """
     views = _find_views(expander, before)
     read = _views_read_by(expander, views, query)

@@ -55,7 +55,7 @@ class Source(Protocol):
         """
 
     def other_files(self) -> Sequence[str]:
-        """Return files that affect how the files are read, such as shared code and data."""
+        """Return files that affect how `files` are read, such as shared code and data."""
 
     def draws_in(self, path: str) -> Sequence[str]:
         """Return the other files that a file needs, found in its text without running its code."""
@@ -175,8 +175,8 @@ class Folder:
             dialect: SQLGlot dialect of the text.
             variables: SQL text of `@name`, by lower-case name.
             what: The text's name in errors.
-            hint: Returns the hint for a text that cannot be translated to Spark SQL, given the
-                function that the setting `dialect_trust` would allow, if any.
+            hint: Returns the hint for a text that cannot be translated to Spark SQL. Its argument
+                is the function to add to the setting `dialect_trust`, or None.
 
         Raises:
             ProjectError: The text is not a query, or cannot be read or translated.
