@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vde_dagster.base.secrets import forget_secrets, remember_secret
 from vde_dagster.errors import UsageError
-from vde_dagster.overviews.documentation.values import FailedPlan
+from vde_dagster.overviews.documentation.values import DocumentedExposure, FailedPlan
 from vde_dagster.plugins.site.build import SHELL, site_files, write_site
 from vde_dagster.plugins.site.compact import compact, script
 from vde_dagster_tests.site.generated import generated
@@ -128,6 +129,22 @@ def test_a_fill_without_figures_keeps_its_time() -> None:
     made = values(compact(replace(document, tables=(replace(table, fills=(fill, earlier)),))))
     (shown,) = made["models-0"][0]["tables"].values()
     assert [one[2:] for one in shown["fills"]] == [[int(fill.at.timestamp())], [-1]]
+
+
+def test_secrets_are_masked_in_values_and_links_stay_whole() -> None:
+    url = "https://bi.example/dash?id=5"
+    sales = DocumentedExposure("sales", "exposure", None, url, (("m.a", None),), "for hush-hush")
+    document = replace(generated(1), exposures=(sales,))
+    remember_secret("hush-hush")
+    remember_secret("names")
+    try:
+        made = {name: one for name, one in site_files(document).items() if name.startswith("data")}
+    finally:
+        forget_secrets()
+    index = read(made["data/index.js"])[1]
+    assert index["exposures"][0]["url"] == url
+    assert index["exposures"][0]["said"] == "for ***"
+    assert index["names"]
 
 
 def test_a_query_behind_characters_of_two_units_is_found_as_a_page_counts() -> None:

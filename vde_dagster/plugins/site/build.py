@@ -15,7 +15,6 @@ from typing import BinaryIO
 from vde_dagster.api.errors import UsageError
 from vde_dagster.api.reports import Document
 from vde_dagster.api.sources import replacing
-from vde_dagster.api.values import mask
 from vde_dagster.plugins.site.compact import SCRIPT_START, compact
 
 SHELL = (
@@ -33,7 +32,7 @@ def site_files(document: Document) -> dict[str, bytes]:
     shell = files("vde_dagster.plugins.site") / "shell"
     found = {name: (shell / name).read_bytes() for name in SHELL}
     scripts = compact(document).items()
-    return found | {f"{DATA}/{name}.js": mask(text.decode()).encode() for name, text in scripts}
+    return found | {f"{DATA}/{name}.js": text for name, text in scripts}
 
 
 def write_site(made: Mapping[str, bytes], folder: Path) -> None:

@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 
 from vde_dagster.api.reports import Document
+from vde_dagster.api.values import mask
 from vde_dagster.plugins.site.layout import place_nodes
 
 SCRIPT_START = b'vde("'
@@ -110,7 +111,7 @@ class _Compactor:
         ]
         published_in = _divide_into_files(files, "publications", publications)
         differs_in = _divide_into_files(files, "differences", differences)
-        index = {
+        index: dict[str, Any] = {
             "form": FORMAT_VERSION,
             "project": document.project,
             "of": document.of,
@@ -169,6 +170,10 @@ class _Compactor:
             "words": list(self.words.numbers),
         }
         packed = {name: script(name, _compress(value)) for name, value in files.items()}
+        # Masked by value: in the script's text, keys or a link's query would be replaced, too.
+        index = mask(index)
+        for shown, exposure in zip(index["exposures"], document.exposures, strict=True):
+            shown.update(_drop_empty(url=exposure.url))
         return {"index": script("index", index), **packed}
 
     def _failed_audits(self) -> Iterator[list[Any]]:
