@@ -260,7 +260,7 @@ class NessieConflict(Exception):
 
 
 class NessieServer:
-    """A client of one branch of a Nessie server; its API's `uri` ends in `/api/v2`."""
+    """A client of one branch of a Nessie server at a `uri` such as `https://host/api/v2`."""
 
     def __init__(self, uri: str, branch: str = "main", token: str | None = None) -> None:
         self.uri = uri.rstrip("/")

@@ -56,7 +56,7 @@ def lineage(
     environment: Of = None,
     against: Against = None,
 ) -> None:
-    """Show the columns that a column is computed from or filtered by, down to external tables.
+    """Show the columns that a column is computed from or filtered by, back to external tables.
 
     The last tree has the columns that decide which rows exist. Examples: vde lineage
     marts.daily.revenue; vde lineage marts.daily; vde lineage raw.orders.amount --down; vde lineage

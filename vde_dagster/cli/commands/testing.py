@@ -55,8 +55,8 @@ def run_tests(
 ) -> None:
     """Run the project's unit tests, or write one with --create.
 
-    Tests run on Spark and write nothing to the warehouse. An apply skips tests that passed here.
-    Examples: vde test --select marts.daily; vde test --create marts.daily --query
+    Tests run on Spark and write nothing to the warehouse. An apply skips tests that passed in
+    this command. Examples: vde test --select marts.daily; vde test --create marts.daily --query
     "raw.orders=SELECT * FROM raw.orders WHERE id < 5"
     """
     if create is not None:

@@ -23,7 +23,7 @@ class RowDifferences:
     """Differences between rows of a pull request's environment and production, as Markdown.
 
     Args:
-        compared: A table row of counts for each compared model, as cells.
+        compared: For each compared model, the cells of its row in the table of counts.
         samples: Folded tables of sample rows.
         failed: Reasons why models could not be compared.
     """

@@ -62,7 +62,7 @@ def replace_ephemeral(
 def _remove_ctes(
     source: SourceText, tokens: list[Token], ephemeral: Mapping[str, Sequence[str]]
 ) -> tuple[list[Edit], list[Edit]]:
-    """Return edits that remove the CTEs of ephemeral models, and WITH if no other CTE follows."""
+    """Return edits that remove the CTEs of ephemeral models, and also WITH if no CTE remains."""
     first = 1
     if not tokens or not tokens[0].is_word("WITH"):
         return [], []

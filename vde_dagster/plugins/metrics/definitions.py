@@ -195,7 +195,7 @@ class _DefinitionsReader:
         return Definitions(manifest, self.models, self._places(manifest))
 
     def _places(self, manifest: PydanticSemanticManifest) -> dict[str, SourceLocation]:
-        """Return the places of metrics, of saved queries, and of measures, which can be metrics."""
+        """Return the place of each metric and saved query, or of the measure with its name."""
         found = {
             name: place
             for (what, _), document in self.documents.items()

@@ -1,7 +1,8 @@
 """Definitions of metrics, in the project's files and stored with an environment.
 
 A plan stores the texts of the metrics' files with its environment, so `prod@41` evaluates a metric
-by its definition at that version. Older releases stored no texts; then the current files apply.
+by its definition at that version. A version that an older release published has no stored texts:
+its metrics are evaluated by the current files.
 """
 
 from __future__ import annotations

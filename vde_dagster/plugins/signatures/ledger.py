@@ -42,7 +42,8 @@ class Signatures:
         """Verify the signatures in a plan's file, and store the signatures of trusted keys.
 
         Raises:
-            UsageError: A signature belongs to other content, or no signature is by a trusted key.
+            UsageError: A signature is not valid for the plan's content, or no signature is by a
+                trusted key.
         """
         settings, found = read_settings(workspace), read_signatures(value)
         plan_id = document["plan"]["id"]
@@ -55,8 +56,8 @@ class Signatures:
         if found and not valid_signers(settings, document, found):
             names = ", ".join(one.key for one in found)
             raise UsageError(
-                f"the plan {plan_id} has no signature by a trusted key ({names}): nothing was "
-                "applied",
+                f"the plan {plan_id} has no signature by a trusted key, only by {names}: nothing "
+                "was applied",
                 hint="trusted keys are listed in [tool.vde.signatures.trusted]",
             )
         store_signatures(workspace, plan_id, found)

@@ -51,7 +51,7 @@ class KeyStore:
         )
 
     def take_counted(self, key: bytes) -> bool:
-        """Remove one occurrence of a counted key, and return whether there was one."""
+        """Decrease the count of a key and return True, or return False if the count is 0."""
         take = "UPDATE counted SET n = n - 1 WHERE key = ? AND n > 0"
         return self.database.execute(take, (key,)).rowcount == 1
 

@@ -1,8 +1,9 @@
 """Writer of CHANGES tables: recomputes the states of all keys that have new rows.
 
 A table depends only on the rows that ever arrived. A row that repeats the previous state is not
-stored, but its time is stored with the state's first row. The time is needed if a late row has
-another state and a time between the two rows: then the repeated state becomes a change.
+stored, but its time is stored with the state's first row. The time is needed if a late row arrives
+that has a different state, and a time between the first and the repeated row: then the repeated row
+becomes a change.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ class EditorSession:
             return replace(self._read[2], buffers=dict(self._buffers))
 
     def read_with_texts(self, texts: Mapping[str, str]) -> Reading:
-        """Read the project with other texts for some files, to check a rename in advance."""
+        """Read the project with the given texts of files, to check a rename before it is made."""
         with self._lock:
             buffers = {**self._buffers, **texts}
         return self._read_texts(buffers)

@@ -256,7 +256,7 @@ class Runs:
         return Job(self.namespace, f"apply.{plan.environment}", facets=facets)
 
     def plan_run(self, plan_id: str, record: OutboxRecord) -> str:
-        """Return the run id of the apply that wrote a record; each failure begins a new id."""
+        """Return the run id of the apply that wrote a record; a retried apply has a new id."""
         own = self._plan_records(plan_id)
         failed = sum(one.kind == "failed" and one.number < record.number for one in own)
         return self.id("plan", plan_id, failed)
