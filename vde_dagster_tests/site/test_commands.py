@@ -40,6 +40,9 @@ def test_a_site_of_files_and_one_of_a_version_are_built_beside_each_other(
     assert _content(tmp_path / "build" / "docs") == made
     assert _build(tmp_path, "prod@1", "--to", str(tmp_path / "audit")) == 0
     assert b'"of":"prod@1"' in _content(tmp_path / "audit")["index.js"]
+    capsys.readouterr()
+    assert _build(tmp_path, "Prod") == 0
+    assert json.loads(capsys.readouterr().out)["folder"] == str(tmp_path / "build" / "docs-prod")
 
 
 def test_what_cannot_be_built_is_said_and_nothing_is_written(

@@ -115,6 +115,8 @@ def _build(
     instant = parse_time(as_of, "--as-of", datetime.now(timezone.utc)) if as_of else None
     document = gather_document(workspace, of, as_of=instant, compare=compare)
     made = site_files(document)
-    folder = to or workspace.settings.root / "build" / ("docs" if of is None else f"docs-{of}")
+    folder = to or workspace.settings.root / "build" / (
+        "docs" if of is None else f"docs-{document.of}"
+    )
     write_site(made, folder)
     return folder, sum(map(len, made.values())), len(document.models)
