@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from stat import S_ISDIR, S_ISREG
+from stat import S_IMODE, S_ISDIR, S_ISREG
 from typing import Any, BinaryIO
 
 from vde_dagster.base.hashing import DIGEST_BYTES, content_digest
@@ -382,6 +382,19 @@ def _git(root: Path, branch: str, *arguments: str) -> frozenset[str]:
             hint="use the name of a branch in the project's repository",
         ) from None
     return frozenset(path for path in done.stdout.decode(errors="replace").split("\0") if path)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a project's text file, which keeps its line ends, permissions and symbolic links."""
+    path = Path(os.path.realpath(path))
+    before = path.read_bytes() if path.exists() else b""
+    mode = path.stat().st_mode if path.exists() else None
+    if b"\r\n" in before:
+        text = text.replace("\r\n", "\n").replace("\n", "\r\n")
+    with replacing(path, shared=True) as file:
+        file.write(text.encode())
+    if mode is not None:
+        os.chmod(path, S_IMODE(mode))
 
 
 @contextlib.contextmanager

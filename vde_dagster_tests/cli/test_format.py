@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from stat import S_IMODE
 
 import pytest
 
@@ -62,6 +63,27 @@ def test_files_and_models_are_chosen_by_path_and_pattern(two: ProjectFolder, vde
     assert vde(*call, two.root / "models/b.sql").json["changed"] == ["models/b.sql"]
     assert vde(*call, "x.a+").json["changed"] == ["models/a.sql", "models/b.sql"]
     assert "models/c.sql" in vde(*call, "models/c.sql").json["error"]["message"]
+
+
+@pytest.mark.parametrize("command", ["format", "lint"])
+def test_a_file_keeps_its_line_ends_permissions_and_link(
+    command: str, two: ProjectFolder, vde: Vde
+) -> None:
+    file, target = two.root / "models/b.sql", two.root / "shared/b.sql"
+    target.parent.mkdir()
+    target.write_bytes(b"MODEL (name x.b);\r\nselect aa from x.a\r\n")
+    target.chmod(0o664)
+    file.unlink()
+    file.symlink_to(target)
+    if command == "format":
+        target.write_bytes(target.read_bytes().replace(b"aa", b"a"))
+    call = ("format",) if command == "format" else ("lint", "--fix")
+    assert vde(*call, "--project", two.root).code == 0
+    assert file.is_symlink()
+    assert S_IMODE(target.stat().st_mode) == 0o664
+    content = target.read_bytes()
+    assert b"aa" not in content
+    assert content.count(b"\r\n") == content.count(b"\n") > 1
 
 
 def test_words_of_statements_that_have_a_version_stay_as_they_are(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.project.files import replacing
+from vde_dagster.project.files import write_text
 
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
@@ -88,5 +88,4 @@ def _append_entries(root: Path, file: str, added: Mapping[ModelName, Columns]) -
             hint="write it as a list with each entry on separate lines: - name: schema.table",
             location=SourceLocation(Path(file), 1),
         )
-    with replacing(path) as out:
-        out.write(after.encode())
+    write_text(path, after)

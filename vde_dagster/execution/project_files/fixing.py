@@ -20,7 +20,7 @@ from vde_dagster.execution.mistakes import all_mistakes
 from vde_dagster.planning.checks.unit_tests import find_test_mistakes
 from vde_dagster.planning.environments.contracts import find_reader_mistakes
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.project.files import decode_text, replacing
+from vde_dagster.project.files import decode_text, write_text
 from vde_dagster.project.loading.loader import Project, load_project
 from vde_dagster.sql.edits import Edit, apply_edits
 from vde_dagster.sql.scanner import SourceText
@@ -104,8 +104,7 @@ def fix_project(
         if not _apply_fixes(handles, mended, chosen, mistakes):
             break
     for path, text in mended.texts.items():
-        with replacing(handles.root / path) as file:
-            file.write(text.encode())
+        write_text(handles.root / path, text)
     if mended.texts:
         handles.reload()
     return mended

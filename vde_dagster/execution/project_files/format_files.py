@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
-from vde_dagster.project.files import decode_text, find_files, replacing
+from vde_dagster.project.files import decode_text, find_files, write_text
 from vde_dagster.project.formatting.files import format_text
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.selection import select
@@ -53,8 +53,7 @@ def format_files(handles: Handles, chosen: Sequence[str], *, check: bool) -> For
     if done.texts:
         _skip_changed_meaning(handles, done, spare)
     for path, text in {} if check else done.texts.items():
-        with replacing(handles.root / path) as file:
-            file.write(text.encode())
+        write_text(handles.root / path, text)
     return done
 
 

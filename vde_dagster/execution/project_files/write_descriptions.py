@@ -17,7 +17,7 @@ import yaml
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.project.files import DOCS, find_files, replacing
+from vde_dagster.project.files import DOCS, find_files, write_text
 from vde_dagster.project.loading.load import project_sources
 from vde_dagster.project.model import Described, Model
 from vde_dagster.project.properties.descriptions import read_descriptions
@@ -71,8 +71,7 @@ def write_descriptions(handles: Handles) -> AddedDescriptions:
         )
     made = add_descriptions(project.settings, project.names, handles.snapshots())
     for path, text in made.files.items():
-        with replacing(project.root / path, shared=True) as file:
-            file.write(text.encode())
+        write_text(project.root / path, text)
     return made
 
 

@@ -13,7 +13,7 @@ from vde_dagster.base.names import ModelName, quote
 from vde_dagster.base.times import utc
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.unit_testing.run_test import cte_names, result_rows, run_test
-from vde_dagster.project.files import replacing
+from vde_dagster.project.files import write_text
 from vde_dagster.project.loading.loader import read_with_test_variables
 from vde_dagster.project.macros.scope import MacroScope
 from vde_dagster.project.model import UnitTest
@@ -101,8 +101,7 @@ def create_test(handles: Handles, wanted: NewTest) -> CreatedTest:
             f"{result.summary}",
             hint="if the model depends on the time, add --var execution_time=2024-01-01",
         )
-    with replacing(handles.root / path) as file:
-        file.write(_test_yaml(name, body).encode())
+    write_text(handles.root / path, _test_yaml(name, body))
     counts = {str(parent): len(rows) for parent, (_, rows) in tables.items()}
     return CreatedTest(name, path.as_posix(), counts, len(body["outputs"]["query"]))
 
