@@ -70,7 +70,7 @@ class Handles:
         Args:
             engine: An engine to use instead of starting one. It is not closed here.
             join: Starts or returns an external Spark session, which the engine uses.
-            effects: The state store's port for side effects, for tests.
+            effects: In tests, an object that can make each side effect of the state store fail.
 
         Raises:
             UsageError: The folder does not exist.

@@ -35,7 +35,11 @@ class FileMemo(Generic[T]):
         return {}
 
     def save(self, *, keep: bool = False) -> None:
-        """Write the entries to the file if one changed. `keep` retains entries not used here."""
+        """Write the used entries to the file, if an entry changed.
+
+        Args:
+            keep: Whether stored entries that were not used stay in the file.
+        """
         if self.changed:
             entries = {**self.stored, **self.used} if keep else self.used
             with replacing(self._path) as file:

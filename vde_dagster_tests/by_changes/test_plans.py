@@ -88,7 +88,7 @@ def test_a_wrong_header_is_told_with_its_place(
             "changes",
             "SET spark.sql.shuffle.partitions = 3;\nSELECT id FROM raw.orders",
             "models/it.sql:1:30: m.it: `refresh changes` has no effect, because all rows are "
-            "computed: it has its own statements. Hint: remove the property",
+            "computed: the model has its own statements. Hint: remove the property",
         ),
         ("changes", QUERY, ""),
         ("whole", "SELECT id FROM raw.orders LIMIT 3", ""),

@@ -1,9 +1,10 @@
 """Filling and auditing of ranges of one table, and recovery of ranges of a dead process.
 
-Consecutive ranges are committed to the attempt's branch, audited there and recorded. Concurrent
-ranges are each written to a scratch branch and audited there, then moved to the attempt's branch
-one by one (without reading rows) and recorded. So the attempt's branch never has more than one
-unrecorded commit, even after a process dies.
+Every attempt of a plan has a branch of the table. Ranges that are filled one after the other are
+committed to this branch, audited there and recorded. Ranges that are filled concurrently are each
+written to a scratch branch and audited there, then moved to the attempt's branch one by one
+(without reading rows) and recorded. So the attempt's branch never has more than one unrecorded
+commit, even after a process dies.
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ class RangeFiller:
 
     Args:
         filler: The model definition whose query computes the rows.
-        table: The table, updated by its creation and by fills that readers see at once.
+        table: The table. This value is replaced when the table is created, and after each fill that
+            readers see at once.
         left: Number of ranges that remain to be filled.
     """
 

@@ -261,7 +261,12 @@ def add_models_of_skipped_tables(
 def input_states(
     lakehouse: Lakehouse, reads: Sequence[TableRead], known: States | None = None
 ) -> States:
-    """Read the states of readable input tables. Unchanged files keep their `known` state."""
+    """Read the states of input tables, except tables that cannot be read.
+
+    Args:
+        known: Earlier states. If an input has the same metadata file as in its earlier state, and
+            the same columns are read, that state is returned.
+    """
     locations = lakehouse.metadata_locations(read.ref for read in reads)
     states: dict[str, InputState] = {}
     for read in reads:

@@ -155,7 +155,8 @@ def read_last_inputs(
     If an input model has a new table since then, the state of the earlier table is returned.
 
     Raises:
-        ComputesAllError: A table was not read before, or its predecessor is unknown.
+        ComputesAllError: The last fill read neither the table nor exactly one earlier table of the
+            same input model, or it read a table that the model no longer reads.
     """
     found = {read.key: LastRead(seen[read.key]) for read in reads if read.key in seen}
     others = {key for key in seen if key not in found}

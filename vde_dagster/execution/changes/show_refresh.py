@@ -31,7 +31,8 @@ class TableRefresh:
         method: `keys` if the rows of affected keys are computed again, `rows` if rows are added and
             deleted, `groups` if aggregates are merged; empty if all rows are computed.
         key: Output columns of the keys or groups.
-        sql: Spark SQL of the keys, rows or contributions. A comment in it marks the changed rows.
+        sql: Spark SQL that returns the keys, the rows, or the values to merge into the aggregates.
+            A comment in this SQL marks the changed rows.
         only_added: Whether the method works only if the table gained rows and lost none.
         why_all: The reason for computing all rows; empty if the method avoids it.
     """

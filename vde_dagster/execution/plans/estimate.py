@@ -247,7 +247,8 @@ def estimate_fill(
     """Estimate the cost of one fill, or return None if no earlier fill computed rows.
 
     Args:
-        fills: Fills of the table, or of its predecessor, newest first. Skipped fills are ignored.
+        fills: Fills of the table, or of the model's earlier table, newest first. Skipped fills are
+            ignored.
         wanted: The range to fill (UTC).
         by_range: Whether the cost of a fill grows with its range.
     """

@@ -40,7 +40,11 @@ class VersionStep:
     publication_id: str | None
 
     def write_change_columns(self, change: str) -> str:
-        """Write SQL for the columns that describe a change; `change` is SQL for its kind."""
+        """Write SQL for the columns that describe a change of a row.
+
+        Args:
+            change: SQL for the first of these columns, such as `'insert'`.
+        """
         escaped = (self.publication_id or "").replace("\\", "\\\\").replace("'", "\\'")
         values = (
             change,

@@ -85,7 +85,7 @@ def check_refresh_changes(
     if model.query is None or model.pre_statements or model.post_statements:
         own = "is Python code" if model.query is None else "has its own statements"
         place = place_in_header(model, "refresh")
-        yield Problem(f"{what}: it {own}", "remove the property", place, False)
+        yield Problem(f"{what}: the model {own}", "remove the property", place, False)
         return
     if known.clock is not None:
         hint = "take the time from a column of a parent, or remove the property"

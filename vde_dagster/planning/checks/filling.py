@@ -92,7 +92,7 @@ def check_view_variables(
         yield Problem(
             f"{model.name} is of kind {model.kind.name} and uses {variable}{through}: a view "
             "is never filled, so it has no interval and no execution time",
-            "move the condition to the models that read it, use current_date() or "
+            "move the condition to models that read the view, use current_date() or "
             "current_timestamp(), or choose a kind with a table",
             model.place(found[0]) if one is model else place_in_header(model, "kind"),
         )

@@ -1,10 +1,10 @@
 """Fields inside a table's columns: fields added in place, and fields that a definition shows.
 
 Iceberg adds a field to a struct at any depth without rewriting files. All definitions and branches
-of a table share its schema, so every reader names the fields of its definition. A field's path
-consists of the column, names of fields, `element` for an array and `value` for a map; keys of maps
-have no such fields. Like a column, a field added in place has a version: a field of the same name
-and another type has another version and another name in the table.
+of a table share the table's schema. So every reader lists the fields that the reader's definition
+has. A field's path consists of the column, names of fields, `element` for an array and `value` for
+a map; keys of maps have no such fields. Like a column, a field added in place has a version: a
+field of the same name and another type has another version and another name in the table.
 """
 
 from __future__ import annotations
@@ -343,7 +343,7 @@ class NewField(NamedTuple):
     """A field to add to a table's column.
 
     Args:
-        parent: The path of its struct in the table.
+        parent: The path, in the table, of the struct that gets the field.
     """
 
     parent: Path
