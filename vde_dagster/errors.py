@@ -280,7 +280,7 @@ class UnknownOutcomeError(VdeError):
 
 
 class StoreError(VdeError):
-    """The state store or the catalog cannot be used (unreachable, or of another version)."""
+    """The state store or the catalog cannot be used: it is unreachable or damaged, for example."""
 
 
 class NotAllowedError(StoreError):

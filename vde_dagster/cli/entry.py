@@ -1,4 +1,4 @@
-"""Entry point of `vde`, which uses the ready process if there is one."""
+"""Entry point of `vde`: runs a command in a copy of a warm process (`spark.ready`) if possible."""
 
 from __future__ import annotations
 

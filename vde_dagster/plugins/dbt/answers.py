@@ -86,7 +86,8 @@ class Answers:
         """Run a query over production's models and over sources, and return its columns and rows.
 
         Raises:
-            VdeError: The text is not a query, reads another table, or fails on Spark.
+            VdeError: The text is not a query, reads a table that is neither a model in production
+                nor a source, or fails on Spark.
         """
         shown = set(self._production.entries) if self._production else set[ModelName]()
         sql = sql.strip().rstrip(";")

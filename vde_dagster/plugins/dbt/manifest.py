@@ -229,8 +229,8 @@ def read_manifest(
         without_code: Unique ids of nodes that may lack compiled code.
 
     Raises:
-        ProjectError: The manifest is invalid, has another version or no compiled code, or has
-            functions, which are not supported.
+        ProjectError: The manifest is invalid, has a version other than `VERSION`, has no compiled
+            code, or has functions, which are not supported.
     """
     try:
         metadata = msgspec.json.decode(content, type=_Head).metadata

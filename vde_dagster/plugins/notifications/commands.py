@@ -21,8 +21,8 @@ Target = Annotated[
 def notify_send(workspace: Workspace, output: Output) -> None:
     """Send each receiver the events since its last message.
 
-    The exit code is 1 if a service refused a message; the next call continues there. Example:
-    vde notify send
+    The exit code is 1 if a service refused a message; the next call continues with this message.
+    Example: vde notify send
     """
     from vde_dagster.plugins.notifications.deliver import describe_result, send_notifications
 

@@ -1,4 +1,4 @@
-"""Writing of a site's files: the shell, which is the same for every project, and its data."""
+"""Writing of a site's files: the shell (equal for every project) and the project's data."""
 
 from __future__ import annotations
 

@@ -54,7 +54,8 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Yield a writer in a transaction, which is committed afterwards except in a dry run.
 
         Raises:
-            ExecutionError: The server failed; no row was changed, unless the commit itself failed.
+            ExecutionError: The server failed. Only if it failed during the commit, rows may have
+                changed.
         """
         effects = workspace.store.database.effects
         try:

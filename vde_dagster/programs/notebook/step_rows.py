@@ -56,7 +56,7 @@ def query_parents(context: ModelContext, sql: str, limit: int | None = None) -> 
     """Run a query over the models that a notebook reads.
 
     Raises:
-        UsageError: The query is invalid, or names another table.
+        UsageError: The query is invalid, or names a table other than these models.
     """
     from vde_dagster.execution.query.query_rules import check_query
     from vde_dagster.project.table_names import TableNames
