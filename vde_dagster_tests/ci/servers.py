@@ -33,6 +33,7 @@ class FakeForge(ABC):
         user: The login that `/user` answers with.
         failures: How many of the next requests fail with 502.
         merges: The number of what a commit merged, by commit.
+        odd: Answers to the next requests, in place of the real ones: code, headers, body.
     """
 
     variables: ClassVar[dict[str, str]]
@@ -50,6 +51,7 @@ class FakeForge(ABC):
     merges: dict[str, int] = field(default_factory=dict)
     comments: list[dict[str, Any]] = field(default_factory=list)
     asked: list[tuple[str, str]] = field(default_factory=list)
+    odd: list[tuple[int, dict[str, str], bytes]] = field(default_factory=list)
 
     @property
     @abstractmethod
@@ -235,6 +237,9 @@ def served(found: FakeForge) -> Iterator[FakeForge]:
             parts = urlsplit(self.path)
             found.asked.append((self.command, self.path))
             link = ""
+            if found.odd:
+                self._send(*found.odd.pop(0))
+                return
             if found.failures:
                 found.failures -= 1
                 answer: Any = 502, {"message": "Server Error"}
@@ -243,12 +248,14 @@ def served(found: FakeForge) -> Iterator[FakeForge]:
             if isinstance(answer, list):
                 answer, link = self._page(answer, parse_qs(parts.query))
             code, said = answer
-            data = json.dumps(said).encode()
+            self._send(code, {"Link": link} if link else {}, json.dumps(said).encode())
+
+        def _send(self, code: int, headers: dict[str, str], data: bytes) -> None:
             self.send_response(code)
             self.send_header("Content-Type", "application/json; charset=utf-8")
             self.send_header("Content-Length", str(len(data)))
-            if link:
-                self.send_header("Link", link)
+            for name, value in headers.items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(data)
 

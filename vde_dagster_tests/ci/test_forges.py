@@ -13,8 +13,10 @@ from vde_dagster.errors import ExecutionError, UsageError
 from vde_dagster.plugins.ci.forges.forge import Annotation, Check, PullRequest
 from vde_dagster.plugins.ci.forges.github import GitHub
 from vde_dagster.plugins.ci.forges.gitlab import REPORT, GitLab
+from vde_dagster.plugins.ci.forges.plain_git import PlainGit
 from vde_dagster.plugins.ci.forges.rest import RestForge
-from vde_dagster_tests.ci.servers import TOKEN, FakeForge, FakeGitHub, FakeGitLab
+from vde_dagster_tests.ci.conftest import git
+from vde_dagster_tests.ci.servers import TOKEN, FakeForge, FakeGitHub, FakeGitLab, served
 
 MARK = "<!-- vde ci shop 12 -->"
 KINDS: dict[str, Callable[..., RestForge]] = {
@@ -134,6 +136,64 @@ def test_the_token_goes_to_no_other_server(server: FakeForge) -> None:
     assert server.asked == []
 
 
+def test_a_redirect_is_followed_on_the_server_and_the_token_goes_to_no_other(
+    server: FakeForge,
+) -> None:
+    server.heads[12] = "def"
+    forge = _forge(server)
+    path = (
+        "/repos/acme/shop/pulls/12" if server.name == "github" else "/projects/35/merge_requests/12"
+    )
+    for target in (path, f"{server.url}{path}"):
+        server.odd = [(301, {"Location": target}, b"")]
+        assert forge.pull_request(12).head == "def"
+    with served(type(server)()) as other:
+        other.heads[12] = "evil"
+        server.odd = [(302, {"Location": f"{other.url}{path}?token=x"}, b"")]
+        with pytest.raises(ExecutionError, match=f"refers to another server: {other.url}\\. "):
+            forge.pull_request(12)
+        assert other.asked == []
+    server.odd = [(301, {"Location": path}, b"")] * 20
+    with pytest.raises(ExecutionError, match=r"failed \(301\)") as raised:
+        forge.pull_request(12)
+    assert "correct the repository" in str(raised.value.hint)
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>Please log in</html>", b"null", b'"text"'])
+def test_an_answer_without_json_is_one_message(server: FakeForge, body: bytes) -> None:
+    forge = _forge(server, "deployer")
+    for ask in (lambda: forge.pull_request(12), lambda: forge.comment(12, MARK)):
+        server.odd = [(200, {}, body)]
+        with pytest.raises(
+            ExecutionError, match=r"GET http.*/12.* without the expected JSON \(200"
+        ):
+            ask()
+
+
+@pytest.mark.parametrize(
+    ("code", "headers", "text"),
+    [
+        (403, {"Retry-After": "60"}, "slow down"),
+        (403, {"X-RateLimit-Remaining": "0"}, "Forbidden"),
+        (403, {}, "You have exceeded a secondary rate limit"),
+    ],
+)
+def test_a_rate_limit_is_no_refusal_and_says_nothing_about_the_tokens_user(
+    github: FakeGitHub, code: int, headers: dict[str, str], text: str
+) -> None:
+    github.user = "deployer"
+    github.add_comment(12, "deployer", f"{MARK}\nfirst")
+    forge = GitHub.from_variables()
+    limited = (code, headers, json.dumps({"message": text}).encode())
+    page = (200, {}, json.dumps(github.of(12)).encode())
+    github.odd = [page, limited]
+    with pytest.raises(
+        ExecutionError, match=f"GET .*/user failed: the forge's rate limit .*{text}"
+    ):
+        forge.write_comment(12, MARK, f"{MARK}\nsecond")
+    assert github.bodies(12) == [f"{MARK}\nfirst"]
+
+
 def test_github_gets_all_annotations_of_a_check_fifty_a_request(github: FakeGitHub) -> None:
     remarks = [Annotation("models/a.sql", line, "audit", "1 row") for line in range(1, 121)]
     GitHub.from_variables().write_check(Check("c0ffee", False, "pr_12: fails", "see", remarks))
@@ -172,6 +232,41 @@ def test_gitlab_gets_a_report_of_the_job_with_all_annotations(
     GitLab.from_variables().write_check(Check("c0ffee", True, "pr_12: fine", "see"))
     assert json.loads((tmp_path / REPORT).read_text()) == []
     assert gitlab.asked == []
+
+
+def test_no_secret_is_in_the_report_of_gitlab_or_in_a_note_of_git(
+    gitlab: FakeGitLab, tmp_path: Path
+) -> None:
+    remark = Annotation("a.sql", 3, "a", "no table postgresql://anna:hunter2-of-all@db/vde")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "first")
+    check = Check(git(tmp_path, "rev-parse", "HEAD"), False, "it fails", "see", [remark])
+    GitLab.from_variables().write_check(check)
+    assert "anna:***@db" in (tmp_path / REPORT).read_text()
+    PlainGit(tmp_path).write_check(check)
+    assert "anna:***@db" in git(tmp_path, "notes", "--ref=vde", "show")
+
+
+def test_a_note_of_git_is_one_paragraph_a_project(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "first")
+    remark = Annotation("a.sql", 3, "m", "no column x\n\nSELECT x\n")
+    check = Check(git(tmp_path, "rev-parse", "HEAD"), False, "it fails", "see", [remark])
+    PlainGit(tmp_path).write_check(check)
+    note = git(tmp_path, "notes", "--ref=vde", "show")
+    assert note == "vde: failed: it fails\nfailure: a.sql:3: m: no column x SELECT x"
+
+
+def test_a_branch_whose_name_ends_like_a_ref_of_git_is_not_taken_for_it(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "-b", "trunk")
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "first")
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "evil")
+    git(tmp_path, "branch", "refs/heads/trunk")
+    git(tmp_path, "reset", "-q", "--hard", "HEAD^")
+    git(tmp_path, "remote", "add", "origin", str(tmp_path))
+    forge = PlainGit(tmp_path)
+    assert forge.fetch_newest("trunk") == forge.head()
+    assert forge.fetch_newest("heads/trunk") is None
 
 
 def test_a_job_of_gitlab_is_told_which_token_may_write(

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from urllib.parse import quote
 
 from vde_dagster.api.errors import UsageError
+from vde_dagster.api.values import mask
 from vde_dagster.plugins.ci.forges.forge import Annotation, Check, PullRequest, State
 from vde_dagster.plugins.ci.forges.rest import Rest, RestForge, Token
 
@@ -91,7 +92,7 @@ class GitLab(RestForge):
         # GitLab shows the remarks at the lines of the merge request. It shows the job's own result
         # as the check of the commit.
         report = [_report_entry(one, check.name) for one in check.annotations]
-        (self.folder / REPORT).write_text(json.dumps(report, indent=2), "utf-8")
+        (self.folder / REPORT).write_text(json.dumps(mask(report), indent=2), "utf-8")
 
     @property
     def _path(self) -> str:

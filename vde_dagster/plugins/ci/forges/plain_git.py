@@ -98,7 +98,8 @@ class PlainGit:
     def write_check(self, check: Check) -> None:
         begin = f"{check.name}: "
         lines = [f"{begin}{'passed' if check.passed else 'failed'}: {check.title}"]
-        lines += [f"{one.level}: {one}" for one in check.annotations]
+        # Blank lines separate the paragraphs of projects.
+        lines += [" ".join(f"{one.level}: {one}".split()) for one in check.annotations]
 
         def change(before: str | None) -> str:
             # Git changes only whole refs of notes: this ref has no other writers.
@@ -112,7 +113,7 @@ class PlainGit:
                 # Each project of the repository has a paragraph.
                 others = [one for one in known.strip().split("\n\n") if not one.startswith(begin)]
                 text = "\n\n".join(filter(None, [*others, "\n".join(lines)]))
-                self.run_git(*notes, "add", "-f", "-F", "-", check.commit, stdin=text)
+                self.run_git(*notes, "add", "-f", "-F", "-", check.commit, stdin=mask(text))
                 return self.run_git("rev-parse", own).strip()
             finally:
                 self._succeeds("update-ref", "-d", own)
@@ -150,10 +151,12 @@ class PlainGit:
     def _fetch_newest(self, ref: str) -> str | None:
         if not self._is_shared():
             return self.run_git("rev-parse", ref).strip() if self._exists(ref) else None
-        listed = self.run_git("ls-remote", self.remote, ref).split()
-        if listed:
+        # Git also lists refs that only end with this name, such as a branch `refs/heads/main`.
+        listed = (line.split() for line in self.run_git("ls-remote", self.remote, ref).splitlines())
+        newest = next((commit for commit, name in listed if name == ref), None)
+        if newest is not None:
             self.run_git("fetch", "--quiet", "--no-write-fetch-head", self.remote, ref)
-        return listed[0] if listed else None
+        return newest
 
     def _is_shared(self) -> bool:
         return self.remote in self.run_git("remote").split()

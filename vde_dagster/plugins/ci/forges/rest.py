@@ -19,6 +19,7 @@ _TIMEOUT = 30.0
 _ATTEMPTS = 4
 _RETRIED_STATUSES = (429, 500, 502, 503, 504)
 _MOST_PAGES = 100
+_MOST_REDIRECTS = 5
 _LONGEST_ERROR = 200
 
 
@@ -69,7 +70,7 @@ class Rest:
     def get(self, path: str, *, or_none: tuple[int, ...] = ()) -> Any:
         """Send a GET request and return the response's JSON, or None for a status in `or_none`."""
         answer = self._send("GET", path, None, or_none)
-        return None if answer is None else answer.json()
+        return None if answer is None else _read_json(answer, dict)
 
     def pages(self, path: str) -> Iterator[Any]:
         """Yield the items of a list, page after page, following `Link` headers."""
@@ -79,7 +80,7 @@ class Rest:
                 return
             answer = self._send("GET", next_path, None, ())
             assert answer is not None
-            yield from answer.json()
+            yield from _read_json(answer, list)
             next_path = answer.links.get("next", {}).get("url")
 
     def send(
@@ -88,10 +89,15 @@ class Rest:
         """Send JSON and return the JSON of the response, or None for a status in `or_none`."""
         # A POST is not retried, because it might be executed twice.
         answer = self._send(method, path, body, or_none)
-        return None if answer is None else answer.json()
+        return None if answer is None else _read_json(answer, dict)
 
     def _send(
-        self, method: str, path: str, body: Mapping[str, Any] | None, or_none: tuple[int, ...]
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        or_none: tuple[int, ...],
+        redirects: int = _MOST_REDIRECTS,
     ) -> Response | None:
         import requests
         from requests.adapters import HTTPAdapter
@@ -99,8 +105,13 @@ class Rest:
 
         url = path if "://" in path else f"{self.base}{path}"
         if urlsplit(url)[:2] != urlsplit(self.base)[:2]:
-            # The server chooses the next page's address: the token must not be sent elsewhere.
-            raise ExecutionError(f"{self.base} links to a page on another server: {url}")
+            # The server chooses the address of the next page and of a redirect: the token must not
+            # be sent elsewhere.
+            server = "://".join(urlsplit(url)[:2])
+            raise ExecutionError(
+                f"{self.base} refers to another server: {server}",
+                hint="check the API's address in the job's variables",
+            )
         retry = Retry(
             total=_ATTEMPTS - 1,
             backoff_factor=self.backoff,
@@ -121,26 +132,35 @@ class Rest:
                     auth=self.token,
                     headers=self.headers,
                     timeout=_TIMEOUT,
-                    allow_redirects=method == "GET",
+                    allow_redirects=False,
                 )
             except requests.RequestException as error:
                 raise ExecutionError(
                     f"{what} failed: {type(error).__name__}",
                     hint="check that the forge can be reached from here, and run the job again",
                 ) from None
+        if method == "GET" and answer.is_redirect and redirects:
+            target = urljoin(url, answer.headers["Location"])
+            return self._send(method, target, body, or_none, redirects - 1)
+        said = _error_suffix(answer)
+        if _is_rate_limit(answer, said):
+            raise ExecutionError(
+                f"{what} failed: the forge's rate limit is reached ({answer.status_code}{said})",
+                hint="run the job again later",
+            )
         if answer.status_code in or_none:
             return None
         if answer.ok and not answer.is_redirect:
             return answer
-        said = _error_suffix(answer)
         if answer.status_code in (401, 403, 404):
             raise UsageError(
                 f"{what} is refused ({answer.status_code}{said})",
                 hint="check the job's token, its rights, and the pull request's number",
             )
-        raise ExecutionError(
-            f"{what} failed ({answer.status_code}{said})", hint="run the job again"
-        )
+        hint = "run the job again"
+        if answer.is_redirect:
+            hint = "correct the repository, or the API's address, in the job's variables"
+        raise ExecutionError(f"{what} failed ({answer.status_code}{said})", hint=hint)
 
 
 @dataclass(frozen=True)
@@ -185,6 +205,27 @@ class RestForge(ABC):
 
     @abstractmethod
     def comment_path(self, number: int, key: int) -> str: ...
+
+
+def _read_json(answer: Response, kind: type) -> Any:
+    try:
+        found = answer.json()
+    except ValueError:
+        found = None
+    if not isinstance(found, kind):
+        raise ExecutionError(
+            f"{answer.request.method} {urljoin(answer.url, urlsplit(answer.url).path)} answered "
+            f"without the expected JSON ({answer.status_code})",
+            hint="check the API's address in the job's variables, and whether a proxy answers",
+        )
+    return found
+
+
+def _is_rate_limit(answer: Response, said: str) -> bool:
+    # GitHub also sends 403: https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api
+    left = answer.headers.get("X-RateLimit-Remaining")
+    limited = left == "0" or "Retry-After" in answer.headers or "rate limit" in said.lower()
+    return answer.status_code == 429 or (answer.status_code == 403 and limited)
 
 
 def _error_suffix(answer: Response) -> str:
