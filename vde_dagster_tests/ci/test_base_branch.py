@@ -89,6 +89,61 @@ def test_a_guard_that_a_merge_relaxed_counts_no_longer_for_the_next_one(team: Te
     assert deployed(team.merge("doubled")).outcome == "published"
 
 
+def test_a_guard_counts_until_the_merge_that_relaxes_it_is_deployed(team: Team) -> None:
+    guarded(team, POLICIES)
+    assert deployed(team.clone("main"), 5).outcome == "unchanged"
+    assert not checked(team, "relaxed", RELAXED["the rule"]).passed
+    assert deployed(team.merge("relaxed")).outcome == "waiting"
+    clone = team.clone("next")
+    clone.edit(*ASCENDING)
+    team.commit(clone, "next")
+    with open_fake(clone.root) as workspace:
+        assert check_pull_request(workspace, choose_forge(workspace), 8).passed
+    main = team.merge("next")
+    done = deployed(main, 8)
+    assert done.outcome == "waiting"
+    assert any("before this change" in one for one in done.reasons)
+    with open_fake(main.root) as workspace:
+        plan = workspace.store.plans.load(done.plan_id)
+        assert workspace.apply(plan, who="anna", approved=True).published
+    last = team.clone("last")
+    last.edit("models/marts/customers.sql", "amount * 2", "amount * 3")
+    team.commit(last, "last")
+    with open_fake(last.root) as workspace:
+        assert check_pull_request(workspace, choose_forge(workspace), 9).passed
+    assert deployed(team.merge("last"), 9).outcome == "published"
+
+
+def test_a_project_that_moves_to_another_folder_asks_for_the_rules_that_it_leaves(
+    team: Team,
+) -> None:
+    guarded(team, POLICIES)
+    clone = team.clone("moved")
+    (clone.root / "etl").mkdir()
+    for part in ("models", "seeds", "pyproject.toml"):
+        git(clone.root, "mv", part, f"etl/{part}")
+    moved = ProjectFolder(clone.root / "etl")
+    moved.write("policies.yaml", "[]\n")
+    moved.edit(*DOUBLED)
+    team.commit(clone, "moved")
+    with open_fake(moved.root) as workspace:
+        check = check_pull_request(workspace, choose_forge(workspace), 7)
+    assert check.passed
+    assert "its earlier rules are unknown; the plan waits for an approval" in check.comment
+    main = team.merge("moved")
+    done = deployed(ProjectFolder(main.root / "etl"))
+    assert done.outcome == "waiting"
+    assert any("lacks the project's folder" in one for one in done.reasons)
+
+
+def test_an_approver_whom_the_pull_request_replaces_is_still_named(team: Team) -> None:
+    asked = RULES + "  level: ask\n  approvers: [anna]\n"
+    guarded(team, POLICIES, asked)
+    comment = checked(team, "other", ("policies.yaml", "[anna]", "[eve]")).comment
+    assert "the plan waits for an approval of eve" in comment
+    assert "the plan waits for an approval of anna" in comment
+
+
 def test_a_stricter_guard_of_the_pull_request_counts_as_well(team: Team) -> None:
     guarded(team, POLICIES, RULES.replace('"false"', '"true"'))
     stricter = ("policies.yaml", 'require: "true"', 'require: "false"')
@@ -154,9 +209,13 @@ def test_the_base_of_a_check_is_the_branch_that_it_goes_to(team: Team, vde: Vde)
         with pytest.raises(UsageError, match="was not found: other"):
             find_check_base(workspace, {"GITHUB_BASE_REF": "other"})
     merged = team.merge("branch")
+    head = git(merged.root, "rev-parse", "HEAD")
     with open_fake(merged.root) as workspace:  # As GitHub checks it out.
-        assert find_check_base(workspace, {"GITHUB_BASE_REF": "main"}) == main
-        assert find_deployment_base(workspace, git(merged.root, "rev-parse", "HEAD")) == main
+        job = {"GITHUB_BASE_REF": "main"}
+        assert find_check_base(workspace, {**job, "GITHUB_SHA": head}) == main
+        # A merge by the author has another commit of the author as its first parent.
+        assert find_check_base(workspace, {**job, "GITHUB_SHA": main}) == head
+        assert find_deployment_base(workspace, head) == main
     shallow = team.folder / "shallow"
     git(team.folder, "clone", "-q", "--depth", "1", f"file://{team.bare}", str(shallow))
     with open_fake(shallow) as workspace, pytest.raises(UsageError, match="the clone is shallow"):

@@ -10,16 +10,18 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vde_dagster.api.errors import UsageError, VdeError
+from vde_dagster.api.plans import Objection
 from vde_dagster.plugins.ci.forges.plain_git import PlainGit, place_in_repository
-from vde_dagster.plugins.ci.seen import deploying_plan_id
+from vde_dagster.plugins.ci.seen import deploying_plan_id, is_applied
 from vde_dagster.plugins.ci.settings import ci_settings
 
 if TYPE_CHECKING:
-    from vde_dagster.api.plans import Objection, Plan
+    from vde_dagster.api.plans import Plan
     from vde_dagster.api.workspace import Workspace
 
 
@@ -28,7 +30,8 @@ class BaseBranch:
     """Checks the plans of a pull request by the rules of its base commit.
 
     Args:
-        workspace: The project at the base commit, with the current state; None without a commit.
+        workspace: The project at the base commit, with the current state; None if there is no
+            commit, or if the commit lacks the project's folder.
         commit: The base commit; empty if the repository has no earlier commit.
     """
 
@@ -43,11 +46,14 @@ class BaseBranch:
         Args:
             workspace: The checked-out project.
         """
-        if self.workspace is None or plan.is_empty:
+        if plan.is_empty:
             return [*known]
-        known_keys = {(one.rule, one.message, one.level) for one in known}
+        if self.workspace is None:
+            # A new project has no earlier rules, but one that moved to another folder has.
+            moved = self.commit and plan.base_version
+            return [*known, *([_unknown_rules(self.commit)] if moved else [])]
         found = self.workspace.plans.gates.objections(workspace.plans.proven(plan))
-        more = (one for one in found if (one.rule, one.message, one.level) not in known_keys)
+        more = (one for one in found if one not in known)
         mark = f"{{}} (as of {self.commit[:12]}, before this change)"
         return [*known, *(replace(one, rule=mark.format(one.rule)) for one in more)]
 
@@ -70,7 +76,9 @@ def base_branch(workspace: Workspace, commit: str) -> Iterator[BaseBranch]:
         return
     with tempfile.TemporaryDirectory(prefix="vde-base-") as folder:
         root = Path(folder).resolve()
-        _write_files(workspace.root, commit, root)
+        if not _write_files(workspace.root, commit, root):
+            yield BaseBranch(None, commit)
+            return
         try:
             view = workspace.over_folder(root)
         except VdeError as error:
@@ -101,9 +109,10 @@ def find_check_base(workspace: Workspace, variables: Mapping[str, str], given: s
     if given:
         return git.run_git("rev-parse", "--verify", f"{given}^{{commit}}").strip()
     if variables.get("GITHUB_BASE_REF"):
-        _, *parents = git.run_git("rev-list", "--parents", "-n", "1", "HEAD").split()
-        if len(parents) > 1:
-            return parents[0]  # GitHub checks out a merge into the base branch.
+        head, *parents = git.run_git("rev-list", "--parents", "-n", "1", "HEAD").split()
+        # GitHub checks out a merge into the base branch. Any other merge is the author's.
+        if len(parents) > 1 and head == variables.get("GITHUB_SHA"):
+            return parents[0]
     branch = variables.get("GITHUB_BASE_REF") or variables.get(
         "CI_MERGE_REQUEST_TARGET_BRANCH_NAME", ""
     )
@@ -120,19 +129,23 @@ def find_check_base(workspace: Workspace, variables: Mapping[str, str], given: s
 def find_deployment_base(workspace: Workspace, commit: str) -> str:
     """Return the earlier commit whose rules apply when this commit is deployed.
 
-    This is the last commit whose deployment was started, or else the first parent. It is empty for
-    a repository's first commit.
+    This is the last commit that was deployed, or else the first parent. The rules of a commit whose
+    deployment waits do not apply yet. It is empty for a repository's first commit.
 
     Raises:
         UsageError: The clone is shallow and lacks the commit.
     """
     git = PlainGit(workspace.root, ci_settings(workspace).remote)
     _, *before = git.first_parents(commit)
-    for one in before:
-        if deploying_plan_id(workspace, one) is not None:
+    base = before[0] if before else ""
+    for one, parent in zip_longest(before, before[1:]):
+        plan_id = deploying_plan_id(workspace, one)
+        if is_applied(workspace, plan_id):
             return one
-    if before:
-        return before[0]
+        if plan_id is not None:
+            base = parent or one
+    if base:
+        return base
     if git.run_git("rev-parse", "--is-shallow-repository").strip() == "true":
         raise UsageError(
             f"the clone is shallow: it lacks the commit before {commit[:12]}, whose rules apply",
@@ -141,12 +154,18 @@ def find_deployment_base(workspace: Workspace, commit: str) -> str:
     return ""
 
 
-def _write_files(root: Path, commit: str, target: Path) -> None:
+def _unknown_rules(commit: str) -> Objection:
+    message = f"commit {commit[:12]} lacks the project's folder, so its earlier rules are unknown"
+    return Objection("base branch", message, "ask")
+
+
+def _write_files(root: Path, commit: str, target: Path) -> bool:
     place = place_in_repository(root).rstrip("/")
     top = PlainGit(Path(PlainGit(root).run_git("rev-parse", "--show-toplevel").strip()))
     if place and not top.run_git("ls-tree", commit, place).strip():
-        return
+        return False
     with tempfile.TemporaryDirectory(prefix="vde-index-") as folder:
         index = str(Path(folder) / "index")
         top.run_git("read-tree", f"{commit}:{place}", index=index)
         top.run_git("checkout-index", "--all", "--force", f"--prefix={target}/", index=index)
+    return True

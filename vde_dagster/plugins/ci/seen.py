@@ -106,6 +106,18 @@ def deploying_plan_id(workspace: Workspace, commit: str) -> str | None:
     return None if row is None else str(row.plan_id)
 
 
+def is_applied(workspace: Workspace, plan_id: str | None) -> bool:
+    """Return whether a deployment is complete.
+
+    Args:
+        plan_id: Its `deploying_plan_id`.
+    """
+    if not plan_id:
+        return plan_id is not None
+    record = workspace.store.plans.record(plan_id)
+    return record is not None and record.status == "applied"
+
+
 def _newest_row(workspace: Workspace, table: sa.Table, **key: Any) -> Any:
     database = workspace.store.database
     if not database.has_table(table.name):
