@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import shutil
 
+import pytest
+
+from vde_dagster.errors import UsageError
 from vde_dagster.plugins.ci.checking import check_pull_request
 from vde_dagster.plugins.ci.forges.choose import choose_forge
+from vde_dagster.plugins.ci.forges.github import GitHub
 from vde_dagster.plugins.ci.seen import load_reviewed_plan
 from vde_dagster_tests.ci.conftest import Team, entries, git
 from vde_dagster_tests.ci.servers import FakeGitHub
@@ -87,6 +91,25 @@ def test_a_failed_audit_is_told_at_its_line_and_nothing_is_seen(
     (body,) = github.bodies(7)
     assert "### Problems" in body
     assert f"`models/marts/customers.sql:{remark['start_line']}`" in body
+
+
+@pytest.mark.parametrize("method", ["write_comment", "write_check"])
+def test_what_no_comment_and_no_check_shows_was_not_reviewed(
+    team: Team, github: FakeGitHub, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    team.publish()
+    anna = team.clone("anna")
+    anna.edit(*DOUBLED)
+    github.heads[7] = team.commit(anna, "doubled")
+
+    def refuse(*_: object) -> None:
+        raise UsageError("POST is refused (403)")
+
+    monkeypatch.setattr(GitHub, method, refuse)
+    with open_fake(anna.root) as workspace:
+        with pytest.raises(UsageError, match="is refused"):
+            check_pull_request(workspace, choose_forge(workspace), 7)
+        assert load_reviewed_plan(workspace, 7) is None
 
 
 def test_a_mistake_is_told_at_its_line_in_the_repository(team: Team, github: FakeGitHub) -> None:

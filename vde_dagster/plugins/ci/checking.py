@@ -83,9 +83,8 @@ def check_pull_request(
     except VdeError as error:
         findings.record_error(error)
     passed = not findings.has_failures and seen is not None
-    if passed and seen is not None:
-        store_reviewed_plan(workspace, number, "" if seen.is_empty else seen.id, commit)
-    elif "store" in workspace.__dict__:  # Errors in the project's files leave it unopened.
+    if not passed and "store" in workspace.__dict__:
+        # Errors in the project's files leave it unopened.
         delete_reviewed_plan(workspace, number)
     plan_id = seen.id if passed and seen is not None and not seen.is_empty else ""
     wrong = len(findings.errors) + sum(one.level == "failure" for one in findings.annotations)
@@ -97,6 +96,9 @@ def check_pull_request(
     check = Check(commit, passed, title, text.partition("\n")[2], findings.annotations, place)
     forge.write_comment(number, comment_marker(workspace, number), text)
     forge.write_check(check)
+    if passed and seen is not None:
+        # Only now: a plan that no comment shows was not reviewed.
+        store_reviewed_plan(workspace, number, "" if seen.is_empty else seen.id, commit)
     return CheckResult(number, environment, passed, plan_id, check, text)
 
 
