@@ -90,7 +90,8 @@ def without_mentions(text: str) -> str:
 
     Code blocks stay unchanged.
     """
-    parts = text.split("```")
+    # A fence begins a line. A value in a table may have the same three characters.
+    parts = re.split("^```", text, flags=re.MULTILINE)
     return "```".join(
         part if number % 2 else _MENTION.sub("@\u2060", part) for number, part in enumerate(parts)
     )

@@ -184,6 +184,17 @@ def test_nobody_is_mentioned_and_no_text_is_taken_for_the_status(team: Team) -> 
         assert "by @" not in later
 
 
+def test_a_long_status_has_room_in_a_comment_that_is_full(team: Team) -> None:
+    with open_fake(team.folder / "first") as workspace:
+        before = check_comment(workspace, 7, "pr_7", "fine", ["x" * 59_000])
+        reasons = "\n".join(f"- reason {number} {'y' * 300}" for number in range(30))
+        text = replace_status(workspace, 7, before, f"## waits\n{reasons}")
+    assert len(text) < 65_536
+    assert reasons in text
+    assert text.startswith(before.partition("\n")[0])
+    assert text.endswith("… the rest is left out: the comment would be too long\n")
+
+
 def test_each_project_of_a_repository_has_a_comment_of_its_own(team: Team) -> None:
     team.publish()
     clone = _branch(team)

@@ -248,11 +248,11 @@ def test_an_environment_of_what_was_closed_unmerged_goes_and_is_seen_no_longer(
     closed = vde("ci", "close", "--pr", 7)
     assert (closed.code, closed.out) == (
         0,
-        "pull request 7 is closed, environment pr_7 was dropped\n",
+        "environment pr_7 of pull request 7 was dropped\n",
     )
     (body,) = github.bodies(7)
     assert "closed without a merge" in body
-    assert "environment pr_7 does not exist" in vde("ci", "close", "--pr", 7).out
+    assert "environment pr_7 of pull request 7 does not exist" in vde("ci", "close", "--pr", 7).out
     assert github.bodies(7) == [body]
     late = vde("ci", "check", "--pr", 7)
     assert (late.code, "pull request 7 is closed: there is nothing to check" in late.err) == (

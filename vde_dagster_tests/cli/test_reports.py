@@ -25,7 +25,7 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.reports.document import Report
-from vde_dagster.reports.markdown import MAX_COMMENT, plan_comment
+from vde_dagster.reports.markdown import MAX_COMMENT, plan_comment, without_mentions
 from vde_dagster.reports.plan import plan_report
 from vde_dagster.terminal.reports import show_report, show_summary
 from vde_dagster_tests.cli.conftest import Vde
@@ -130,6 +130,12 @@ def test_a_comment_says_every_sentence_of_a_plan_and_mentions_nobody(
     assert comment.count("<details>") == comment.count("</details>")
     if plan.breaks:
         assert comment.index("Breaking changes") < comment.index("<details>")
+
+
+def test_only_a_line_of_backquotes_begins_code_that_may_mention_somebody() -> None:
+    code = "```diff\n+@ann\n```"
+    assert without_mentions(code) == code
+    assert without_mentions("| ``` | @ann |") == "| ``` | @\u2060ann |"
 
 
 @pytest.mark.proof

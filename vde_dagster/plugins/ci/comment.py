@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MAX_COMMENT = 60_000
 """Maximum length of a comment; GitHub accepts 65,536 characters and GitLab a million."""
+_LONGEST_UPDATE = 65_000
 _MOST_LISTED = 30
 _LONGEST_MESSAGE = 1_000
 _LEAST_FOR_PLAN = 20_000
@@ -33,11 +34,17 @@ def comment_marker(workspace: Workspace, number: int) -> str:
 
 
 def replace_status(workspace: Workspace, number: int, before: str | None, status: str) -> str:
-    """Return `before` with the new status, or a new comment if `before` has no status."""
+    """Return `before` with the new status, or a new comment if `before` has no status.
+
+    If the comment would be too long, the end of its other sections is left out.
+    """
     block = f"{_BEGIN}\n{without_mentions(status)}\n{_END}"
     if before is None or not _STATUS.search(before):
         return f"{comment_marker(workspace, number)}\n{block}\n"
-    return _STATUS.sub(lambda _: block, before, count=1)
+    text = _STATUS.sub(lambda _: block, before, count=1)
+    if len(text) <= _LONGEST_UPDATE:
+        return text
+    return f"{text[:_LONGEST_UPDATE]}\n\n… the rest is left out: the comment would be too long\n"
 
 
 def check_comment(
@@ -91,16 +98,17 @@ def findings_markdown(annotations: Sequence[Annotation], errors: Sequence[str]) 
     if not (annotations or errors):
         return []
     lines = ["### Problems", ""]
-    lines += (f"- {_shorten(error)}" for error in errors[:_MOST_LISTED])
+    lines += (f"- {shorten(error)}" for error in errors[:_MOST_LISTED])
     for one in annotations[:_MOST_LISTED]:
         word = "" if one.level == "failure" else " (warns)"
         lines.append(
-            f"- `{one.path}:{one.line}` {_shorten(one.title)}{word}: {_shorten(one.message)}"
+            f"- `{one.path}:{one.line}` {shorten(one.title)}{word}: {shorten(one.message)}"
         )
     more = len(annotations) + len(errors) - (len(lines) - 2)
     return ["\n".join([*lines, *([f"- and {more:,} more"] if more > 0 else [])])]
 
 
-def _shorten(text: str) -> str:
+def shorten(text: str) -> str:
+    """Write a text as one line of Markdown of at most 1,000 characters."""
     shown = literal(text)
     return shown if len(shown) <= _LONGEST_MESSAGE else f"{shown[: _LONGEST_MESSAGE - 1]}…"

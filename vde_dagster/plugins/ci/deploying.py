@@ -8,17 +8,22 @@ from typing import Any, Literal
 
 from vde_dagster.api.errors import ConflictError, UsageError, VdeError
 from vde_dagster.api.plans import PRODUCTION, Change, Plan
-from vde_dagster.api.reports import literal
 from vde_dagster.api.values import count
 from vde_dagster.api.workspace import Workspace
 from vde_dagster.plugins.ci.base_branch import base_branch, find_deployment_base
-from vde_dagster.plugins.ci.comment import comment_marker, findings_markdown, replace_status
+from vde_dagster.plugins.ci.comment import (
+    comment_marker,
+    findings_markdown,
+    replace_status,
+    shorten,
+)
 from vde_dagster.plugins.ci.findings import Findings
 from vde_dagster.plugins.ci.forges.forge import Forge
 from vde_dagster.plugins.ci.forges.plain_git import PlainGit
 from vde_dagster.plugins.ci.seen import (
     delete_reviewed_plan,
     deploying_plan_id,
+    is_applied,
     load_reviewed_plan,
     store_deployment,
 )
@@ -89,7 +94,7 @@ class CloseResult:
     @property
     def sentence(self) -> str:
         gone = "was dropped" if self.dropped else "does not exist or was dropped before"
-        return f"pull request {self.number} is closed, environment {self.environment} {gone}"
+        return f"environment {self.environment} of pull request {self.number} {gone}"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -165,20 +170,13 @@ def _merged_pull_requests(workspace: Workspace, forge: Forge, commit: str) -> tu
     # state has no earlier deployment, only the commit itself counts.
     waiting = []
     for one in PlainGit(workspace.root).first_parents(commit):
-        if one != commit and _is_applied(workspace, deploying_plan_id(workspace, one)):
+        if one != commit and is_applied(workspace, deploying_plan_id(workspace, one)):
             break
         waiting.append(one)
     else:
         waiting = [commit]
     numbers = (forge.find_merged(one) for one in waiting)
     return tuple(dict.fromkeys(one for one in numbers if one is not None))
-
-
-def _is_applied(workspace: Workspace, plan_id: str | None) -> bool:
-    if not plan_id:
-        return plan_id is not None
-    record = workspace.store.plans.record(plan_id)
-    return record is not None and record.status == "applied"
 
 
 def _earlier_result(
@@ -258,7 +256,7 @@ def _apply(workspace: Workspace, commit: str, numbers: tuple[int, ...], plan: Pl
         done = workspace.apply(plan, who=_author(numbers))
     except ConflictError:
         # The other process may have published this very commit.
-        if _is_applied(workspace, plan_id := deploying_plan_id(workspace, commit)) and plan_id:
+        if is_applied(workspace, plan_id := deploying_plan_id(workspace, commit)) and plan_id:
             return _published_result(workspace, commit, numbers, plan_id)
         raise
     result = _published_result(workspace, commit, numbers, plan.id)
@@ -378,6 +376,6 @@ def _result_status(done: DeployResult) -> str:
             f"or reject it with `vde plan reject {done.plan_id}`. It waits because:"
         )
     more = len(done.reasons) - _MOST_REASONS
-    lines += ["", *(f"- {literal(reason)}" for reason in done.reasons[:_MOST_REASONS])]
+    lines += ["", *(f"- {shorten(reason)}" for reason in done.reasons[:_MOST_REASONS])]
     lines += [f"- and {more:,} more"] if more > 0 else []
     return "\n".join(lines).rstrip()
