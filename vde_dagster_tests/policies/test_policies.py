@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timezone
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.jobs.sensors import applies_itself
+from vde_dagster.planning.plan.plan import Objection
 from vde_dagster.plugins.policies import rules
 from vde_dagster.plugins.policies.gate import plan_facts
 from vde_dagster.plugins.policies.rules import make_variables, read_rules
@@ -180,6 +183,12 @@ def test_a_project_without_the_table_has_no_rules(shop: ProjectFolder) -> None:
         ),
         ("- {name: a, message: m, require: plan.nothing}", "policies.yaml:1.*cannot be evaluated"),
         ("- {name: a, message: m, require: '1'}", "policies.yaml:1.*not true or false"),
+        ("- {name: a, message: m, require: plan.models.all(m)}", "policies.yaml:1.*be evaluated"),
+        ("- {name: a, message: m, require: 'plan.models.map(1, 2)'}", "policies.yaml:1.*evaluated"),
+        (f"- {{name: a, message: m, require: '{'(' * 300}1{')' * 300}'}}", "policies.yaml:1"),
+        (f"- {{name: a, message: m, require: '1{' + 1' * 3000} > 1'}}", "policies.yaml:1"),
+        ("- {name: a, message: m, require: modl.name}", "'modl'$"),
+        ("- {name: a, message: m, require: plan}", "not true or false: .{200,300}…$"),
         (None, "policies.yaml: No such file"),
     ],
 )
@@ -189,10 +198,42 @@ def test_a_wrong_rule_is_one_message_with_its_place_and_stops_the_plan(
     if text is not None:
         _rules(shop, text)
     with open_fake(shop.root) as workspace:
-        with pytest.raises(VdeError, match=message) as raised:
+        with pytest.raises(VdeError) as raised:
             workspace.plan("prod")
+        assert re.search(message, f"{raised.value.location}: {raised.value.message}", re.DOTALL)
+        assert len(raised.value.message) < 5_000
         assert raised.value.hint
         assert raised.value.exit_code == 2
+
+
+def test_rules_that_are_not_utf_8_are_one_message(shop: ProjectFolder) -> None:
+    (shop.root / "policies.yaml").write_bytes("# für alle\n".encode("latin-1"))
+    with (
+        open_fake(shop.root) as workspace,
+        pytest.raises(UsageError, match=r"cannot be read: policies\.yaml: it is not UTF-8"),
+    ):
+        workspace.plan("prod")
+
+
+@pytest.mark.parametrize(
+    ("returned", "why"),
+    [
+        ([Objection("r", "m", "block")], "level='block'"),  # type: ignore[arg-type]
+        (["against"], "it returned 'against'"),
+        (None, "TypeError: "),
+    ],
+)
+def test_a_gate_that_returns_something_else_lets_no_plan_pass(
+    shop: ProjectFolder, monkeypatch: pytest.MonkeyPatch, returned: Any, why: str
+) -> None:
+    _rules(shop, "")
+    with open_fake(shop.root) as workspace:
+        plan = workspace.plan("prod")
+        found = SimpleNamespace(find=lambda name: lambda *_: returned)
+        monkeypatch.setattr("vde_dagster.execution.plans.gates.GATES", found)
+        with pytest.raises(UsageError, match=f"the gate 'policies' cannot decide .*{why}"):
+            workspace.apply(plan)
+        assert workspace.store.environments.get("prod") is None
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from vde_dagster.base.plugins import Seam
-from vde_dagster.errors import UsageError
+from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.execution.plans.proven_plan import is_applied, proven, require_proven
-from vde_dagster.planning.plan.plan import Objection, Plan
+from vde_dagster.planning.plan.plan import Level, Objection, Plan
 
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
@@ -31,7 +31,7 @@ class Gates:
     def objections(self, plan: Plan) -> list[Objection]:
         """Collect the objections of all gates to a plan. An empty plan has no objections.
 
-        Raises VdeError if a gate cannot decide.
+        Raises VdeError if a gate cannot decide, fails, or returns something else.
         """
         if plan.is_empty:
             return []
@@ -40,7 +40,7 @@ class Gates:
         for name in self.handles.settings.plugins:
             gate = GATES.find(name)
             if gate is not None:
-                found += gate(self.handles, plan, now)
+                found += _evaluate(name, gate, self.handles, plan, now)
         return found
 
     def current_objections(self, plan: Plan, *, approved: bool = False) -> list[Objection]:
@@ -105,6 +105,27 @@ class Gates:
                 f"{plan.id}, or approve it in Dagster",
             )
         return True
+
+
+def _evaluate(
+    name: str, gate: Gate, handles: Handles, plan: Plan, now: datetime
+) -> list[Objection]:
+    try:
+        found = [*gate(handles, plan, now)]
+    except VdeError:
+        raise
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+    else:
+        # An unknown level would let the plan pass.
+        odd = (one for one in found if getattr(one, "level", None) not in get_args(Level))
+        if (wrong := next(odd, None)) is None:
+            return found
+        why = f"it returned {wrong!r} in place of an objection with a known level"
+    raise UsageError(
+        f"the gate '{name}' cannot decide about plan {plan.id}: {why}",
+        hint=f"correct the plug-in, or remove the table {name} from the settings",
+    )
 
 
 def _is_approved_by(who: str | None, objection: Objection) -> bool:

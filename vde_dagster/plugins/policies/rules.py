@@ -24,6 +24,7 @@ _MOST_SECONDS = 10
 """Maximum seconds for evaluating one expression on one plan or model."""
 _MOST_SIZE = 1_000_000
 """Maximum characters of a text, or items of a list, that `+` may create."""
+_LONGEST_REASON = 300
 OWNERS = "owners"
 """Placeholder in `approvers` for the owners of the affected models."""
 
@@ -100,7 +101,6 @@ class Rule:
 
     def _is_true(self, expression: Runner, variables: Mapping[str, Any]) -> bool:
         from celpy import celtypes
-        from celpy.evaluation import CELEvalError
 
         try:
             with TooSlow.after(_MOST_SECONDS):
@@ -109,15 +109,18 @@ class Rule:
             raise self._evaluation_error(
                 f"it takes more than {_MOST_SECONDS} s", variables
             ) from None
-        except CELEvalError as error:
+        except Exception as error:  # The library also raises others, such as for `all(m)`.
             said = str(error.args[0]) if error.args else "it has no value"
             raise self._evaluation_error(said, variables) from error
         if not isinstance(found, celtypes.BoolType | bool):
-            raise self._evaluation_error(f"the value is {found!s}, not true or false", variables)
+            raise self._evaluation_error(f"the value is not true or false: {found!s}", variables)
         return bool(found)
 
     def _evaluation_error(self, why: str, variables: Mapping[str, Any]) -> UsageError:
         of = f" for {variables['model']['name']}" if "model" in variables else ""
+        # The library's messages may have all values of the plan.
+        why = why.partition(" (in activation ")[0]
+        why = why if len(why) <= _LONGEST_REASON else f"{why[: _LONGEST_REASON - 1]}…"
         return UsageError(
             f"{self.place}: the rule '{self.name}' cannot be evaluated{of}: {why}",
             hint="`vde help policies` lists fields of `plan` and `model`; "
@@ -144,9 +147,10 @@ def read_rules(workspace: Workspace, files: tuple[str, ...]) -> list[Rule]:
     for file in files:
         try:
             text = workspace.path(file).read_text("utf-8")
-        except OSError as error:
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
             raise UsageError(
-                f"the rules of plans cannot be read: {file}: {error.strerror}",
+                f"the rules of plans cannot be read: {file}: {why}",
                 hint="create the file, or correct the setting `files` under [tool.vde.policies]",
             ) from error
         found += _parse_rules(load_yaml(Path(file), text), {rule.name for rule in found})
