@@ -209,7 +209,7 @@ def test_a_key_is_made_once_for_its_owner_alone_and_never_printed(
     assert applied(team)
 
 
-@pytest.mark.parametrize("name", ["anna@shop.example", "Anna B", 'the "boss"', "änne"])
+@pytest.mark.parametrize("name", ["anna@shop.example", "Anna B", 'the "boss"', "änne", "🦊"])
 def test_the_printed_line_is_read_as_the_key_of_that_name(
     team: Team, vde: Vde, tmp_path: Path, name: str
 ) -> None:

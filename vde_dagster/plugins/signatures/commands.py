@@ -43,7 +43,7 @@ def keys_make(output: Output, name: KeyName, to: To = None) -> None:
         "to trust it, add this line below \\[tool.vde.signatures.trusted] in pyproject.toml:"
     )
     # TOML allows other characters, such as those of an address, only in quotes.
-    owner = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
+    owner = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
     output.result({"name": name, "file": str(path), "public": public}, f'{owner} = "{public}"')
 
 
