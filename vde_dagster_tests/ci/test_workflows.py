@@ -117,6 +117,17 @@ def test_jobs_get_the_secrets_of_a_catalog(
 
 
 @pytest.mark.parametrize("system", ["github", "gitlab"])
+def test_jobs_install_the_extras_that_the_settings_need(
+    vde: Vde, shop: ProjectFolder, system: str
+) -> None:
+    shop.write(
+        "pyproject.toml", f"{POSTGRESQL}\n[tool.vde.policies]\n[tool.vde.signatures.trusted]\n"
+    )
+    found, _ = _written(vde, shop, system)
+    assert f"vde-dagster[policies,postgres,sign]=={version('vde-dagster')}" in str(found)
+
+
+@pytest.mark.parametrize("system", ["github", "gitlab"])
 @pytest.mark.parametrize(
     ("url", "told"),
     [

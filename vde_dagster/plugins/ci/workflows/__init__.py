@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from vde_dagster import __version__
@@ -71,8 +72,8 @@ def gitlab_workflow(root: Path) -> Workflow:
 
 def _fill_template(root: Path, template: str, **values: str) -> str:
     text = (Path(__file__).parent / template).read_text("utf-8")
-    on_server = (_read_settings(root).state_url or "").startswith("postgresql")
-    package = f"vde-dagster{'[postgres]' if on_server else ''}=={__version__}"
+    extras = ",".join(_find_extras(_read_settings(root)))
+    package = f"vde-dagster{f'[{extras}]' if extras else ''}=={__version__}"
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     project = _require_plain("folder", place_in_repository(root).rstrip("/") or ".")
     argument = "" if project == "." else f" {project}"
@@ -88,6 +89,18 @@ def _read_settings(root: Path) -> Settings:
 
     with Workspace.open(root) as workspace:
         return workspace.settings
+
+
+def _find_extras(settings: Settings) -> Iterator[str]:
+    dbt = settings.plugins.get("dbt")
+    if dbt is not None and not dbt.get("executable"):
+        yield "dbt"
+    if "policies" in settings.plugins:
+        yield "policies"
+    if (settings.state_url or "").startswith("postgresql"):
+        yield "postgres"
+    if "signatures" in settings.plugins:
+        yield "sign"
 
 
 def _suffix(root: Path) -> str:
