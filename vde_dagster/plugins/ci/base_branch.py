@@ -30,8 +30,8 @@ class BaseBranch:
     """Checks the plans of a pull request by the rules of its base commit.
 
     Args:
-        workspace: The project at the base commit, with the current state; None if there is no
-            commit, or if the commit lacks the project's folder.
+        workspace: The project at the base commit, with the current state; None without a commit,
+            or without the project's folder in that commit.
         commit: The base commit; empty if the repository has no earlier commit.
     """
 
