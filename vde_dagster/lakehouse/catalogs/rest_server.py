@@ -219,7 +219,8 @@ def _require_branches_of_tables(uri: str, config: Mapping[str, str]) -> None:
         base = config.get("nessie.core-base-uri", "http://…/api/").rstrip("/")
         raise UsageError(
             f"{uri} is Nessie's endpoint for Iceberg REST, which does not store tables' branches",
-            hint=f'use its own API: uri = "{base}/v2" under [tool.vde.nessie], not [tool.vde.rest]',
+            hint=f"use Nessie's own API: "
+            f'uri = "{base}/v2" under [tool.vde.nessie], not [tool.vde.rest]',
         )
 
 

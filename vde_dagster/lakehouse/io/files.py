@@ -222,7 +222,7 @@ class MetadataFiles:
         if flaw is not None:
             raise ExecutionError(
                 f"{location!r} was not deleted: it {flaw}",
-                hint=f"only files in {self._warehouse} are deleted; delete others yourself",
+                hint=f"only files in {self._warehouse} are deleted; delete other files yourself",
             )
 
     def _filesystem(self, location: str) -> Any:

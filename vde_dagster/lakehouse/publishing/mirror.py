@@ -175,7 +175,7 @@ def _write(lakehouse: LakeHandles, wanted: WantedView) -> None:
             return  # another program replaced it
         raise ConflictError(
             f"the catalog has a view {wanted.ref} that vde did not publish",
-            hint="rename or drop it; vde changes only its own views",
+            hint="rename or drop that view; vde changes only its own views",
         )
     if wanted.definition is None:
         mirror.drop(wanted.ref)
@@ -216,7 +216,7 @@ def _foreign(wanted: WantedView, why: str) -> StoreError:
     return StoreError(
         f"the stored definition of the mirrored view {wanted.ref} is damaged, "
         f"or another program changed it: {why}",
-        hint=f"the next plan applied to '{wanted.environment}' writes it again, such as "
+        hint=f"the next plan applied to '{wanted.environment}' writes the view again, such as "
         f"vde apply {wanted.environment} --restate MODEL",
     )
 

@@ -63,7 +63,7 @@ class PreparedPublication:
 
 @dataclass(frozen=True, slots=True)
 class PreparedHolding:
-    """A `Holding` with the views and pins to write for its environment."""
+    """A `Holding` with the views and pins of its new version, computed before the transaction."""
 
     holding: Holding
     published: tuple[PublishedView, ...]
@@ -139,17 +139,17 @@ def differences(
         elif known is None or (_ours(pointer, known) is None and kind == VIEW):
             taken[ref] = ConflictError(
                 f"the catalog has a {pointer.kind.lower()} {ref} that vde did not publish",
-                hint="rename or drop it, or give the model another name; vde changes only its "
-                "own objects",
+                hint="rename or drop that object, or give the model another name; vde changes "
+                "only its own objects",
             )
         elif known.environment != environment:
             taken[ref] = view_of_another(ref, known.environment)
         elif _ours(pointer, known) is None:
             taken[ref] = ConflictError(
-                f"another program wrote to {ref}, which only shows the rows of another table; no "
-                "model has the new rows",
-                hint="save those rows elsewhere, drop the table (without PURGE) and plan again: "
-                "vde plan ENV",
+                f"another program wrote to {ref}, a table that vde publishes in place of a view; "
+                "no model has the new rows",
+                hint="save the other program's rows elsewhere, drop the table (without PURGE) and "
+                "plan again: vde plan ENV",
             )
         elif pointer != Pointer(known.metadata_location, kind) or (
             known.definition_hash != hashes[ref]

@@ -93,7 +93,7 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A new version of another environment, which still shows the rows that a rollback removes."""
+    """A new version of an environment that still shows rows which a rollback of another removes."""
 
     environment: Environment
     base_version: int
@@ -246,7 +246,8 @@ def table_moves(publication: Publication) -> list[TableMove]:
         raise ConflictError(
             f"two branches of {twice[0]} would move at once, because models of the environment "
             "show the table and a preview of it, or two previews",
-            hint="publish the change in place first, or let one model read the other",
+            hint="publish the change in place first, or let one of these models read the "
+            "other model",
         )
     return moves
 

@@ -78,7 +78,8 @@ def bind_filter(condition: row_filters.Condition, schema: Schema, whose: str) ->
     except ValueError as error:
         names = [field.name for field in schema.fields]
         raise UsageError(
-            f"{whose} does not fit this model: {error}", hint=f"its columns are {', '.join(names)}"
+            f"{whose} does not fit this model: {error}",
+            hint=f"the model's columns are {', '.join(names)}",
         ) from error
 
 

@@ -40,7 +40,7 @@ def archive_path(known: StartCommand) -> Path:
 
 
 def archive_options(known: StartCommand) -> tuple[str, ...]:
-    """Return the JVM options that use an existing archive, unless the user's options choose one."""
+    """Return JVM options for an existing class archive, unless the user's options choose one."""
     if chooses_archive(known):
         return ()
     archive = archive_path(known)
@@ -48,7 +48,7 @@ def archive_options(known: StartCommand) -> tuple[str, ...]:
 
 
 def chooses_archive(known: StartCommand) -> bool:
-    """Return whether a command's options choose or disable an archive."""
+    """Return whether a command's options choose or disable a class archive."""
     return any(option.startswith(_SHARING) for option in known.options)
 
 
@@ -60,7 +60,7 @@ def has_large_heap(known: StartCommand) -> bool:
 
 
 def remove_old_archives(folder: Path) -> None:
-    """Remove a folder's archives except for the newest `_ARCHIVES_TO_KEEP`."""
+    """Remove a folder's class archives except for the newest `_ARCHIVES_TO_KEEP`."""
     archives = sorted(folder.glob("*.jsa"), key=lambda file: file.stat().st_mtime)
     for old in archives[:-_ARCHIVES_TO_KEEP]:
         with suppress(OSError):

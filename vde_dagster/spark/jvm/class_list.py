@@ -66,7 +66,7 @@ class ClassList:
         return (f"-XX:DumpLoadedClassList={self.path}",)
 
     def archive_in_background(self) -> None:
-        """Start a process that makes the archive from this list, and then deletes the list file.
+        """Start a process that makes a class archive from this list, and then deletes the list.
 
         A JVM that has filled no table has too few classes, so its list is only removed.
         """
@@ -148,7 +148,7 @@ def _dump(known: StartCommand, classes: Path, part: Path) -> int:
 
 
 def failure_path(archive: Path) -> Path:
-    """Return the path of a file that records that the archive could not be made."""
+    """Return the path of a file that records that a class archive could not be made."""
     return archive.with_suffix(".failed")
 
 

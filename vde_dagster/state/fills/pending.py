@@ -29,7 +29,8 @@ class PendingStore:
 
         Args:
             announced: Whether the fill's commit to `main` follows immediately. If False, the fill
-                waits for a publication, and an outbox record says so unless it was skipped.
+                waits for a publication, and an outbox record (`waiting`) is written, unless the
+                fill was skipped.
 
         Raises:
             LeaseLostError: The lease on the table ended or was taken over.
