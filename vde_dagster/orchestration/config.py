@@ -116,7 +116,7 @@ class PlanConfig(_PlanForm):
                 )
             if values[name]:
                 raise UsageError(
-                    f"the config has '{name}' twice", hint="keep the one below `advanced`"
+                    f"the config has '{name}' twice", hint="keep only the field below `advanced`"
                 )
             try:
                 values[name] = getattr(type(self.advanced)(**{name: value}), name)
@@ -124,7 +124,8 @@ class PlanConfig(_PlanForm):
                 problem = error.errors()[0]["msg"]
                 raise UsageError(
                     f"the config's {name} {value!r}: {problem}",
-                    hint=f"correct it, and write it below `advanced`: `advanced: {{{name}: …}}`",
+                    hint="correct the value, and write the field below `advanced`: "
+                    f"`advanced: {{{name}: …}}`",
                 ) from None
         return values
 

@@ -128,7 +128,7 @@ def _alone(home: Path, url: str) -> Iterator[None]:
             lock.seek(0)
             raise UsageError(
                 f"Dagster already runs with the home {home}: {lock.read().strip()}",
-                hint="open that page, or stop the other process first",
+                hint="open the page of that Dagster, or stop that Dagster first",
             ) from error
         lock.truncate(0)
         lock.write(url)

@@ -179,7 +179,7 @@ def test_a_store_from_before_the_first_release_is_one_message_and_stays(
         conn.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '0014'")
     with pytest.raises(StoreError, match=r"schema 0014.*upgrades from 0015 on") as raised:
         StateStore.open(url)
-    assert "open it once with an earlier commit" in str(raised.value.hint)
+    assert "open the state store once with an earlier commit" in str(raised.value.hint)
 
 
 snapshot_columns = (schema.snapshots.c.snapshot_id, schema.snapshots.c.payload)

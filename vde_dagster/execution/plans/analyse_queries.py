@@ -306,7 +306,7 @@ def _shape_problem(snapshot: Snapshot, sql: str, found: Columns) -> VdeError | N
         if snapshot.has_table and not is_storable(type_) and name.lower() not in declared:
             problem = ExecutionError(
                 f"the column '{name}' is of type {type_}, which cannot be stored",
-                hint="cast it in the query, for example CAST(NULL AS STRING)",
+                hint="cast the column in the query, for example CAST(NULL AS STRING)",
             )
             problem.place = QueryPlace(sql, None, column=name)
             return problem

@@ -223,7 +223,7 @@ def plan_and_apply(work: Work, config: PlanAndApplyConfig) -> Iterator[Any]:
         raise UsageError(
             f"plan {made.id} was not applied because it breaks published columns: "
             f"{describe_breaks(breaks)}",
-            hint=f"read it in {names.plan_key.to_user_string()}, then approve it in "
+            hint=f"read the plan in {names.plan_key.to_user_string()}, then approve it in "
             f"{names.apply_key.to_user_string()}; or launch this job again with "
             "`accept_breaks: true`",
         )

@@ -48,7 +48,7 @@ def create_physical_table(
         if not is_storable(type_):
             raise ExecutionError(
                 f"{snapshot.name}: the column '{name}' is of type {type_}, which cannot be stored",
-                hint="cast it in the query, for example CAST(NULL AS STRING)",
+                hint="cast the column in the query, for example CAST(NULL AS STRING)",
                 location=snapshot.model.location,
             )
     layout = _TableLayout.from_snapshot(table, snapshot, columns)

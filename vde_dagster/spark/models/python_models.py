@@ -281,7 +281,8 @@ def _to_spark(
             raise ExecutionError(
                 f"the Python model {snapshot.name} returned no column "
                 + ", ".join(f"'{name}'" for name in missing),
-                hint=f"it returned {', '.join(given)}; declared are {', '.join(columns)}",
+                hint=f"it returned {', '.join(given)}; the declared columns are "
+                f"{', '.join(columns)}",
                 location=snapshot.model.location,
             )
     if frame_type is DataFrame:

@@ -211,7 +211,7 @@ def check_master(master: str, seconds: float = PROBE_SECONDS) -> None:
         problems.append(problem)
     raise NoSparkError(
         f"the Spark master {without_parameters(master)} cannot be reached: {'; '.join(problems)}",
-        hint="check `master` under [tool.vde.spark], and that the master runs there",
+        hint="check `master` under [tool.vde.spark], and that a Spark master runs at that address",
     )
 
 

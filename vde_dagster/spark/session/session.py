@@ -140,7 +140,7 @@ def _start(settings: SessionSettings, join: Callable[[], SparkSession] | None) -
         if is_remote(root):
             raise UsageError(
                 "the session to join is a Spark Connect session, which has no JVM to join",
-                hint="set `master` under [tool.vde.spark] to its sc://… URL instead",
+                hint="set `master` under [tool.vde.spark] to the server's sc://… URL instead",
             )
         check_catalog(root.conf.getAll, settings)
     else:
@@ -231,7 +231,8 @@ def check_catalog(theirs: Mapping[str, str], settings: SessionSettings) -> None:
     raise UsageError(
         f"the session to join configures the catalog '{settings.catalog}' differently: "
         + "; ".join(parts),
-        hint="start it with vde_dagster.orchestration.spark_config(project_root), or pass no "
+        hint="start the session with vde_dagster.orchestration.spark_config(project_root), or "
+        "pass no "
         "session: the project starts its own",
     )
 

@@ -289,7 +289,7 @@ def _start_engine(
     lines = (folder / _LOG).read_text(errors="replace").strip().splitlines()
     raise NoSparkError(
         f"the warm engine did not start: {lines[-1] if lines else 'it printed nothing'}",
-        hint=f"its output is in {folder}; or set `warm = false` under [tool.vde.spark]",
+        hint=f"the engine's output is in {folder}; or set `warm = false` under [tool.vde.spark]",
     )
 
 

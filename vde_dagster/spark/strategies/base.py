@@ -243,7 +243,7 @@ class Write:
         if name is None:
             raise ExecutionError(
                 f"{self.task.snapshot.name} lacks the column '{column}', which its kind needs",
-                hint=f"its columns are {', '.join(self.physical)}",
+                hint=f"the model's columns are {', '.join(self.physical)}",
                 location=self.task.snapshot.model.location,
             )
         return name

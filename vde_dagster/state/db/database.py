@@ -256,7 +256,8 @@ class Database:
                 raise
             raise UnknownOutcomeError(
                 f"the response to the commit of '{name}' was lost",
-                hint="check whether the change is there; if not, run the same command again",
+                hint="check whether the command's change is there; if not, run the same command "
+                "again",
             ) from error
 
     @staticmethod

@@ -68,7 +68,7 @@ def _refuse_unknown(found: str | None) -> None:
         raise StoreError(
             f"the state store was written before the first release (schema {found}; this version "
             f"upgrades from {schema.FIRST_VERSION} on)",
-            hint="open it once with an earlier commit of this package whose schema is "
+            hint="open the state store once with an earlier commit of this package whose schema is "
             f"{schema.FIRST_VERSION}, then with this one; or begin with an empty store",
         )
 

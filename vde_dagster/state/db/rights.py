@@ -195,13 +195,13 @@ class RightsStore:
             role = _login(conn).roles.get(right)
             if role is None:
                 raise UsageError(
-                    "the state has no roles yet", hint="create them first: vde roles create"
+                    "the state has no roles yet", hint="create the roles first: vde roles create"
                 )
             known = text("SELECT count(*) FROM pg_roles WHERE rolname = :user")
             if not conn.execute(known, {"user": user}).scalar():
                 raise UsageError(
                     f"the database's server has no login '{user}'",
-                    hint=f'create it there: CREATE ROLE "{user}" LOGIN',
+                    hint=f'create the login on that server: CREATE ROLE "{user}" LOGIN',
                 )
             if act == "revoke" and user not in _members(conn, role, ()):
                 raise UsageError(

@@ -32,7 +32,8 @@ def make_sqlite_engine(url: sa.URL) -> sa.Engine:
     except OSError as error:
         raise StoreError(
             f"the folder {folder} of the state store cannot be created: {error.strerror}",
-            hint="correct the setting state_url (or VDE_STATE_URL), or the rights of that folder",
+            hint="correct the setting state_url (or VDE_STATE_URL), or the permissions of the "
+            "state store's folder",
         ) from error
     dialect, compiled = _sqlite_statements()
     engine = sa.create_engine(

@@ -149,7 +149,7 @@ def _check_header(path: Path) -> None:
     if header["schema"] != SCHEMA_VERSION:
         raise StoreError(
             f"the export has schema {header['schema']}, this version has {SCHEMA_VERSION}",
-            hint="import it with the version that wrote it, then upgrade",
+            hint="import the file with the version of vde-dagster that wrote it, then upgrade",
         )
 
 

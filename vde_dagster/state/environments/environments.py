@@ -214,7 +214,8 @@ class EnvironmentStore:
             )
             if changed.rowcount == 0:
                 raise UsageError(
-                    f"the environment '{name}' does not exist", hint="list them: vde environments"
+                    f"the environment '{name}' does not exist",
+                    hint="list the environments: vde environments",
                 )
             until = instant_text(at) if at is not None else "never"
             record(self.database, conn, "expire", name, detail={"at": until})

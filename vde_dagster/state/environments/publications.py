@@ -200,7 +200,8 @@ class PublicationStore:
             if record.files == UNREADABLE:
                 raise StoreError(
                     f"the list of files in the row {record.id} of vde_publications is damaged",
-                    hint="once that row is older than janitor_grace_hours, run: vde janitor",
+                    hint="once the damaged row is older than the setting janitor_grace_hours, run: "
+                    "vde janitor",
                 )
         return [file.location for record in records for file in record.files]
 

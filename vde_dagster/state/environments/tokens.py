@@ -97,7 +97,8 @@ class TokenStore:
             environment = conn.execute(known).scalar()
             if environment is None:
                 raise UsageError(
-                    f"the token '{token_id}' does not exist", hint="list their ids: vde token list"
+                    f"the token '{token_id}' does not exist",
+                    hint="list the ids of tokens: vde token list",
                 )
             still = (_TOKEN.token_id == token_id) & _TOKEN.revoked_at.is_(None)
             if conn.execute(update(schema.tokens).where(still).values(revoked_at=now)).rowcount:

@@ -115,7 +115,7 @@ class PlanStore:
             elif found != StoredPlan(replace(plan, snapshots={}), tuple(plan.snapshots)):
                 raise StoreError(
                     f"the state has another plan with the id {plan.id}, which cannot be applied",
-                    hint=f"find out who wrote it (vde log), and plan again: vde plan "
+                    hint=f"find out who wrote the other plan (vde log), and plan again: vde plan "
                     f"{plan.environment}",
                 )
             return plan.id
@@ -163,7 +163,7 @@ class PlanStore:
         stored = self._content(plan_id, connection)
         if stored is None:
             raise UsageError(
-                f"the plan '{plan_id}' does not exist", hint="create one: vde plan ENV"
+                f"the plan '{plan_id}' does not exist", hint="create a plan: vde plan ENV"
             )
         snapshots = self.snapshots.load(stored.snapshot_ids, connection)
         lacking = [key for key in stored.snapshot_ids if key not in snapshots]
@@ -439,7 +439,8 @@ def _was_rejected(record: PlanRecord) -> ConflictError:
     when = instant_text(record.finished_at) if record.finished_at else "earlier"
     return ConflictError(
         f"the plan {record.id} was {record.message} ({when})",
-        hint=f"change the project as the reason requires, then run: vde plan {record.environment}",
+        hint="change the project as the reason for the rejection requires, then run: "
+        f"vde plan {record.environment}",
     )
 
 

@@ -300,7 +300,8 @@ def _mislabeled(table: PhysicalTable) -> StoreError:
     return StoreError(
         f"the row of the table {table.ref} does not match the stored hash of its columns: a "
         "program other than vde wrote it",
-        hint="`vde fsck` lists all such rows; delete them as the owner of the state's tables",
+        hint="`vde fsck` lists all rows that other programs wrote; delete these rows as "
+        "the owner of the state's tables",
     )
 
 
@@ -308,7 +309,7 @@ def not_live(table_id: str) -> StoreError:
     """Build the error for a table that is unknown, or that the janitor has marked for deletion."""
     return StoreError(
         f"the state store has no live table {table_id}",
-        hint="the janitor may have dropped it meanwhile. Plan again: vde plan ENV",
+        hint="the janitor may have dropped the table meanwhile. Plan again: vde plan ENV",
     )
 
 
