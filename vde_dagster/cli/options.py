@@ -62,7 +62,9 @@ NoDiff = Annotated[bool, typer.Option("--no-diff", help="Do not show changes of 
 SkipTests = Annotated[
     bool, typer.Option("--skip-tests", help="Publish without running unit tests.")
 ]
-Concurrency = Annotated[int | None, typer.Option(min=1, help="Models and batches in parallel.")]
+Concurrency = Annotated[
+    int | None, typer.Option(min=1, help="Maximum number of parallel models and batches.")
+]
 
 
 def with_plan_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vde_dagster.state.db.rights import Right
 
 OfEnvironment = Annotated[
-    str | None, typer.Argument(metavar="[ENV]", help="Only acts on this environment.")
+    str | None, typer.Argument(metavar="[ENV]", help="List only acts on this environment.")
 ]
 Limit = Annotated[int, typer.Option(min=1, help="Maximum number of acts to list.")]
 Head = Annotated[

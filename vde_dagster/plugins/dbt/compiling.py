@@ -400,7 +400,7 @@ class Compiler:
 
 
 def find_compiler(folder: Folder, inside: str) -> Compiler | None:
-    """Return the project's compiler, or None if `compile` is false or this environment has no dbt.
+    """Return the project's compiler, or None if `compile` is false or no dbt is installed with vde.
 
     Raises:
         ProjectError: The settings name a dbt that does not exist.

@@ -21,8 +21,8 @@ VERSION = 12
 _COMPILE_HINT = "run `dbt compile`"
 _NEWER = (
     "only dbt Core 1.8 to 1.11 is supported, not Fusion and dbt 2: install "
-    '"dbt-core<1.12" with your adapter in a separate environment, and name its dbt as executable '
-    "under [tool.vde.dbt], or run its `dbt compile`"
+    '"dbt-core<1.12" with your adapter in a separate Python environment, and name its dbt as '
+    "executable under [tool.vde.dbt], or run its `dbt compile`"
 )
 MODEL_TYPES = ("model", "seed", "snapshot")
 IGNORED_PARTS = ("metrics", "semantic_models", "saved_queries")

@@ -12,8 +12,8 @@ class DbtSettings(PluginSettings):
 
     Args:
         compile: Whether dbt compiles; otherwise `target/manifest.json` is read.
-        executable: Path or name of a dbt in a separate environment, relative to the project's
-            folder; empty for a dbt in this package's environment.
+        executable: Path or name of a dbt in a separate Python environment, relative to the
+            project's folder; empty for a dbt in this package's Python environment.
         target: Target of the profile; empty for the default target.
         profiles_dir: Folder of `profiles.yml`, relative to the project's folder; empty for dbt's
             default.

@@ -99,7 +99,7 @@ class RepeatedColumnsCache:
 def find_columns_table(
     workspace: Workspace, snapshot: Snapshot, table: PhysicalTable, pin: Pin, names: set[ModelName]
 ) -> RepeatedColumns | None:
-    """Return the replacement table for a model that shows one column under two names, else None."""
+    """Return a table with each column once, if a model's view shows a column under two names."""
     location = workspace.lakehouse.metadata_location(table.ref)
     if location is None:
         return None  # Loading it reports the reason.

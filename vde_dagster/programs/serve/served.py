@@ -75,7 +75,7 @@ class ServedVersion:
 
     @cached_property
     def columns_tables(self) -> dict[ModelName, RepeatedColumns]:
-        """The replacement table of each model that shows a column of its table under two names."""
+        """For each model that shows a column under two names, a table with each column once."""
         entries, store = self.version.entries, self.workspace.store
         ids = {entries[name].snapshot_id for name in self.table_ids}
         repeated = self.repeats.find_in(self.workspace, ids)
