@@ -93,7 +93,10 @@ class SkipDecisions:
     def find_skip(
         self, filler: Snapshot, table: PhysicalTable
     ) -> tuple[FillRecord, FillFacts] | None:
-        """Return the last fill and the facts to record, or None if the table must be filled."""
+        """Return a table's last fill, and the inputs and output to record for a skipped fill.
+
+        Returns None if the table must be filled.
+        """
         last = self._handles.store.fills.latest([table.id]).get(table.id)
         if last is None or last.facts.inputs is None:
             return None
@@ -108,7 +111,7 @@ class SkipDecisions:
         return last, FillFacts(kept, last.facts.output, skipped, lacks)
 
     def look(self, filler: Snapshot, table: PhysicalTable, *, anew: bool = False) -> FillInputs:
-        """Read the input tables' states, commits to read, and rows changed since the last fill."""
+        """Return the inputs of a fill: states of tables, commits to read, and rows to change."""
         reads = self.tasks.tables_read(filler)
         states = input_states(self._handles.lakehouse, reads)
         asked = meaning_of(filler.model.kind).inputs(filler.model)

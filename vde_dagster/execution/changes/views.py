@@ -176,7 +176,10 @@ class ChangeViewReader:
     versions: dict[int, PinnedVersion | None] = field(default_factory=dict)
 
     def points(self, name: ModelName) -> list[ChangePoint]:
-        """Return the newest readable versions that changed a model's rows, oldest first."""
+        """Return the latest versions that changed a model's rows and can be read, ascending.
+
+        A version that cannot be read leaves out all versions before it.
+        """
         from vde_dagster.state.environments.changes import change_points
 
         most = self.handles.settings.change_view_versions + 1
@@ -194,7 +197,13 @@ class ChangeViewReader:
         return last if last >= point.first else None
 
     def contents(self, name: ModelName, points: Sequence[ChangePoint]) -> list[VersionSide]:
-        """Return a model in its newest consecutive readable versions, oldest first."""
+        """Return a model's content in the latest versions of `points`, ascending.
+
+        A version that cannot be read leaves out all versions before it.
+
+        Raises:
+            UsageError: The latest of the versions cannot be read.
+        """
         found: list[VersionSide] = []
         for point in reversed(points):
             one = self._read(name, point)

@@ -146,7 +146,12 @@ class Environment:
         return {e.table_id: e.held for e in entries if e.table_id and e.held is not None}
 
     def require_whole(self) -> None:
-        """Raise ConflictError for a table at two Iceberg snapshots, or at an old one in `prod`."""
+        """Check that the environment shows each table at one Iceberg snapshot.
+
+        Raises:
+            ConflictError: A table is shown at two Iceberg snapshots, or `prod` shows a table at an
+                earlier Iceberg snapshot.
+        """
         held = self.pinned_states
         if not held:
             return

@@ -32,7 +32,7 @@ class Meaning:
     replaces_all: bool = False
 
     def standalone_version(self, model: Model) -> SemanticVersion | None:
-        """Return the version, or None if the model's query or code determines it."""
+        """Return the version that the kind gives a model, such as a seed; None for other kinds."""
         return None
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
