@@ -12,7 +12,8 @@ import pytest
 from vde_dagster.errors import ConflictError, ExecutionError, UsageError, VdeError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
-from vde_dagster.plugins.notifications.deliver import send_notifications
+from vde_dagster.plugins.notifications.deliver import send_message, send_notifications
+from vde_dagster.plugins.notifications.settings import read_receivers
 from vde_dagster.state.db.effects import SystemClock
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.notifications.listening import Receiving, receiving
@@ -367,6 +368,17 @@ def test_secrets_are_in_no_message(
     monkeypatch.delenv("PASSWORD")
     with open_fake(shop.root) as workspace:
         assert "PASSWORD, which is not set" in send_notifications(workspace)[0].problem
+
+
+def test_a_quoted_value_calls_nobody(shop: ProjectFolder, server: Receiving) -> None:
+    with open_fake(shop.root) as workspace:
+        (team,) = read_receivers(workspace.settings)
+    send_message(
+        team, "it failed", "cannot cast '<!channel> @everyone' of anna@here.example", "info"
+    )
+    assert server.got[0]["message"].replace("\u200b", "~") == (
+        "cannot cast '<!~channel> @~everyone' of anna@here.example"
+    )
 
 
 def test_without_receivers_it_is_one_message(shop: ProjectFolder) -> None:
