@@ -114,6 +114,14 @@ def test_the_time_of_a_delivery_that_lacks_keys_is_written_by_spark_in_utc() -> 
     assert found == ("2024-01-02", 1, 2)
 
 
+def test_the_order_of_compared_columns_decides_nothing() -> None:
+    """Their order is not in a model's version, so a table must not depend on it."""
+    rows = [("a", 1, 2, DAYS[0], "crm"), ("a", 2, 1, DAYS[0], "crm")]
+    kinds = [f"CHANGES (key hk, time ldts, compare ({one}))" for one in ("number, v", "v, number")]
+    one, other = (loaded(Table("t", kind, COLUMNS, ()), [rows]) for kind in kinds)
+    assert one == other
+
+
 def oracle(rows: set[Any], *, sets: bool, deletes: bool) -> list[Any]:
     """The rows of a table, from all that ever came: (key, number, value, day, source)."""
 

@@ -253,6 +253,7 @@ def test_the_view_has_the_rows_of_one_table_of_all_sources(rows: list[Any], winn
         ("BY_SOURCE", "(crm = 'often')", "'often' is not a cron expression", 1),
         ("BY_SOURCE", "(sap = '@daily')", "vault.hub does not have the source 'sap'", 1),
         ("web.rows", "web.rows LIMIT 3", "'LIMIT' in vault.hub applies to all its sources", 8),
+        ("web.rows", "web.rows |> WHERE true", r"'\|>' in vault.hub applies to all its", 8),
         (
             "UNION ALL SELECT *",
             "EXCEPT SELECT *",

@@ -96,7 +96,9 @@ class States:
                 f"FROM ({known}) vde_kept) vde_exploded"
             )
         first = (self.source,) if self.source is not None else ()
-        least = dict.fromkeys((*first, *self.compare, *self.data))
+        # Versions leave out the order of `compare`.
+        compare = (name for name in self.data if name in self.compare)
+        least = dict.fromkeys((*first, *compare, *self.data))
         rank = ", ".join(
             Write.sortable(quote(n), self.types[n]) for n in least if n not in self.identity
         )

@@ -22,7 +22,17 @@ from vde_dagster.api.sql import Expanded, read_query
 from vde_dagster.api.values import ModelName, count, quote, suggest
 
 _COMMON_CLAUSES = frozenset(
-    {T.EXCEPT, T.INTERSECT, T.ORDER_BY, T.SORT_BY, T.CLUSTER_BY, T.DISTRIBUTE_BY, T.LIMIT, T.OFFSET}
+    {
+        T.EXCEPT,
+        T.INTERSECT,
+        T.ORDER_BY,
+        T.SORT_BY,
+        T.CLUSTER_BY,
+        T.DISTRIBUTE_BY,
+        T.LIMIT,
+        T.OFFSET,
+        T.PIPE_GT,
+    }
 )
 
 
