@@ -87,7 +87,7 @@ class Maintenance:
         """Write state and catalog to a file, and return the number of written rows by table.
 
         Raises:
-            UsageError: The file exists, or its folder does not.
+            UsageError: The file exists and `replace` is false, or the file's folder does not exist.
         """
         from vde_dagster.state.db.transfer import export_state
 

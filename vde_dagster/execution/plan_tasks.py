@@ -90,7 +90,7 @@ class PlanTasks:
         Args:
             anew: Whether all rows of the table are replaced.
             commits: Commits to read instead of all rows, by parent.
-            pinned: Snapshots to read, by table id.
+            pinned: Iceberg snapshots to read, by table id.
             changed: Rows to change, as in `FillTask.changed`.
         """
         model = filler.model

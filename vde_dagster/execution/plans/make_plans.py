@@ -146,14 +146,14 @@ class Plans:
     def backfill(self, snapshot_id: str, intervals: IntervalSet, *, restate: bool = False) -> Plan:
         """Plan to fill ranges of one snapshot's table, and store the plan.
 
-        The plan is for an environment that contains the snapshot, preferably production.
+        The plan is for an unfrozen environment that contains the snapshot, preferably production.
 
         Args:
             intervals: The ranges (UTC), widened to whole units.
             restate: Whether to refill filled ranges of the model and of every descendant.
 
         Raises:
-            UsageError: No environment contains the snapshot.
+            UsageError: No unfrozen environment contains the snapshot.
         """
         # A restatement in an environment other than production leaves out production's tables. A
         # model with restatement disabled gets only its missing ranges.

@@ -46,10 +46,11 @@ def choose_comparison(
     """Choose how to find the rows that differ between two Iceberg snapshots of one table.
 
     Args:
-        before: Commits up to the earlier version's snapshot, newest first, without expired ones;
-            empty for a table without commits.
-        after: The commits up to the later version's snapshot, in the same form.
-        pinned_only: Whether only these two snapshots may be read, because no others are kept.
+        before: Commits up to the earlier version's Iceberg snapshot, newest first, without expired
+            commits; empty for a table without commits.
+        after: The commits up to the later version's Iceberg snapshot, in the same form.
+        pinned_only: Whether only these two Iceberg snapshots may be read, because no others are
+            kept.
 
     Returns:
         The ranges of commits to read: first back to the common ancestor, then forwards. Or a

@@ -1,4 +1,4 @@
-"""Spark SQL that compares the rows of two snapshots and returns the rows that differ."""
+"""Spark SQL that compares the rows of two Iceberg snapshots, and returns rows that differ."""
 
 from __future__ import annotations
 
@@ -151,11 +151,11 @@ def weigh_lineage(
     older_types: Mapping[str, str],
     newer_types: Mapping[str, str],
 ) -> str:
-    """Write a query of the rows written since an older snapshot, and the older rows they replace.
+    """Write a query of the rows written since an Iceberg snapshot, and of the rows they replace.
 
     Args:
         pairs: Columns that read the same physical column in both versions.
-        older_types, newer_types: Spark SQL types by column, in each snapshot's schema.
+        older_types, newer_types: Spark SQL types by column, in each Iceberg snapshot's schema.
     """
     columns = [pair.after for pair in pairs]
     old, new = _places(columns, older_types, "o"), _places(columns, newer_types, "n")

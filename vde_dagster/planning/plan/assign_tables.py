@@ -347,7 +347,7 @@ def _with_fields(
 def _with_new_fields(
     column: PhysicalColumn, shown: nested_fields.Fields, type_: str, there: str | None
 ) -> PhysicalColumn:
-    """Return a physical column with the fields that a definition adds to its structs.
+    """Return a physical column with the fields that a definition adds to the column's structs.
 
     Args:
         type_: The column's type in the definition.

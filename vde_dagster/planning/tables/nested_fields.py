@@ -67,7 +67,7 @@ class ShownFields:
         """Return Spark SQL that reads a quoted column as the definition shows it.
 
         Args:
-            has: The column's type in a pinned snapshot; None for the table's type.
+            has: The column's type in a pinned Iceberg snapshot; None for the table's type.
         """
         from vde_dagster.sql.casts import read_fields
 

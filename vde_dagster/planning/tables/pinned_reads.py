@@ -26,7 +26,7 @@ class PinnedTable:
     there: Mapping[str, str] = field(default_factory=dict)
 
     def column_and_cast(self, column: str) -> tuple[bool, str | None]:
-        """Return whether the snapshot has a column, and the type to cast the column to, if any."""
+        """Return whether the table then had a column, and the type to cast it to, if any."""
         has = self.snapshot_id is not None and (column in self.there or not self.columns)
         type_ = self.columns.get(column)
         return has, None if has and self.there.get(column) == type_ else type_
@@ -38,7 +38,7 @@ def pinned_select(
     columns: Iterable[tuple[str, str]],
     fields: Mapping[str, ShownFields] = MappingProxyType({}),
 ) -> str:
-    """Return the Spark SQL that reads columns of a table as of a snapshot.
+    """Return the Spark SQL that reads columns of a table as of an Iceberg snapshot.
 
     Args:
         table: The table's full name, quoted for Spark SQL.
