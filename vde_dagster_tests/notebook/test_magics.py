@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import duckdb
 import pandas
+import polars
 import pyarrow as pa
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -16,6 +17,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from vde_dagster.errors import VdeError
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.programs.notebook.results import Rows, as_arrow
+from vde_dagster.spark.models.python_models import _to_arrow
 from vde_dagster_tests.projects import Prepared, ProjectFolder
 from vde_dagster_tests.serve.shops import publish, publish_twice
 
@@ -102,6 +104,12 @@ def test_pandas_has_the_integers_of_the_rows() -> None:
     assert frame["a"].tolist() == [big, pandas.NA]
     assert list(map(str, frame.dtypes)) == ["Int64", "float64", "int64"]
     assert as_arrow(frame)["a"].to_pylist() == [big, None]
+
+
+@pytest.mark.parametrize("convert", [as_arrow, _to_arrow])
+def test_texts_of_polars_have_types_that_spark_reads(convert: Callable[[Any], pa.Table]) -> None:
+    rows = convert(polars.DataFrame({"a": ["ü"], "b": [["x"]]}))
+    assert rows.schema.types == [pa.large_string(), pa.large_list(pa.large_string())]
 
 
 def test_what_rows_say_is_no_html(shell: InteractiveShell, shop: ProjectFolder) -> None:
@@ -197,6 +205,7 @@ def test_a_cell_that_was_refused_becomes_a_model_once_it_is_mended(
             "workspace.read('marts.sums')",
             "marts.sums has no table and can only be read by an engine",
         ),
+        ("workspace.read('raw.orders', limit=-1)", "the limit -1 is negative"),
         ('%%vde prod "\nSELECT 1', "No closing quotation"),
         ("%%vde\nSELECT 1", "the following arguments are required: environment"),
         ("workspace = 1\n%vde pin", "the variable 'workspace' was overwritten"),

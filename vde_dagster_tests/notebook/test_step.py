@@ -39,13 +39,14 @@ SPENDERS: Cells = [
 DAYS: Cells = [
     (
         "raw",
-        "MODEL (name marts.days, start '2024-01-01', end '2024-01-05', columns (day DATE, n INT), "
-        "kind INCREMENTAL_BY_TIME_RANGE (time_column day))",
+        "MODEL (name marts.days, start '2024-01-01', end '2024-01-05', "
+        "columns (day DATE, n INT, word STRING), kind INCREMENTAL_BY_TIME_RANGE (time_column day))",
     ),
     ("code", "import datetime\nstart = end = datetime.datetime(2024, 1, 1)\nn = 1", "parameters"),
     ("code", "import polars"),
     ("code", "orders = workspace.ask('prod', 'SELECT day FROM staging.orders').to_polars()"),
-    ("code", "workspace.yields(orders.filter(polars.col('day') < end.date()).with_columns(n=n))"),
+    ("code", "orders = orders.with_columns(n=n, word=polars.lit('ü'))"),
+    ("code", "workspace.yields(orders.filter(polars.col('day') < end.date()))"),
 ]
 REPORT: Cells = [
     ("markdown", "MODEL (name marts.report)"),
@@ -88,7 +89,7 @@ def test_what_a_notebook_yields_is_its_models_table(workspace: Workspace) -> Non
 
 def test_the_cell_of_parameters_is_followed_by_the_steps_values(workspace: Workspace) -> None:
     days = _rows(workspace, "marts.days")
-    assert {row["n"] for row in days} == {7}
+    assert {(row["n"], row["word"]) for row in days} == {(7, "ü")}
     assert sorted(str(row["day"])[-2:] for row in days) == ["01", "01", "03", "05"]
 
 
@@ -160,7 +161,8 @@ def test_what_fails_in_a_notebook_is_told_by_its_cell(
 
 
 ROWS = """
-    SELECT * FROM VALUES (1, 'a%b', double('NaN'), true), (2, 'a''c', 1.5D, false),
+    SELECT *, CAST(id / 10 AS FLOAT) AS small, struct(CAST(id / 10 AS FLOAT) AS x) AS deep
+    FROM VALUES (1, 'a%b', double('NaN'), true), (2, 'a''c', 1.5D, false),
       (3, NULL, NULL, NULL), (4, '', -0.5D, true) AS t(id, text, number, flag)
 """
 VALUES = ModelName("db", "values")
@@ -195,6 +197,9 @@ def context(values: Workspace) -> ModelContext:
         {"where": "number IS NAN OR number < 0.25"},
         {"where": 'flag = TRUE AND "ID" > 1.5'},
         {"where": "number IS NOT NULL"},
+        {"where": "small = 0.1 OR small IN (0.3, 7)"},
+        {"where": "deep.X > 0.1 AND small <= 0.3"},
+        {"where": "number < 1e400 AND small < 'inf'"},
         {"order_by": ["number"], "columns": ["ID"]},
         {"order_by": ["-number"], "columns": ["id", "text"], "limit": 3},
         {"order_by": ["flag", "-id"], "limit": 2},

@@ -138,6 +138,8 @@ def read_rows(
         UsageError: The environment, version, model or column does not exist, the condition does not
             fit, the model has no table, or the version's data is gone.
     """
+    if limit is not None and limit < 0:
+        raise UsageError(f"the limit {limit} is negative", hint="use 0, or a larger number")
     version = published_version(handles.store, environment, at)
     past = version is not None
     version = version or named_environment(handles, environment_name(environment))

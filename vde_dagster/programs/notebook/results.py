@@ -126,7 +126,8 @@ def as_arrow(rows: Any) -> pa.Table:
             hint="pass rows of workspace.read(…), an Arrow table, or a DataFrame of pandas, "
             "Polars or DuckDB",
         )
-    return pa.table(rows)
+    # Polars' stream has string views, which Spark cannot read.
+    return pa.table(rows.to_arrow() if hasattr(rows, "to_arrow") else rows)
 
 
 def plan_as_text(workspace: Workspace, plan: Plan) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName, quote, string_literal
@@ -12,6 +12,7 @@ from vde_dagster.errors import UsageError
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructField
 
     from vde_dagster.lakehouse.rows.row_filters import Condition
     from vde_dagster.spark.models.python_models import ModelContext
@@ -42,7 +43,8 @@ def read_parent(
         )
     frame: DataFrame = context.table(str(name))
     if where is not None:
-        frame = frame.where(functions.expr(spark_condition(parse_filter(where))))
+        floats = dict(_float_types(frame.schema.fields))
+        frame = frame.where(functions.expr(spark_condition(parse_filter(where), floats)))
     keys = [key for text in order_by for key in _sort_keys(frame, name, text)]
     shown = [find_column(name, column, frame.columns) for column in columns] or frame.columns
     if keys:
@@ -78,32 +80,51 @@ def _sort_keys(frame: DataFrame, model: ModelName, text: str) -> list[Column]:
     return [rank.asc(), by_value]
 
 
-def spark_condition(condition: Condition) -> str:
-    """Write a condition of `parse_filter` as Spark SQL: `day >= '2026-01-01'`."""
-    from vde_dagster.lakehouse.rows.row_filters import Always, Among, Both, Comparison, Is, Like
+def spark_condition(condition: Condition, floats: Mapping[tuple[str, ...], str]) -> str:
+    """Write a condition of `parse_filter` as Spark SQL: `day >= '2026-01-01'`.
+
+    Args:
+        floats: FLOAT or DOUBLE, by the lower-case names of such a column or nested field.
+    """
+    from vde_dagster.lakehouse.rows.row_filters import Always, Among, Both, Comparison, Like, Not
 
     if isinstance(condition, Always):
         return "TRUE" if condition.value else "FALSE"
     if isinstance(condition, Both):
         joint = " OR " if condition.either else " AND "
-        return joint.join(f"({spark_condition(part)})" for part in condition.parts)
+        return joint.join(f"({spark_condition(part, floats)})" for part in condition.parts)
+    if isinstance(condition, Not):
+        return f"NOT ({spark_condition(condition.part, floats)})"
+    column = quote(*condition.column)
+    type_ = floats.get(tuple(name.lower() for name in condition.column))
     if isinstance(condition, Comparison):
-        return f"{quote(*condition.column)} {condition.sign} {_literal(condition.value)}"
+        return f"{column} {condition.sign} {_literal(condition.value, type_)}"
     if isinstance(condition, Among):
-        return f"{quote(*condition.column)} IN ({', '.join(map(_literal, condition.values))})"
+        values = (_literal(value, type_) for value in condition.values)
+        return f"{column} IN ({', '.join(values)})"
     if isinstance(condition, Like):
-        return f"{quote(*condition.column)} LIKE {string_literal(condition.pattern)}"
-    if isinstance(condition, Is):
-        column = quote(*condition.column)
-        return f"isnan({column})" if condition.nan else f"{column} IS NULL"
-    return f"NOT ({spark_condition(condition.part)})"
+        return f"{column} LIKE {string_literal(condition.pattern)}"
+    return f"isnan({column})" if condition.nan else f"{column} IS NULL"
 
 
-def _literal(value: Any) -> str:
+def _float_types(
+    fields: Sequence[StructField], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    for field in fields:
+        own, type_ = (*path, field.name.lower()), field.dataType
+        yield from _float_types(getattr(type_, "fields", ()), own)
+        if type_.simpleString() in ("float", "double"):
+            yield own, type_.simpleString()
+
+
+def _literal(value: Any, type_: str | None) -> str:
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, bytes):
         return f"X'{value.hex()}'"
+    if type_ is not None:
+        # A FLOAT differs from most decimals; it is compared with the nearest FLOAT.
+        return f"CAST({string_literal(str(value))} AS {type_})"
     return string_literal(value) if isinstance(value, str) else f"{value:f}"
 
 

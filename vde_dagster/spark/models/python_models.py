@@ -311,7 +311,8 @@ def _to_arrow(part: Any) -> Any:
 
     if isinstance(part, pd.DataFrame | DataFrame) or not hasattr(part, "__arrow_c_stream__"):
         return part
-    return pa.table(part)
+    # Polars' stream has string views, which Spark cannot read.
+    return pa.table(part.to_arrow() if hasattr(part, "to_arrow") else part)
 
 
 def source_frame(
