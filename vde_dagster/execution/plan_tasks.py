@@ -140,7 +140,7 @@ class PlanTasks:
         return tables_read(filler, self._resolver(), self.catalog)
 
     def facts_without_inputs(self, table: PhysicalTable) -> FillFacts:
-        """Return the facts to store with a fill if the states of its input tables are unknown."""
+        """Return the facts to store with a fill whose input tables are in unknown states."""
         return FillFacts(lacks=self.lacks.get(table.id, {}))
 
     def input_key(self, name: ModelName) -> str:

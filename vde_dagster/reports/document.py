@@ -107,7 +107,7 @@ class Report:
 
 
 def sentences(title: str, texts: Sequence[str], mark: Mark = Mark.PLAIN) -> tuple[Section, ...]:
-    """Return a tuple with one section of sentences, or an empty tuple without sentences."""
+    """Return a tuple with one section of sentences; an empty tuple if `texts` is empty."""
     rows = tuple(Row((Cell(text, mark),)) for text in texts)
     return (Section(title, rows=rows, mark=mark),) if rows else ()
 

@@ -138,7 +138,10 @@ def _kept_versions(
 
 
 def columns_of_steps(sides: Sequence[Side | None]) -> StepColumns:
-    """Return a model's columns in its first version, and their changes in each later version."""
+    """Compare a model's columns in consecutive versions, the oldest version first.
+
+    Returns the columns of the oldest version, and the changes of columns in each later version.
+    """
     last = sides[0]
     first = last.columns if last is not None else ()
     steps = []

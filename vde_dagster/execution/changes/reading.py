@@ -153,7 +153,7 @@ class Changes:
         *,
         who: str | None = None,
     ) -> None:
-        """Move a consumer's cursor from version `since` to `until`. Repeating it has no effect."""
+        """Move a consumer's cursor from version `since` to `until`. A second call has no effect."""
         _check_cursor(cursor)
         store = self.handles.store
         store.project.require_own()
