@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import VdeError
+from vde_dagster.base.times import instant_text
+from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.execution.plans.keepers import find_readers
 from vde_dagster.execution.published_version import named_environment, stored_snapshots
 from vde_dagster.overviews.documentation import values
@@ -48,8 +49,14 @@ def gather_document(
 
     Raises:
         ProjectError: The project's files have errors.
-        UsageError: An environment or version does not exist.
+        UsageError: An environment or version does not exist, or no calendar has the units around
+            `as_of`.
     """
+    if as_of is not None and as_of.year in (1, 9999):
+        raise UsageError(
+            f"no interval is due or missing at {instant_text(as_of)}",
+            hint="write a time in the years 2 to 9998",
+        )
     # A version is described as it was when published.
     store, settings = workspace.store, workspace.settings
     is_past = of is not None and "@" in of
