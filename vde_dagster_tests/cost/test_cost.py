@@ -332,6 +332,18 @@ def test_what_a_failed_attempt_computed_counts_once(shop: ProjectFolder) -> None
         assert workspace.plans.gates.objections(plan) == []
 
 
+def test_a_plan_that_computes_nothing_is_within_a_budget_that_is_spent(shop: ProjectFolder) -> None:
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        _set_costs(workspace, 10.0, 1_000_000)
+    shop.write("pyproject.toml", f"{PRICES}[tool.vde.budgets]\nday = [{{ seconds = 1 }}]\n")
+    shop.edit(DAILY, "kind ", "description 'By day', kind ")
+    with open_fake(shop.root) as workspace:
+        plan = workspace.plan("prod")
+        assert not plan.is_empty
+        assert workspace.plans.gates.objections(plan) == []
+
+
 def test_a_budget_of_money_needs_prices(shop: ProjectFolder) -> None:
     shop.write("pyproject.toml", "[tool.vde.budgets]\nplan = [{ money = 1, level = 'warn' }]\n")
     with open_fake(shop.root) as workspace:

@@ -87,7 +87,7 @@ def budgets_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator[Ob
         (span, [one for one in limits if _applies_to(one, plan.environment)])
         for span, limits in settings.limits()
     ]
-    if not any(limits for _, limits in wanted):
+    if not plan.computed or not any(limits for _, limits in wanted):
         return
     for span, limits in wanted:
         if limits:
