@@ -185,6 +185,56 @@ def test_a_model_is_renamed_in_the_files_that_read_it(tmp_path: Path) -> None:
     assert [str(one) for one in EditorSession(root).read().problems] == []
 
 
+@pytest.mark.parametrize(
+    ("path", "text", "word", "message"),
+    [
+        (
+            "models/marts/top.sql",
+            "MODEL (name marts.top);\n\nSELECT revenue FROM marts.customers WHERE (",
+            "AS revenue",
+            "models/marts/top.sql:3 may name it, too",
+        ),
+        (
+            "exposures.yaml",
+            "\n- reads: [marts.customers]\n[",
+            "marts.customers",
+            "exposures.yaml:2",
+        ),
+        (
+            CUSTOMERS,
+            "MODEL (name marts.customers); SELECT 1 AS revenue (",
+            "AS revenue",
+            "has a mistake",
+        ),
+    ],
+)
+def test_a_name_in_a_file_that_cannot_be_read_is_not_passed_over(
+    tmp_path: Path, path: str, text: str, word: str, message: str
+) -> None:
+    root = tmp_path / "shop"
+    ProjectFolder(root, {**SHOP, **READERS["exposures"]})
+    session = EditorSession(root)
+    session.read()
+    session.set_text(path, text)
+    symbols = session.symbols()
+    assert symbols.reading.broken == {path}
+    with pytest.raises(UsageError, match=message):
+        rename_symbol(session, symbols, *place_of(session, CUSTOMERS, word), "takings")
+
+
+def test_words_of_a_file_that_cannot_be_read_have_no_outdated_places(tmp_path: Path) -> None:
+    ProjectFolder(tmp_path, SHOP)
+    session, path = EditorSession(tmp_path), "models/marts/top.sql"
+    before = session.read().text(path)
+    session.set_text(path, f"-- A remark\n{before} WHERE (")
+    own = {
+        symbols.reading.text(one.path)[one.start : one.end].lower()
+        for symbols in [session.symbols()]
+        for one in find_references(symbols, *place_of(session, CUSTOMERS, "AS revenue"))
+    }
+    assert own == {"revenue"}
+
+
 REFUSED = {
     "python": (
         {

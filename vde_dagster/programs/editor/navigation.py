@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName
@@ -12,6 +12,7 @@ from vde_dagster.base.texts import listed
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.programs.editor.reading import Mention, Reading, Span, Symbol, column_names
 from vde_dagster.programs.editor.session import EditorSession
+from vde_dagster.programs.editor.words.in_yaml import is_yaml
 from vde_dagster.programs.editor.words.symbols import Symbols
 from vde_dagster.project.files import find_files
 from vde_dagster.sql.edits import Edit, apply_edits
@@ -56,6 +57,10 @@ def find_renamable_word(symbols: Symbols, path: str, offset: int) -> Mention:
     Raises:
         UsageError: The word cannot be renamed.
     """
+    if path in symbols.reading.broken and not is_yaml(path):
+        raise UsageError(
+            "the file has a mistake, so nothing in it can be renamed", hint="correct it"
+        )
     found = symbols.mentions_at(path, offset)
     if not found:
         raise UsageError(
@@ -104,7 +109,9 @@ def rename_symbol(
 def _require_mentions(symbols: Symbols, symbol: Symbol, new: str) -> list[Mention]:
     """Return a symbol's mentions; raise UsageError if only the author can change a mention."""
     found = symbols.mentions(symbol)
-    places = [_file_and_line(symbols.reading, one.span) for one in found if one.by_hand]
+    spans = [one.span for one in found if one.by_hand]
+    spans += _unread_words(symbols.reading, symbol, [one.span for one in found])
+    places = [_file_and_line(symbols.reading, span) for span in spans]
     if places:
         raise UsageError(
             f"'{symbol.name or symbol.model}' cannot be renamed to '{new}' here: "
@@ -112,6 +119,20 @@ def _require_mentions(symbols: Symbols, symbol: Symbol, new: str) -> list[Mentio
             hint="rename it by hand, in these places as well",
         )
     return found
+
+
+def _unread_words(reading: Reading, symbol: Symbol, known: Sequence[Span]) -> Iterator[Span]:
+    """Yield the words in files with mistakes that may name a model or column."""
+    if symbol.kind not in ("model", "column"):
+        return
+    word = re.compile(rf"\b{re.escape(symbol.name or symbol.model.name)}\b", re.IGNORECASE)
+    located = (one.location for one in reading.project.problems if one.location is not None)
+    for path in {*reading.broken, *(location.path.as_posix() for location in located)}:
+        outdated = path in reading.broken and not is_yaml(path)
+        own = [] if outdated else [one for one in known if one.path == path]
+        for start, end in (match.span() for match in word.finditer(reading.text(path))):
+            if not any(one.start <= start and end <= one.end for one in own):
+                yield Span(path, start, end)
 
 
 def _file_and_line(reading: Reading, span: Span) -> str:

@@ -164,7 +164,13 @@ class Symbols:
         known = self._remembered.get(key)
         if known is None:
             known = self._remembered[key] = find_symbols(model, self.reading.snapshots)
-        return known
+        if path not in self.reading.broken:
+            return known
+        # The places are those of an earlier text.
+        text = self.reading.text(path)
+        spans = ((one, one.span.start, one.span.end) for one in known.mentions)
+        same = [one for one, a, b in spans if text[a:b] == model.source[a:b]]
+        return FileSymbols(same, known.links, whole=False)
 
     def _models_around(self, symbol: Symbol) -> list[Model]:
         models = self.reading.project.models
