@@ -20,6 +20,8 @@ WRONG = {
     "targets.team = { url = 'slack://hush', events = ['publicaton'] }": (
         "names an unknown event: 'publicaton'"
     ),
+    "targets.team = { url = 'slack://hush', events = [] }": "team.events' is an empty list",
+    "owners.anna = { url = 'slack://hush', environments = [] }": "anna.environments' is an empty",
     "owners.anna = []": "'notify.owners.anna' has no address",
     "environments = ['feature/*']": "matches no environment's name: 'feature/*'",
     "targets.team = { url = 'slack://hush', environments = ['Prod'] }": "matches no environment's",

@@ -81,6 +81,8 @@ def _check_target(key: str, target: Mapping[str, Any]) -> Iterator[tuple[str, st
     for part in ("events", "environments"):
         if not _is_texts(target.get(part, [])):
             yield f"{key}.{part}", "is not a list of texts", "write ['…', '…']"
+        elif part in target and not target[part]:
+            yield f"{key}.{part}", "is an empty list", "remove it for the default, or name some"
         else:
             check = _check_events if part == "events" else _check_environments
             yield from check(f"{key}.{part}", target.get(part, []))
