@@ -18,7 +18,7 @@ class TableNames:
     `crm__sales.orders` is `crm.sales.orders`. Such a name may be a model or an external table.
 
     Args:
-        catalog: The project's catalog, which names omit.
+        catalog: The project's catalog, which names of models leave out.
         default_namespace: Namespace of names that consist of one part.
         catalogs: Spark's names of catalogs, by the lower-case names used in files. An empty text,
             or the value of `catalog`, means the project's own catalog.

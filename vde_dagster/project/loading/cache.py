@@ -61,7 +61,7 @@ class ProjectCache:
 
     Args:
         stats: Sizes, times and hashes of files, see `files.Hasher`.
-        settings: The settings and the key that they are valid for.
+        settings: The settings, and a hash of the files and variables that they were read from.
         memories: Data that sources keep between loads, by the sources' names.
         records: Contents of files, by path.
     """

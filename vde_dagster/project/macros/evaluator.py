@@ -160,7 +160,7 @@ class MacroEvaluator:
         return found
 
     def var(self, name: str, default: Any = _NONE_GIVEN) -> Any:
-        """Return a variable of the settings; if it is not set, `default`, or None without one."""
+        """Return a variable of the settings; if it is not set, return `default`, or else None."""
         settings = self._expander.scope.settings
         if name.lower() in settings or default is not _NONE_GIVEN:
             return settings.get(name.lower(), default)

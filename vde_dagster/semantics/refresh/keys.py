@@ -85,7 +85,9 @@ def find_key_steps(
     for step in steps:
         if missing := set(columns) - set(step.affected.columns):
             lost = ", ".join(name for name in columns if name in missing)
-            what = f"changed rows of {query.readings[step.reading]} do not determine the {lost}"
+            what = (
+                f"changed rows of {query.readings[step.reading]} do not determine the key ({lost})"
+            )
             there = ", ".join(step.affected.columns)
             hint = f"choose a key among {there}"
             raise NotRefreshableError(f"{what} of the affected rows", hint=hint)

@@ -69,9 +69,10 @@ def find_refresh(
 def explain_not_refreshable(
     query: str, schema: Schema, *, key: Sequence[str] = ()
 ) -> NotRefreshableError | None:
-    """Return why a query cannot be refreshed even from added rows, whichever table gets them.
+    """Return why a query cannot be refreshed from rows that are added to one of its tables.
 
-    Return None if it can be refreshed from rows added to at least one table.
+    Each table is tried alone. Return None if the query can be refreshed for at least one table,
+    otherwise the error for the first table.
 
     Args:
         key: Output columns to use as the key; by default, `find_refresh` chooses a key.

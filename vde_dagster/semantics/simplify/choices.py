@@ -122,7 +122,7 @@ def _in_short(condition: Node, value: Node, other: Node, facts: Facts) -> Node |
 
 
 def make_is_true(condition: Node, facts: Facts) -> Node:
-    """Return an expression that is FALSE instead of NULL, and otherwise equals a condition."""
+    """Return an expression that equals a condition, but is FALSE where the condition is NULL."""
     if facts.never_null(condition):
         return condition
     return facts.terms.compare("nseq", condition, facts.terms.boolean(True))
