@@ -13,7 +13,7 @@ import pytest
 
 from vde_dagster_tests.projects import ProjectFolder, copied_project
 from vde_dagster_tests.serve.served_process import Served, serving, serving_here
-from vde_dagster_tests.serve.shops import publish_twice, run
+from vde_dagster_tests.serve.shops import publish, publish_twice, run
 
 pytestmark = pytest.mark.server
 ORDERS = "/data/prod@1/raw.orders"
@@ -112,6 +112,21 @@ def test_a_name_without_a_schema_has_the_default_one(shop: ProjectFolder, tmp_pa
     (root / "pyproject.toml").write_text("[tool.vde]\ndefault_namespace = 'raw'\n")
     with serving(root) as served:
         assert served.ask("/data/prod/orders?limit=1").json["model"] == "raw.orders"
+
+
+def test_a_model_has_the_name_that_the_list_has(tmp_path: Path) -> None:
+    names = ("`n.s`.t", "marts.`a.b`", 'marts.`a"b`')
+    files = {
+        f"models/{number}.sql": f"MODEL (name {name}, kind FULL); SELECT 1 AS a"
+        for number, name in enumerate(names)
+    }
+    folder = ProjectFolder(tmp_path / "dots", files)
+    publish(folder)
+    with serving_here(folder.root) as served:
+        models = served.ask("/data/prod").json["models"]
+        assert models == ['marts.a"b', "marts.a.b", "n.s.t"]
+        for model in models:
+            assert rows(served, path=f"/data/prod/{quote(model)}") == [{"a": 1}]
 
 
 def test_a_cursor_is_of_the_version_that_the_request_names(server: Served) -> None:

@@ -89,19 +89,18 @@ def data_routes(versions: ServedVersions, loader: Loader) -> APIRouter:
     ) -> Response:
         """Return a page of a model's rows; later pages read the same version."""
         name = WarehouseName.parse(version)
+        behind = Cursor.read(cursor) if cursor is not None else None
+        at = name if behind is None else name.at(behind.version)
+        served = await to_thread.run_sync(versions.find, at)
         wanted = RowRequest(
             str(name),
-            ModelName.parse(model, versions.workspace.settings.default_namespace),
+            await to_thread.run_sync(_find_model, served, model),
             _split_names(columns),
             filter,
             _split_names(sort),
             limit,
             request.state.row_filter,
         )
-        behind = Cursor.read(cursor) if cursor is not None else None
-        if behind is not None:
-            name = name.at(behind.version)
-        served = await to_thread.run_sync(versions.find, name)
         headers = _headers(served, await to_thread.run_sync(_rows_state, served, wanted))
         if matches_tag(headers["ETag"], if_none_match):
             return Response(status_code=304, headers=headers)
@@ -123,6 +122,13 @@ def data_routes(versions: ServedVersions, loader: Loader) -> APIRouter:
 def _client_id(request: Request) -> str:
     address = request.client.host if request.client is not None else ""
     return str(getattr(request.state, "who", None) or address)
+
+
+def _find_model(served: ServedVersion, text: str) -> ModelName:
+    # The list of models has names with dots and quotes as they are, unquoted.
+    listed = (*served.tables, *served.columns_tables, *served.externals, *served.views)
+    found = next((one for one in listed if str(one) == text.lower()), None)
+    return found or ModelName.parse(text, served.workspace.settings.default_namespace)
 
 
 def _rows_state(served: ServedVersion, wanted: RowRequest) -> str:
