@@ -151,8 +151,8 @@ def _assets(catalog: AssetCatalog, others: Sequence[Any], settings: Settings) ->
             raise UsageError(
                 f"the asset {spec.key.to_user_string()} in `assets` has the key of the model "
                 f"{name}",
-                hint="give the asset another key; only an external table is replaced by an asset "
-                "with its key",
+                hint="give the asset another key; an asset in `assets` replaces an external table "
+                "with the same key, but no other model",
                 location=model.snapshot.model.location,
             )
     yield control_assets.plan_asset(catalog, check_queries=settings.dagster.check_queries)

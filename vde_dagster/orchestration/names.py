@@ -67,7 +67,7 @@ def dagster_name(*parts: str) -> str:
 
 
 def dagster_tag(tag: str) -> str:
-    """Return a tag key that Dagster accepts; two different tags never share one."""
+    """Return a tag key that Dagster accepts; two different tags never share a key."""
     key = _INVALID_TAG.sub("_", tag)
     if key == tag and 0 < len(tag) <= _LONGEST_TAG and not _is_hashed(tag):
         return tag

@@ -145,7 +145,10 @@ class SparkEngine:
         return columns
 
     def prepare(self, sql: str, before: Sequence[str] = ()) -> AnalysedQuery:
-        """Return a query's columns and, without `before`, the analyzed query for the fill."""
+        """Return a query's columns. If `before` is empty, also return the analyzed query.
+
+        A fill can run the analyzed query, so that Spark analyzes the query only once.
+        """
         # Spark analyzes the query only once.
         if before:
             return AnalysedQuery(self.analyze(sql, before))

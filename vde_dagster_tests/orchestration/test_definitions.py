@@ -136,8 +136,8 @@ def test_an_asset_with_the_key_of_a_model_is_refused(days: ProjectFolder) -> Non
         vde_definitions(days.root, assets=[rates])
     assert str(found.value) == (
         "models/marts/rates.sql:1:1: the asset marts/rates in `assets` has the key of the model "
-        "marts.rates. Hint: give the asset another key; only an external table is replaced by an "
-        "asset with its key"
+        "marts.rates. Hint: give the asset another key; an asset in `assets` replaces an external "
+        "table with the same key, but no other model"
     )
     # The asset may replace a model that leaves the project: the next plan removes it.
     days.remove("models/marts/rates.sql")

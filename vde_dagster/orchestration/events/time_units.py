@@ -1,4 +1,4 @@
-"""Events for models whose partitions have another time unit than before.
+"""Events for models whose partitions have a new time unit, such as hours in place of days.
 
 The unit changes with a model's cron, and becomes coarser when a model has too many intervals.
 Events of the earlier unit do not count for the new partitions, which Dagster would show as missing.

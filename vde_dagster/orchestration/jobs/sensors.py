@@ -236,7 +236,10 @@ _AGAIN = timedelta(minutes=1)
 def find_name_conflict(
     instance: dg.DagsterInstance, location: str, workspace: Workspace, now: datetime
 ) -> str | None:
-    """Record a location's project, and return a warning if another location has the same names."""
+    """Record a location's project, and return a warning if its names belong to two projects.
+
+    This is so if another location shows a project with the same prefix and another state store.
+    """
     names = Names.from_settings(workspace.settings)
     key = f"vde/named/{names.prefix}"
     storage = instance.daemon_cursor_storage

@@ -1,7 +1,8 @@
 """The command that starts a JVM with Spark, stored for later starts.
 
-PySpark starts a JVM by scripts: a first JVM builds the command of a second one, where Ivy resolves
-the packages. This takes seconds, with the same result each time, so the command is stored.
+PySpark starts a JVM by scripts: a first JVM builds the command of a second JVM, and the second JVM
+resolves the packages by Ivy. This takes seconds, with the same result each time, so the command is
+stored.
 """
 
 from __future__ import annotations

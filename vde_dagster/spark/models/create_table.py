@@ -69,7 +69,7 @@ def create_physical_table(
         if found != table.id:
             raise ConflictError(
                 f"there is another table at {table.ref} (its id is {found}, not {table.id})",
-                hint="drop or rename the other table, then apply the plan again: "
+                hint="drop or rename the existing table, then apply the plan again: "
                 "vde apply ENV --plan ID",
             )
     if layout.order:

@@ -100,7 +100,7 @@ def connect(settings: SessionSettings) -> SparkSession:
     if SparkContext._active_spark_context is not None:
         raise StoreError(
             f"this process has started Spark itself, so it cannot use {where}",
-            hint="use separate processes for projects on Spark Connect and for others",
+            hint="use separate processes for projects on Spark Connect and for other projects",
         )
     hush_pyspark()
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # As PySpark's own builder does for a URL.

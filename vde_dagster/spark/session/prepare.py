@@ -67,7 +67,8 @@ def prepare_starts(settings: SessionSettings) -> tuple[Path, bool]:
                 if late or failed.exists() or not engine.is_alive(folder):
                     raise NoSparkError(
                         "this Java did not create an archive of Spark's classes",
-                        hint="use OpenJDK 17 or newer; Spark also starts without an archive",
+                        hint="use OpenJDK 17 or newer; Spark also starts without an archive of its "
+                        "classes",
                     )
                 time.sleep(_POLL_SECONDS)
         finally:

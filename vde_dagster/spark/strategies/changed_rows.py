@@ -131,7 +131,9 @@ def _merge_groups(write: Write, changed: ChangedGroups) -> None:
     found = {field.name.lower(): spark_type(field.dataType) for field in changes.schema.fields}
     for output, physical in at.items():
         if found[output] != write.types[physical]:
-            raise NotWrittenError(f"the column {output} has another type in the table")
+            raise NotWrittenError(
+                f"the column {output} has another type in the table than in the query"
+            )
     ansi = write.session.conf.get("spark.sql.ansi.enabled", "false")
     if ansi != "true" and any(kind.startswith("decimal") for kind in found.values()):
         raise NotWrittenError("sums of decimals may overflow without ANSI mode")

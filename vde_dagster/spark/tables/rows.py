@@ -52,7 +52,7 @@ def collect_rows(frame: DataFrame) -> tuple[tuple[Any, ...], ...]:
             raise
         raise UsageError(
             f"a date or timestamp in the rows cannot be represented: {error}",
-            hint="only years 1 to 9999 are supported; write CAST(… AS STRING) for others",
+            hint="only years 1 to 9999 are supported; write CAST(… AS STRING) for other years",
         ) from error
 
 
