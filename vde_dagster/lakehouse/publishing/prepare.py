@@ -108,8 +108,8 @@ def differences(
 ) -> Differences:
     """Compare view definitions with the catalog, without reading any file.
 
-    A name is taken if another environment has it, vde did not publish the object, or another
-    program wrote to the shown table.
+    A name is taken if another environment uses it, if vde did not publish the object that has the
+    name in the catalog, or if another program wrote to the shown table with the name.
 
     Args:
         dropped: Views to remove. Views that vde did not publish stay.

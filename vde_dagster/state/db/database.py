@@ -416,7 +416,7 @@ class Database:
             self.engine.dispose()  # Roles may be newer than the pooled connections.
             return NotAllowedError(
                 f"'{self.engine.url.username}' lacks a right in {url}: {cause.splitlines()[0]}",
-                hint="list rights with `vde roles`; the owner of the tables grants them",
+                hint="list rights with `vde roles`; the owner of the state's tables grants rights",
             )
         what, hint = "cannot be used", "check that it is reachable, then try again"
         if is_no_space(error):

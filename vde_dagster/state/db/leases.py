@@ -1,10 +1,10 @@
 """Leases: exclusive, time-limited rights to work on a resource, with fencing tokens.
 
 A lease is a row with an owner, an end, and a token that grows with every change of owner. A
-heartbeat renews it; after its end any process can take it over under a higher token. Commits verify
-their token (`LeaseStore.check`), so an owner who stalled past its end cannot write late (Kleppmann,
-"How to do distributed locking", 2016: fencing tokens). A lease can be taken over before its end if
-its owner's process has ended on the same machine.
+heartbeat renews the lease; after the end any process can take over the lease under a higher token.
+Commits verify their token (`LeaseStore.check`), so an owner who stalled past the end cannot write
+late (Kleppmann, "How to do distributed locking", 2016: fencing tokens). A lease can be taken over
+before its end if its owner's process has ended on the same machine.
 """
 
 from __future__ import annotations
@@ -208,7 +208,8 @@ class LeaseStore:
 
         Args:
             owner: By default, one that names the user and this process.
-            ttl_seconds: Lifetime without renewal. A thread renews the lease after a third of it.
+            ttl_seconds: Lifetime without renewal. A thread renews the lease whenever a third of the
+                lifetime has passed.
 
         Raises:
             ConflictError: Another owner has the lease.

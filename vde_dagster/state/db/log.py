@@ -1,9 +1,9 @@
 """The log: every act that changes environments or computed data, as a chain of hashes.
 
-An act is one row, written in the transaction that performs it. Each row has a SHA-256 over the hash
-of the row before it and its content, so a changed, removed or inserted row breaks the chain (Haber
-and Stornetta, "How to time-stamp a digital document", 1991). A writer who can replace all later
-rows can build a consistent chain; an earlier copy of a hash proves the replacement.
+An act is one row, written in the transaction that performs it. Each row has a SHA-256 over its
+content and the hash of the row before, so a changed, removed or inserted row breaks the chain
+(Haber and Stornetta, "How to time-stamp a digital document", 1991). A writer who can replace all
+later rows can build a consistent chain; an earlier copy of a hash proves the replacement.
 
 The outbox is separate: its records are deleted after a while, are numbered only when they are read,
 and must not make a fill wait. Acts are rare, so they may wait: of two concurrent acts, one finds

@@ -69,7 +69,7 @@ def make_postgres_engine(url: URL, idle_seconds: float) -> Engine:
 
 
 def make_limited_engine(url: URL, idle_seconds: float, **options: Any) -> Engine:
-    """Create an engine for another PostgreSQL server, which ends idle transactions.
+    """Create an engine for a server other than the state's, which ends idle transactions.
 
     Args:
         idle_seconds: Maximum idle time of a client in a transaction.

@@ -98,5 +98,6 @@ def raise_damaged(url: sa.URL, error: BaseException) -> None:
 def _damaged(url: sa.URL, damage: object) -> StoreError:
     return StoreError(
         f"the state database {url.database} is damaged: {damage}",
-        hint="stop all processes that use the file and restore it from a backup; see `vde fsck`",
+        hint="stop all processes that use the database, and restore it from a backup; see "
+        "`vde fsck`",
     )

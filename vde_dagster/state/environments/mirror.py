@@ -2,8 +2,8 @@
 
 The publish transaction records each view's wanted definition. From then on the view is outdated,
 until a writer has updated the view and recorded the update. A writer needs a lease, and records its
-name before it writes. If it never records the end, its write may still happen, so the view is
-watched for a while.
+name before it writes. If the writer never records the end, the write may still happen, so the
+view is watched for a while.
 """
 
 from __future__ import annotations

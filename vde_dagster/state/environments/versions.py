@@ -208,7 +208,10 @@ class ShownStore:
     def other_environments(
         self, environment: str, ids: Iterable[str], connection: sa.Connection | None = None
     ) -> dict[str, set[str]]:
-        """Return, by table id, the other environments that show the table's current rows."""
+        """Return the environments that show tables' current rows, by table id.
+
+        `environment` itself is left out.
+        """
         found: dict[str, set[str]] = {}
         query = sa.select(_ENTRY.table_id, _ENTRY.environment).where(
             _ENTRY.environment != environment,
