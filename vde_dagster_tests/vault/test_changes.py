@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 from unittest.mock import MagicMock
@@ -120,6 +121,32 @@ def test_the_order_of_compared_columns_decides_nothing() -> None:
     kinds = [f"CHANGES (key hk, time ldts, compare ({one}))" for one in ("number, v", "v, number")]
     one, other = (loaded(Table("t", kind, COLUMNS, ()), [rows]) for kind in kinds)
     assert one == other
+
+
+def test_stored_states_that_differ_in_a_removed_column_stay() -> None:
+    kind = kind_of("CHANGES (key hk, time ldts, source rsrc)")
+    assert isinstance(kind, Changes)
+    (again,) = kind.added_columns
+    types = {name: type_ for name, type_ in COLUMNS.items() if name != "number"}
+    stored = [("a", number, 1, day, "crm") for number, day in enumerate(DAYS[:2])]
+    states = replace(make_states(kind, {**types, again.name: again.type}), hidden={"number": "int"})
+    with empty_duckdb() as database:
+        rows = Table("t", "", COLUMNS, ()).values(stored)
+        run(
+            database,
+            f"CREATE TABLE t AS SELECT *, CAST(NULL AS {again.type}) seen_again FROM ({rows})",
+        )
+        for day in DAYS[2:]:
+            came = Table("t", "", types, ()).values([("a", 1, day, "crm")])
+            run(database, f"CREATE OR REPLACE TABLE came AS {came}")
+            run(database, f"CREATE OR REPLACE TABLE one AS {states.unique_rows('came', 't')}")
+            run(database, f"CREATE OR REPLACE TABLE made AS {states.states('one')}")
+            run(database, states.merge("t", "came", "made"))
+        found = run(
+            database,
+            "SELECT number, CAST(ldts AS STRING), COALESCE(SIZE(seen_again), 0) FROM t ORDER BY 1",
+        )
+    assert found == [(0, DAYS[0], 0), (1, DAYS[1], 2)]
 
 
 def oracle(rows: set[Any], *, sets: bool, deletes: bool) -> list[Any]:

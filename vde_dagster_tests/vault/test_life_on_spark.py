@@ -105,24 +105,28 @@ def test_a_vault_is_planned_edited_rolled_back_and_runs_again_with_no_new_row(
         assert _rows(workspace, PIT) == [GHOST, FIRST]
 
 
-def test_a_field_that_is_removed_in_place_begins_no_new_state(tmp_path: Path) -> None:
+def test_what_is_removed_in_place_begins_no_state_and_takes_none_away(tmp_path: Path) -> None:
     header = """
         MODEL (name vault.sat, start '2024-01-01', columns (hk INT, p STRUCT<x: INT, y: INT>,
-          ldts DATE, rsrc STRING), kind SATELLITE (key hk, forward_only true));
+          q INT, ldts DATE, rsrc STRING), kind SATELLITE (key hk, forward_only true));
     """
     query = """
-        SELECT 1 AS hk, NAMED_STRUCT('x', 7, 'y', 8) AS p, ldts, 'crm' AS rsrc
+        SELECT 1 AS hk, NAMED_STRUCT('x', 7, 'y', DAY(ldts)) AS p, DAY(ldts) AS q, ldts,
+          'crm' AS rsrc
         FROM (SELECT EXPLODE(SEQUENCE(@start_date, @end_date)) AS ldts)
     """
     folder = ProjectFolder(tmp_path, {"models/sat.sql": header + query})
-    first = datetime(2024, 1, 2, 1, tzinfo=timezone.utc)
+    first = datetime(2024, 1, 3, 1, tzinfo=timezone.utc)
     with Workspace.open(folder.root) as workspace:
         workspace.apply(workspace.plan("prod", PlanOptions(now=first)))
         folder.edit("models/sat.sql", ", y: INT", "")
-        folder.edit("models/sat.sql", ", 'y', 8", "")
+        folder.edit("models/sat.sql", ", 'y', DAY(ldts)", "")
+        folder.edit("models/sat.sql", "q INT, ", "")
+        folder.edit("models/sat.sql", "DAY(ldts) AS q, ", "")
         workspace.reload()
         options = PlanOptions(now=first, allow_destructive=("vault.sat",))
         workspace.apply(workspace.plan("prod", options))
         workspace.apply(workspace.plans.due("prod", PlanOptions(now=first + timedelta(days=1))))
         asked = "SELECT p.x, ldts, SIZE(seen_again) FROM vault.sat"
-        assert _rows(workspace, asked) == [("7", "2024-01-01", "1")]
+        stored = [("7", "2024-01-01", "0"), ("7", "2024-01-02", "1")]
+        assert _rows(workspace, f"{asked} ORDER BY ldts") == stored

@@ -43,6 +43,7 @@ class States:
             delivery lacks it.
         sequence: The column that orders states of the same time, or None.
         fields: The fields to compare, by column; see `Write.compared_fields`.
+        hidden: Type by column that stored rows have, but that new rows lack, or lack fields of.
     """
 
     types: Mapping[str, str]
@@ -55,6 +56,7 @@ class States:
     deletion_mark: str | None = None
     sequence: str | None = None
     fields: Mapping[str, Any] = field(default_factory=dict)
+    hidden: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def moment(self) -> tuple[str, ...]:
@@ -78,8 +80,12 @@ class States:
             new: The relation of arriving rows.
             old: The table with earlier rows of the same keys; None if that table is empty.
         """
-        names = _quoted(self.data)
-        rows = f"SELECT {names} FROM {new}"
+        names, lacking, having = _quoted(self.data), "", ""
+        if self.hidden:
+            values = (Write.sortable(quote(n), type_) for n, type_ in self.hidden.items())
+            lacking = ", NULL AS vde_hidden"
+            having = f", STRUCT({', '.join(values)}) AS vde_hidden"
+        rows = f"SELECT {names}{lacking} FROM {new}"
         if old is not None:
             known = self._affected(old, new)
             if self.deletion_mark is not None:
@@ -91,10 +97,11 @@ class States:
                 made[self.sequence] = f"CAST(vde_at.sequence AS {self.types[self.sequence]})"
             columns = ", ".join(f"{made.get(n, quote(n))} AS {quote(n)}" for n in self.data)
             rows += (
-                f" UNION ALL SELECT {names} FROM ({known}) vde_kept UNION ALL SELECT {columns} "
-                f"FROM (SELECT *, EXPLODE({quote(self.repeats)}) AS vde_at "
-                f"FROM ({known}) vde_kept) vde_exploded"
+                f" UNION ALL SELECT {names}{having} FROM ({known}) vde_kept "
+                f"UNION ALL SELECT {columns}{having} FROM (SELECT *, "
+                f"EXPLODE({quote(self.repeats)}) AS vde_at FROM ({known}) vde_kept) vde_exploded"
             )
+        names += ", vde_hidden" if self.hidden else ""
         first = (self.source,) if self.source is not None else ()
         # Versions leave out the order of `compare`.
         compare = (name for name in self.data if name in self.compare)
@@ -235,18 +242,28 @@ class States:
         """Write the CTEs that number each key's runs: successive times with the same state."""
         key, moment = _quoted(self.key), _quoted(self.moment)
         signature = ", ".join(map(self._compared, (*self.set_key, *self.compare)))
+        over = f"OVER (PARTITION BY {key} ORDER BY {moment})"
+        hidden, none, differs = "", "", ""
+        if self.hidden:
+            # Stored states that differ only in hidden values stay apart.
+            hidden = (
+                ", CASE WHEN COUNT(vde_hidden) > 0 THEN SORT_ARRAY(COLLECT_LIST(vde_hidden)) END "
+                "AS vde_kept"
+            )
+            none = ", NULL AS vde_kept"
+            before = f"{over[:-1]} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+            differs = f" OR vde_kept <> LAST_VALUE(vde_kept) IGNORE NULLS {before}"
         groups = (
             f"SELECT {key}, {moment}, SORT_ARRAY(COLLECT_LIST(STRUCT({signature or 'TRUE'}))) "
-            f"AS vde_state FROM {unique} GROUP BY {key}, {moment}"
+            f"AS vde_state{hidden} FROM {unique} GROUP BY {key}, {moment}"
         )
         if gaps is not None:
-            groups += f" UNION ALL SELECT {key}, {moment}, NULL AS vde_state FROM {gaps}"
-        over = f"OVER (PARTITION BY {key} ORDER BY {moment})"
+            groups += f" UNION ALL SELECT {key}, {moment}, NULL AS vde_state{none} FROM {gaps}"
         return {
             "vde_marks": (
                 f"SELECT {key}, {moment}, CASE WHEN LAG({quote(self.time)}) {over} IS NULL "
-                f"OR NOT (vde_state <=> LAG(vde_state) {over}) THEN 1 ELSE 0 END AS vde_changed "
-                f"FROM ({groups}) vde_all"
+                f"OR NOT (vde_state <=> LAG(vde_state) {over}){differs} THEN 1 ELSE 0 END "
+                f"AS vde_changed FROM ({groups}) vde_all"
             ),
             "vde_numbers": (
                 f"SELECT {key}, {moment}, SUM(vde_changed) {over} AS vde_run FROM vde_marks"
@@ -335,7 +352,9 @@ class ChangesWriter(Strategy):
             write.physical_name(name)
         check_time(write, kind.time)
         states = make_states(kind, write.types, write.physical)
-        states = replace(states, fields=write.compared_fields())
+        fields = write.compared_fields()
+        hidden = {n: t for n, t in write.frame_types.items() if n not in write.types or n in fields}
+        states = replace(states, fields=fields, hidden=hidden)
         # Rows are read several times, and a query may not return the same ones twice. Unlike
         # `persist`, a checkpoint lets Spark join small partitions, which would become files.
         there = [f"{quote(write.physical_name(name))} IS NOT NULL" for name in kind.skip_null]
@@ -359,6 +378,7 @@ def _check_nulls(write: Write, kind: Changes, states: States, source: str) -> No
 def _write(write: Write, kind: Changes, states: States, source: str, staging: str) -> None:
     first = write.task.anew or not write.table.was_filled(staging)
     target = write.target(staging)
+    states = replace(states, hidden={}) if first else states
     sql = write.session.sql
     with ExitStack() as kept:
 
