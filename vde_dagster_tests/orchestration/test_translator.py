@@ -63,18 +63,27 @@ def test_table_name_and_link_to_the_file(days: ProjectFolder) -> None:
     assert reference.file_path == str(days.root / "models/marts/daily.sql")
 
 
-def test_assets_link_to_their_pages_of_the_documentation_site(days: ProjectFolder) -> None:
+@pytest.mark.parametrize(
+    ("address", "page"),
+    [
+        ("https://docs.example.com/lake/", "https://docs.example.com/lake/"),
+        ("https://store.example.com/index.html", "https://store.example.com/index.html"),
+    ],
+)
+def test_assets_link_to_their_pages_of_the_documentation_site(
+    days: ProjectFolder, address: str, page: str
+) -> None:
     daily = dg.AssetKey(["marts", "daily"])
     before = vde_definitions(days.root).resolve_asset_graph().get(daily).metadata
     assert "vde/docs" not in before
     settings = days.root / "pyproject.toml"
     text = settings.read_text() if settings.exists() else ""
     table = "" if "[tool.vde]" in text else "[tool.vde]\n"
-    added = f'{table}docs_url = "https://docs.example.com/lake/"\n'
+    added = f'{table}docs_url = "{address}"\n'
     old, found, rest = text.partition("[tool.vde]\n")
     settings.write_text(f"{old}{found}{added}{rest}")
     after = vde_definitions(days.root).resolve_asset_graph().get(daily).metadata
-    assert after["vde/docs"].value == "https://docs.example.com/lake/#/model/marts.daily"
+    assert after["vde/docs"].value == f"{page}#/model/marts.daily"
 
 
 class Mine(VdeTranslator):

@@ -423,7 +423,8 @@ class VdeTranslator:
             metadata["vde/error"] = model.error
         metadata.update(self._source(definition))
         if self.docs_url is not None:
-            page = f"{self.docs_url.rstrip('/')}/#/model/{quote(str(model.name))}"
+            site = self.docs_url.rstrip("/") + ("" if self.docs_url.endswith(".html") else "/")
+            page = f"{site}#/model/{quote(str(model.name), safe='')}"
             metadata["vde/docs"] = dg.MetadataValue.url(page)
         return metadata
 
