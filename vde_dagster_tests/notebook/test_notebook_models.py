@@ -121,6 +121,10 @@ def test_its_version_is_that_of_its_code(
         "%%time\nfrom helpers import top",
         "%%capture out\n%time from helpers import top",
         "%time import helpers; helpers.top(1)",
+        "%run helpers.py",
+        "%run -i helpers",
+        "!python helpers.py > out",
+        "%%bash\ncd .\npython helpers.py",
     ],
 )
 def test_its_version_covers_what_a_magic_runs(cell: str, shop: ProjectFolder) -> None:

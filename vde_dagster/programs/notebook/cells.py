@@ -19,6 +19,8 @@ PARAMETERS = "parameters"
 """Tag of the cell whose variables a step sets, the same as in papermill."""
 _SKIPPED = "skip-execution"
 """Tag of cells that nbclient does not run."""
+_RUNS = ("run_cell_magic", "run_line_magic", "system", "getoutput")
+"""Methods of IPython that magics and `!` become."""
 _HEADER = re.compile(r"\s*MODEL\s*\(", re.IGNORECASE)
 
 
@@ -194,15 +196,24 @@ def _parse_code(source: str) -> list[ast.stmt]:
 
 
 def _run_by_magic(call: ast.Call) -> list[ast.stmt]:
-    """Parse the code that a magic such as `%%time` runs, unless it has no imports and calls."""
-    magics = ("run_cell_magic", "run_line_magic")
-    if not isinstance(call.func, ast.Attribute) or call.func.attr not in magics:
+    """Return the code that a magic such as `%%time` runs, and the names of files after `%run`.
+
+    Code without imports and calls is left out.
+    """
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in _RUNS:
         return []
-    text = getattr(call.args[-1], "value", None) if call.args else None
+    texts = [one.value for one in call.args if isinstance(one, ast.Constant)]
+    if not texts or texts[0] in ("vde", "model"):
+        return []
+    text = str(texts[-1])
+    words = [f"{word}.py" for word in text.split()] if texts[0] == "run" else []
+    # Strings with the names of files make these files part of the version.
+    words += [word for word in " ".join(map(str, texts)).split() if re.search(r"[./]", word)]
+    files = ast.parse(f"files = {words}").body if words else []
     try:
-        found = _parse_code(text) if isinstance(text, str) else []
+        found = _parse_code(text)
     except (SyntaxError, ValueError):
-        return []
+        return files
     inner = (node for one in found for node in ast.walk(one))
     has_code = any(isinstance(one, ast.Import | ast.ImportFrom | ast.Call) for one in inner)
-    return found if has_code else []
+    return [*files, *found] if has_code else files
