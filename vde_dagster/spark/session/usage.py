@@ -127,7 +127,7 @@ class _StatusStores:
         return Usage(task_seconds, self._bytes_read(map(int, queries)))
 
     def _may_lack_stages(self, job: int) -> bool:
-        """Return whether stages of a job may be deleted already: it is the oldest stored job.
+        """Return whether a job is the oldest stored job, so that stages of the job may be deleted.
 
         The process's first job (0) is complete.
         """

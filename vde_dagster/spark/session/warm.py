@@ -95,7 +95,7 @@ class WarmEngine:
         return file
 
     def accepts_users(self, folder: Path) -> bool:
-        """Return whether new clients can find and join this engine; joined clients stay anyway."""
+        """Return whether new clients can find and join this engine. Earlier clients stay joined."""
         with suppress(FileNotFoundError):
             return (folder / _RECORD).samefile(_record_path(folder, self.pid))
         return False

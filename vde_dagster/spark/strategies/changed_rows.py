@@ -224,8 +224,8 @@ def _compute(frame: DataFrame, what: str) -> ComputedRows:
 def _computing(what: str, why_failed: str | None = None) -> Iterator[None]:
     """Raise NotWrittenError in place of an error of Spark.
 
-    Its text is `why_failed` if the error's text contains `why_failed`, otherwise that `what` cannot
-    be computed.
+    Its message is `why_failed` if Spark's message contains `why_failed`. Otherwise the message is
+    `<what> cannot be computed`, with the cause.
     """
     try:
         yield
