@@ -10,9 +10,9 @@ from vde_dagster.errors import UsageError
 from vde_dagster.plugins.ci.checking import check_pull_request
 from vde_dagster.plugins.ci.forges.choose import choose_forge
 from vde_dagster.plugins.ci.forges.github import GitHub
-from vde_dagster.plugins.ci.seen import load_reviewed_plan
+from vde_dagster.plugins.ci.seen import ReviewedPlan, load_reviewed_plan
 from vde_dagster_tests.ci.conftest import Team, entries, git
-from vde_dagster_tests.ci.servers import FakeGitHub
+from vde_dagster_tests.ci.servers import FakeForge, FakeGitHub
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 
 DOUBLED = ("models/marts/customers.sql", "sum(amount) AS", "sum(amount * 2) AS")
@@ -91,6 +91,24 @@ def test_a_failed_audit_is_told_at_its_line_and_nothing_is_seen(
     (body,) = github.bodies(7)
     assert "### Problems" in body
     assert f"`models/marts/customers.sql:{remark['start_line']}`" in body
+
+
+def test_the_late_job_of_an_earlier_commit_replaces_nothing(team: Team, server: FakeForge) -> None:
+    team.publish()
+    anna = team.clone("anna")
+    anna.edit(*DOUBLED)
+    first = team.commit(anna, "doubled")
+    anna.edit("models/marts/customers.sql", "amount * 2", "amount * 3")
+    server.heads[7] = newest = team.commit(anna, "doubled")
+    with open_fake(anna.root) as workspace:
+        forge = choose_forge(workspace)
+        done = check_pull_request(workspace, forge, 7, newest)
+        git(anna.root, "checkout", "-q", first)
+        workspace.reload()
+        with pytest.raises(UsageError, match=f"7 has a newer commit than {first[:12]}"):
+            check_pull_request(workspace, forge, 7, first)
+        assert load_reviewed_plan(workspace, 7) == ReviewedPlan(done.plan_id, newest)
+    assert server.bodies(7) == [done.comment.strip() if server.name == "gitlab" else done.comment]
 
 
 @pytest.mark.parametrize("method", ["write_comment", "write_check"])

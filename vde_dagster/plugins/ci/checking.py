@@ -47,7 +47,8 @@ def check_pull_request(
         base: A commit or branch whose rules apply, too; the base branch if empty.
 
     Raises:
-        UsageError: The pull request is merged or closed, or the forge refuses a request.
+        UsageError: The pull request is merged or closed or has a newer commit, or the forge refuses
+            a request.
         ExecutionError: The forge cannot be reached.
     """
     settings = ci_settings(workspace)
@@ -60,6 +61,13 @@ def check_pull_request(
             hint="open it again, or compare production: vde plan prod",
         )
     commit = commit or pull_request.head
+    if pull_request.state == "open" and not pull_request.head.startswith(commit):
+        # Its result would replace the newer commit's.
+        raise UsageError(
+            f"pull request {number} has a newer commit than {commit[:12]}, "
+            f"{pull_request.head[:12]}: nothing was checked",
+            hint="wait for the check of the newer commit",
+        )
     place = place_in_repository(workspace.root)
     findings = Findings(place)
     parts: list[str] = []

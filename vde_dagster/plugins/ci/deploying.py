@@ -141,7 +141,8 @@ def deploy(workspace: Workspace, forge: Forge, commit: str = "", number: int = 0
         ExecutionError: The apply failed without a publication, or the forge cannot be reached.
     """
     commit = _require_checked_out(workspace, commit)
-    numbers = (number,) if number else _merged_pull_requests(workspace, forge, commit)
+    commits = _undeployed_commits(workspace, commit)
+    numbers = (number,) if number else _merged_pull_requests(forge, commits)
     try:
         done = _earlier_result(workspace, commit, numbers) or _deploy(workspace, commit, numbers)
     except ConflictError:
@@ -150,6 +151,10 @@ def deploy(workspace: Workspace, forge: Forge, commit: str = "", number: int = 0
         for one in numbers:
             _write_status(workspace, forge, one, _failure_status(commit, error))
         raise
+    if not done.waits:
+        # The job of an overtaken commit may start later. It must not propose the older files.
+        for late in commits[1:]:
+            store_deployment(workspace, late, done.plan_id, deploying_plan_id(workspace, late))
     for one in numbers:
         _write_status(workspace, forge, one, _result_status(done))
     return done
@@ -165,17 +170,20 @@ def _require_checked_out(workspace: Workspace, commit: str) -> str:
     return head
 
 
-def _merged_pull_requests(workspace: Workspace, forge: Forge, commit: str) -> tuple[int, ...]:
+def _undeployed_commits(workspace: Workspace, commit: str) -> list[str]:
+    """Return a commit, and the earlier commits that were not deployed, newest first."""
     # Earlier commits count because a CI system may skip a deployment if a newer one starts. If this
     # state has no earlier deployment, only the commit itself counts.
-    waiting = []
+    waiting: list[str] = []
     for one in PlainGit(workspace.root).first_parents(commit):
         if one != commit and is_applied(workspace, deploying_plan_id(workspace, one)):
-            break
+            return waiting
         waiting.append(one)
-    else:
-        waiting = [commit]
-    numbers = (forge.find_merged(one) for one in waiting)
+    return [commit]
+
+
+def _merged_pull_requests(forge: Forge, commits: Sequence[str]) -> tuple[int, ...]:
+    numbers = (forge.find_merged(one) for one in commits)
     return tuple(dict.fromkeys(one for one in numbers if one is not None))
 
 
