@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
+from time import sleep
 from types import SimpleNamespace
 from typing import Any
 
@@ -255,6 +258,24 @@ def test_a_rule_that_takes_too_long_is_refused_with_its_place(
         pytest.raises(UsageError, match=r"policies.yaml:1: the rule 'slow' .* more than 0.2 s"),
     ):
         workspace.plan("prod")
+
+
+def test_a_rule_that_takes_too_long_is_told_so_although_its_library_hides_that(
+    shop: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rules, "_MOST_SECONDS", 0.01)
+
+    def evaluate(_: object) -> None:
+        with suppress(BaseException):
+            sleep(10)
+        raise ValueError("no such overload")
+
+    _rules(shop, "- {name: slow, require: 'true', message: slow}\n")
+    with open_fake(shop.root) as workspace:
+        (rule,) = read_rules(workspace, ("policies.yaml",))
+        variables = {"plan": {"kind": "plan", "environment": "prod", "models": []}}
+        with pytest.raises(UsageError, match=r"it takes more than 0\.01 s"):
+            replace(rule, require=SimpleNamespace(evaluate=evaluate)).objection(variables)
 
 
 @pytest.mark.parametrize("start", ["'aaaaaaaa'", "[1]", "b'aaaa'"])

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -102,15 +103,16 @@ class Rule:
     def _is_true(self, expression: Runner, variables: Mapping[str, Any]) -> bool:
         from celpy import celtypes
 
+        begin = monotonic()
         try:
             with TooSlow.after(_MOST_SECONDS):
                 found = expression.evaluate(dict(variables))
-        except TooSlow:
-            raise self._evaluation_error(
-                f"it takes more than {_MOST_SECONDS} s", variables
-            ) from None
-        except Exception as error:  # The library also raises others, such as for `all(m)`.
+        except (TooSlow, Exception) as error:
+            # The library raises several classes, such as for `all(m)`. A lookup of an attribute
+            # may swallow TooSlow and cause another error.
             said = str(error.args[0]) if error.args else "it has no value"
+            if isinstance(error, TooSlow) or monotonic() - begin > _MOST_SECONDS:
+                said = f"it takes more than {_MOST_SECONDS} s"
             raise self._evaluation_error(said, variables) from error
         if not isinstance(found, celtypes.BoolType | bool):
             raise self._evaluation_error(f"the value is not true or false: {found!s}", variables)
