@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from vde_dagster.errors import UsageError, VdeError
+from vde_dagster.errors import ProjectError, UsageError, VdeError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.jobs.sensors import applies_itself
 from vde_dagster.planning.plan.plan import Objection
@@ -213,7 +213,7 @@ def test_rules_that_are_not_utf_8_are_one_message(shop: ProjectFolder) -> None:
     (shop.root / "policies.yaml").write_bytes("# für alle\n".encode("latin-1"))
     with (
         open_fake(shop.root) as workspace,
-        pytest.raises(UsageError, match=r"cannot be read: policies\.yaml: it is not UTF-8"),
+        pytest.raises(ProjectError, match=r"policies\.yaml:1: the file is not UTF-8: byte 0xfc"),
     ):
         workspace.plan("prod")
 

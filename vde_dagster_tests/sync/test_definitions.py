@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from vde_dagster.errors import ProjectError
+from vde_dagster.plugins.sync.definitions import read_syncs
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.reports.reasons import describe_break
 from vde_dagster_tests.cli.conftest import Vde
@@ -61,6 +62,15 @@ def test_a_mistake_is_told_with_its_place(
     assert str(mistake.location.path) == "syncs.yaml"
     assert mistake.location.line == line
     assert mistake.hint
+
+
+def test_a_file_that_is_not_utf_8_is_told_with_its_place(folder: ProjectFolder) -> None:
+    (folder.root / "syncs.yaml").write_bytes(b"# none\n# f\xfcr alle\n")
+    with (
+        open_fake(folder.root) as workspace,
+        pytest.raises(ProjectError, match=r"syncs\.yaml:2: the file is not UTF-8"),
+    ):
+        read_syncs(workspace)
 
 
 @pytest.mark.parametrize("mode", ["mirror", "upsert"])

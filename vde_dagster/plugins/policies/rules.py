@@ -148,11 +148,11 @@ def read_rules(workspace: Workspace, files: tuple[str, ...]) -> list[Rule]:
     found: list[Rule] = []
     for file in files:
         try:
-            text = workspace.path(file).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            workspace.path(file)  # Checks that it is in the project.
+            text = workspace.text(file)
+        except OSError as error:
             raise UsageError(
-                f"the rules of plans cannot be read: {file}: {why}",
+                f"the rules of plans cannot be read: {file}: {error.strerror}",
                 hint="create the file, or correct the setting `files` under [tool.vde.policies]",
             ) from error
         found += _parse_rules(load_yaml(Path(file), text), {rule.name for rule in found})

@@ -98,9 +98,8 @@ def _exposed_columns(one: SyncDefinition) -> Iterator[tuple[ModelName, str | Non
 def read_syncs(workspace: Workspace) -> dict[str, SyncDefinition]:
     found: list[SyncDefinition] = []
     for file in FILES:
-        path = workspace.root / file
-        if path.is_file():
-            found += _parse_file(Path(file), path.read_text("utf-8"), workspace.project.names)
+        if (workspace.root / file).is_file():
+            found += _parse_file(Path(file), workspace.text(file), workspace.project.names)
     return {one.name: one for one in found}
 
 
