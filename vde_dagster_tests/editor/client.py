@@ -105,7 +105,9 @@ class Editor:
 
 
 @asynccontextmanager
-async def editor(root: Path, environment: str = "prod") -> AsyncIterator[Editor]:
+async def editor(
+    root: Path, environment: str = "prod", *, only_folders: bool = False
+) -> AsyncIterator[Editor]:
     """Open a folder in an editor; at the end the server must have ended by itself."""
     it = Editor(root)
 
@@ -121,12 +123,12 @@ async def editor(root: Path, environment: str = "prod") -> AsyncIterator[Editor]
     def refresh(params: None) -> None:
         return None
 
-    await it.client.start_io(sys.executable, "-m", "vde_dagster.cli", "lsp", cwd=str(root))
+    await it.client.start_io(sys.executable, "-m", "vde_dagster.cli", "lsp", cwd=str(root.parent))
     server = it.client._server
     folder = lsp.WorkspaceFolder(from_fs_path(str(root)) or "", root.name)
     params = lsp.InitializeParams(
         capabilities=client_capabilities("visual-studio-code"),
-        root_uri=folder.uri,
+        root_uri=None if only_folders else folder.uri,
         workspace_folders=[folder],
         initialization_options={"environment": environment},
     )

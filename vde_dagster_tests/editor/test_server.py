@@ -14,7 +14,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.programs.editor.server import REFUSED, make_server
 from vde_dagster.spark.session.settings import SessionSettings
 from vde_dagster.spark.session.warm import stop_engines
-from vde_dagster_tests.editor.client import SECONDS, Editor, scenario
+from vde_dagster_tests.editor.client import SECONDS, Editor, editor, scenario
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
@@ -195,6 +195,17 @@ def test_a_publication_elsewhere_is_seen(shop: ProjectFolder) -> None:
             await asyncio.sleep(0.5)
 
     scenario(test, shop.root)
+
+
+def test_the_root_may_be_named_by_the_workspaces_folders_alone(shop: ProjectFolder) -> None:
+    async def test() -> None:
+        async with editor(shop.root, only_folders=True) as it:
+            await it.open(
+                CUSTOMERS, "MODEL (name marts.customers); SELECT amont FROM staging.orders"
+            )
+            await it.until(lambda: it.said(CUSTOMERS))
+
+    asyncio.run(test())
 
 
 def test_of_edits_in_quick_succession_only_the_last_is_told(shop: ProjectFolder) -> None:

@@ -284,7 +284,8 @@ def make_server(root: Path | None = None) -> VdeServer:
     @server.feature(lsp.INITIALIZE)
     def initialize(params: lsp.InitializeParams) -> None:
         said = params.initialization_options or {}
-        folder = root or Path(server.workspace.root_path or ".")
+        named = [server.workspace.root_path, *map(to_fs_path, server.workspace.folders)]
+        folder = root or Path(next(filter(None, named), "."))
         server.open_project(folder, str(said.get("environment") or "prod"))
 
     @server.feature(lsp.INITIALIZED)
