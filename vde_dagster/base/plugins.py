@@ -81,7 +81,8 @@ class Plugin:
         if self.seam not in SEAMS:
             raise UsageError(
                 f"{what} is for an unknown extension point (seam)",
-                hint=f"seams are {', '.join(SEAMS)}; install a version made for this vde-dagster",
+                hint=f"seams are {', '.join(SEAMS)}; install a version of {self.distribution} for "
+                "this vde-dagster",
             )
         try:
             return self.entry.load()

@@ -76,8 +76,8 @@ def parse_iso(text: str) -> datetime:
 
     The result has a zone only if the text has one. Accepted are a calendar date, as `2024-01-31` or
     `20240131`; then `T` or a space and a time, as `06`, `06:30`, `0630`, `06:30:15` or
-    `06:30:15.25`; then `Z`, `UTC`, `+02`, `+0200` or `+02:00`. Digits beyond microseconds are
-    dropped.
+    `06:30:15.25` (or `06:30:15,25`); then `Z`, `UTC`, `+02`, `+0200` or `+02:00`. Digits beyond
+    microseconds are dropped.
 
     Raises:
         ValueError: The text has another form, or no such date or time exists.

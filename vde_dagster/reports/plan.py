@@ -296,7 +296,7 @@ _BLANKS = re.compile(r"\s+")
 
 
 def definition_text(snapshot: Snapshot) -> str:
-    """Return the text of a model's file, followed by statements to run that the text lacks."""
+    """Return the text of a model's file, followed by statements that run but are not in it."""
     # A stored definition has both, and nothing proves that the query comes from the text.
     model = snapshot.model
     written = f";{_plain(model.source)};"

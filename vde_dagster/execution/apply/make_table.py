@@ -174,7 +174,7 @@ def _require_named_fields(store: StateStore, table: PhysicalTable, snapshot: Sna
                 raise ConflictError(
                     f"{snapshot.name} cannot add fields to column {output} in place: the view in "
                     f"environment '{environment}' reads the whole column, because its definition "
-                    "is not forward-only",
+                    "of this model is not forward-only",
                     hint=f"publish the forward-only definition there: vde apply {environment}; or "
                     f"remove the environment: vde drop {environment}",
                 )

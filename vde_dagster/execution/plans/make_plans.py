@@ -113,8 +113,8 @@ class Plans:
         meant = known or environment
         raise UsageError(
             f"environment '{environment}' {of}, and '{named.strip()}' names the same environment",
-            hint=f"to use this environment, run vde plan {meant}; otherwise choose another name, "
-            f"or run vde drop {environment} first",
+            hint=f"to continue with '{environment}', run vde plan {meant}; for another one, "
+            f"choose another name, or run vde drop {environment} first",
         )
 
     def due(

@@ -149,8 +149,8 @@ class Environment:
         """Check that the environment shows each table at one Iceberg snapshot.
 
         Raises:
-            ConflictError: A table is shown at two Iceberg snapshots, or `prod` shows a table at an
-                earlier Iceberg snapshot.
+            ConflictError: A table is shown at two Iceberg snapshots, or `prod` shows a table at
+                another Iceberg snapshot than its newest.
         """
         held = self.pinned_states
         if not held:

@@ -31,7 +31,8 @@ def start_ready_process(settings: Settings, modules: Callable[[], Sequence[str]]
     """Start the project's ready process if it is missing and the warm engine runs.
 
     Args:
-        modules: Returns the modules to import. In `module:function`, the function is called once.
+        modules: Returns names of modules to import. With `module:function`, the process also calls
+            this function once, after the import.
     """
     if sys.platform != "linux":
         return

@@ -53,8 +53,8 @@ def cast_column(snapshot: Snapshot, column: str, has: str, wanted: str, added: F
         return cast_by_name(quote(column), has, wanted, strict=strict)
     except UnmatchedField as error:
         raise ExecutionError(
-            f"{snapshot.name}: column '{column}' has the field '{error.field}', which its type "
-            f"{fields.shown if fields is not None else wanted} lacks",
+            f"{snapshot.name}: the query's column '{column}' has the field '{error.field}', which "
+            f"the table's type {fields.shown if fields is not None else wanted} lacks",
             hint=f"rename the field to one of {', '.join(error.known)}, leave it out, or add it to "
             "the declared type",
             location=snapshot.model.location,
