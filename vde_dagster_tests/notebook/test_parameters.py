@@ -72,7 +72,7 @@ def test_a_text_is_one_string_whatever_is_in_it(text: str) -> None:
         *([], object(), [object()], Decimal("NaN"), numpy.timedelta64(1, "ns")),
         *(numpy.array([1, 2]), pandas.Series(["a", "b"])),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_a_value_without_a_literal_is_refused_by_its_name(value: Any) -> None:
     with pytest.raises(UsageError, match=":v "):
