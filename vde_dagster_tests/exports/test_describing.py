@@ -225,7 +225,7 @@ def test_dbts_form_of_an_environment_has_its_names(shop: ProjectFolder, vde: Vde
 
 
 def test_each_model_and_quoted_column_has_a_name_in_dbts_form(tmp_path: Path, vde: Vde) -> None:
-    audits = "not_null(columns := (`a, b`, x)), unique_values(columns := (`a, b`))"
+    audits = "not_null(columns := (`a, b`, x + 1)), unique_values(columns := (`a, b`))"
     odd = f"MODEL (name a.f, kind FULL, audits ({audits})); SELECT 1 AS `a, b`, 2 AS x"
     files = {f"models/{name}.sql": f"MODEL (name {name}, kind FULL); SELECT 1 AS x"
              for name in ("b.f", "c.a__f", "d.a__f")}  # fmt: skip
@@ -240,7 +240,7 @@ def test_each_model_and_quoted_column_has_a_name_in_dbts_form(tmp_path: Path, vd
         "d__a__f": "`lakehouse`.`d`.`a__f`",
     }
     tests = {one["name"]: one for one in nodes if one["resource_type"] == "test"}
-    assert set(tests) == {"not_null_a__f_a, b", "not_null_a__f_x", "unique_a__f_a, b"}
+    assert set(tests) == {"not_null_a__f_a, b", "not_null_a__f_x + 1", "unique_a__f_a, b"}
     quoted = tests["not_null_a__f_a, b"]
     assert quoted["column_name"] == "a, b"
     assert quoted["compiled_code"].endswith("WHERE `a, b` IS NULL")

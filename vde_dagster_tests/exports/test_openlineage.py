@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -355,6 +356,35 @@ def test_keys_in_the_spellings_of_openlineages_client_are_taken(
         workspace.apply(workspace.plan("prod"))
         assert workspace.maintenance.export("openlineage").records
     assert receiver.taken
+
+
+def test_a_key_that_openlineages_client_requires_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    from openlineage.client.transport.amazon_datazone import AmazonDataZoneTransport
+
+    from vde_dagster.plugins.exports.openlineage.deliver import _open_client
+
+    # It needs boto3.
+    monkeypatch.setattr(AmazonDataZoneTransport, "_setup_datazone", lambda *_: None)
+    given = {"type": "amazon_datazone_api", "domainId": "dzd_1", "region": "eu-west-1"}
+    assert _open_client(given).transport.kind == "amazon_datazone_api"
+
+
+def test_a_transport_that_cannot_be_closed_fails_once_and_leaves_no_log_handler(
+    shop: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from openlineage.client import OpenLineageClient
+
+    def close(client: OpenLineageClient) -> None:
+        raise OSError("disk full")
+
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        with monkeypatch.context() as patched:
+            patched.setattr(OpenLineageClient, "close", close)
+            with pytest.raises(ExecutionError, match="disk full"):
+                workspace.maintenance.export("openlineage")
+        assert logging.getLogger("openlineage.client.transport").handlers == []
+        assert workspace.maintenance.export("openlineage").records
 
 
 @pytest.mark.parametrize(

@@ -374,10 +374,10 @@ def test_a_quoted_value_calls_nobody(shop: ProjectFolder, server: Receiving) -> 
     with open_fake(shop.root) as workspace:
         (team,) = read_receivers(workspace.settings)
     send_message(
-        team, "it failed", "cannot cast '<!channel> @everyone' of anna@here.example", "info"
+        team, "it failed", "cannot cast '<!channel> <@U1> @everyone' of anna@here.example", "info"
     )
     assert server.got[0]["message"].replace("\u200b", "~") == (
-        "cannot cast '<!~channel> @~everyone' of anna@here.example"
+        "cannot cast '<!~channel> <@~U1> @~everyone' of anna@here.example"
     )
 
 

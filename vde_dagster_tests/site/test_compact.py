@@ -147,6 +147,21 @@ def test_secrets_are_masked_in_values_and_links_stay_whole() -> None:
     assert index["names"]
 
 
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://anna:hush@bi.example/dash?id=5", "https://anna:***@bi.example/dash?id=***"),
+        ("https://bi.example/dash?token=hush", "https://bi.example/dash?token=***"),
+        ("https://bi.example/#/dash?id=5&page=2", "https://bi.example/#/dash?id=5&page=2"),
+        (None, None),
+    ],
+)
+def test_a_link_with_a_secret_is_masked(url: str | None, shown: str | None) -> None:
+    sales = DocumentedExposure("sales", "exposure", None, url, (("m.a", None),), None)
+    made = values(compact(replace(generated(1), exposures=(sales,))))
+    assert made["index"]["exposures"][0].get("url") == shown
+
+
 def test_a_query_behind_characters_of_two_units_is_found_as_a_page_counts() -> None:
     document = generated(1, columns=2)
     model = replace(document.models[0], source="-- \U0001f600\nSELECT 1\n", query="SELECT 1")

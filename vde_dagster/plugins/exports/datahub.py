@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from vde_dagster.api.plans import PRODUCTION
 from vde_dagster.api.reports import Document
+from vde_dagster.plugins.exports.audited_columns import split_columns
 
 _PLATFORM = "urn:li:dataPlatform:iceberg"
 _ACTOR = "urn:li:corpuser:vde"
@@ -28,7 +29,6 @@ _FABRICS = (
 _DIRECT_USES = ("identity", "transformation", "aggregation")
 _UNKNOWN_USES = ("python", "unknown")
 _COLUMN_AUDIT = re.compile(r"(not_null|unique_values)\(columns=\(([^()]*)\)\)")
-_COLUMN = re.compile(r"`[^`]+`|[^,\s]+")
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 _TYPES = {
     **dict.fromkeys(_NUMBERS, "NumberType"),
@@ -285,7 +285,7 @@ class _ProposalWriter:
         }
         called = _COLUMN_AUDIT.fullmatch(audit.name)
         if called is not None:
-            columns = [one.strip("`") for one in _COLUMN.findall(called[2])]
+            columns = [name for _, name in split_columns(called[2])]
             looked |= {
                 "scope": "DATASET_COLUMN",
                 "fields": [self._field_urn(model.name, one) for one in columns],

@@ -18,6 +18,7 @@ from typing import Any
 from vde_dagster.api.plans import PRODUCTION
 from vde_dagster.api.reports import Document
 from vde_dagster.api.sql import Edit, apply_edits, read_query
+from vde_dagster.plugins.exports.audited_columns import split_columns
 
 _MANIFEST = "https://schemas.getdbt.com/dbt/manifest/v12.json"
 _CATALOG = "https://schemas.getdbt.com/dbt/catalog/v1.json"
@@ -40,7 +41,6 @@ _EMPTY_PARTS = (
 _EXPOSURE_TYPES = {"exposure": "dashboard", "sync": "application", "metric": "analysis"}
 """Types of exposures in dbt by the kind of reader."""
 _COLUMN_AUDIT = re.compile(r"(\w+)\(columns=\(([^()]*)\)\)")
-_COLUMN = re.compile(r"`[^`]+`|[^,\s]+")
 _THIS = re.compile(r"@this_model\b", re.IGNORECASE)
 
 Node = dict[str, Any]
@@ -313,8 +313,7 @@ class _Artifacts:
                 continue
             test, query = _COLUMN_TESTS[called[1]]
             relation = self._common_fields(model)["relation_name"]
-            for column in _COLUMN.findall(called[2]):
-                name = column.strip("`")
+            for column, name in split_columns(called[2]):
                 yield {
                     **self._test_node(model, audit, f"{test}_{self._names[model.name]}_{name}"),
                     "column_name": name,

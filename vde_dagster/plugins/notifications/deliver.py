@@ -23,8 +23,8 @@ from vde_dagster.plugins.notifications.settings import Address, Receiver, read_r
 if TYPE_CHECKING:
     from vde_dagster.api.workspace import OutboxRecord, Workspace
 
-_MENTION = re.compile(r"(?<!\w)[!@](?=(?:channel|everyone|here|subteam)\b)", re.IGNORECASE)
-"""Begins a call of all members in Slack and Discord, which an error may quote from a row."""
+_MENTION = re.compile(r"(?<!\w)[!@](?=(?:channel|everyone|here|subteam)\b)|(?<=<)@", re.IGNORECASE)
+"""Sign that begins a mention in Slack and Discord, of all members or of one, such as `<@U1>`."""
 FIRST = timedelta(days=1)
 """Maximum age of the events for a new receiver."""
 _HOUR = timedelta(hours=1)
@@ -193,6 +193,7 @@ def send_message(receiver: Receiver, subject: str, body: str, tone: Tone) -> Non
         service.overflow_mode = apprise.OverflowMode.TRUNCATE
     sender = apprise.Apprise(asset=asset)
     sender.add(service)
+    # An error may quote a mention from a row.
     subject, body = (_MENTION.sub("\\g<0>\u200b", text) for text in (subject, body))
     with apprise.LogCapture(level=apprise.logging.WARNING, fmt="%(message)s") as log:
         taken = sender.notify(title=subject, body=body, notify_type=tone, body_format="text")

@@ -13,6 +13,7 @@ Iceberg snapshots are texts, as a script's numbers have 53 bits. Empty values ar
 
 from __future__ import annotations
 
+import re
 import zlib
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from typing import Any
 import msgspec
 
 from vde_dagster.api.reports import Document
-from vde_dagster.api.values import mask
+from vde_dagster.api.values import mask, names_secret
 from vde_dagster.plugins.site.layout import place_nodes
 
 SCRIPT_START = b'vde("'
@@ -173,7 +174,7 @@ class _Compactor:
         # Masked by value: in the script's text, keys or a link's query would be replaced, too.
         index = mask(index)
         for shown, exposure in zip(index["exposures"], document.exposures, strict=True):
-            shown.update(_drop_empty(url=exposure.url))
+            shown.update(_drop_empty(url=exposure.url and _mask_link(exposure.url)))
         return {"index": script("index", index), **packed}
 
     def _failed_audits(self) -> Iterator[list[Any]]:
@@ -352,6 +353,19 @@ class _Compactor:
             was=self.snapshots.number(one.old),
             now=self.snapshots.number(one.new),
         )
+
+
+def _mask_link(url: str) -> str:
+    """Return a link with its whole query, or masked if it contains a secret.
+
+    >>> _mask_link("https://bi/x?id=5"), _mask_link("https://bi/x?id=5&token=hush")
+    ('https://bi/x?id=5', 'https://bi/x?id=***&token=***')
+    """
+    # `mask` replaces every value of a query that it does not know as harmless.
+    address, *parameters = re.split("[?&;]", url)
+    names = [parameter.partition("=")[0] for parameter in parameters]
+    has_secret = mask(address) != address or any(map(names_secret, names))
+    return mask(url) if has_secret else url
 
 
 def _compress(value: Any) -> str:

@@ -35,7 +35,10 @@ _ACKNOWLEDGING = ("http", "file", "console")
 """Transports that acknowledge each event; others fail or succeed with a batch."""
 _KEYS = ("type", "name", "priority")
 """Keys of all transports."""
-_SPELLINGS = ("sslContext", "sslcontext", "message_key", "endpointOverride", "apiKey", "apikey")
+_SPELLINGS = (
+    *("sslContext", "sslcontext", "message_key", "domainId", "endpointOverride"),
+    *("apiKey", "apikey"),
+)
 """Keys that OpenLineage's client reads under another name than that of its field."""
 
 
@@ -71,13 +74,16 @@ def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
             "were delivered",
         ) from error
     finally:
-        client.close()
-        logger.removeHandler(lost)
+        try:
+            client.close()
+        finally:
+            logger.removeHandler(lost)
     if lost.messages and not acknowledges:
         raise ExecutionError(
             f"exporter 'openlineage' failed at records {records[0].number} to "
             f"{records[-1].number}: {listed(lost.messages, 1)}",
-            hint="`vde export openlineage` sends these records again",
+            hint="`vde export openlineage` sends these records again; if the receiver refuses one "
+            "event each time, the transport 'http' sets this event aside",
         )
     if refused.events:
         outbox.move_cursor("openlineage", records[-1].number)
