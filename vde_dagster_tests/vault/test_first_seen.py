@@ -13,6 +13,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.nested_fields import Field, select_fields
 from vde_dagster.plugins.vault.first_seen import Earliest
 from vde_dagster.plugins.vault.kinds import FirstSeen
 from vde_dagster.project.kinds import Kind
@@ -74,6 +75,18 @@ def test_it_is_the_earliest_of_all_rows_that_ever_came(loads: list[Any], random:
     random.shuffle(twice)
     found = [(key, str(day), source, v) for key, day, source, v in loaded(table, twice)]
     assert found == sorted(best.values())
+
+
+def test_a_field_that_was_removed_in_place_ranks_no_row() -> None:
+    types = {"hk": "string", "ldts": "date", "p": "struct<x:int,y:int>"}
+    shown = select_fields(types["p"], (), (Field(("x",)),))
+    earliest = Earliest(types, ["hk"], ["ldts"], {"p": shown})
+    row = "SELECT 'a' AS hk, DATE '2024-01-01' AS ldts, NAMED_STRUCT('x', {}, 'y', {}) AS p"
+    with empty_duckdb() as database:
+        run(database, f"CREATE TABLE t AS {row.format(1, 5)}")
+        for values in ((1, 3), (2, 3)):
+            run(database, earliest.merge("t", earliest.rows(f"({row.format(*values)})")))
+        assert run(database, "SELECT p.x, p.y FROM t") == [(1, 5)]
 
 
 def _hub(folder: ProjectFolder) -> Snapshot:

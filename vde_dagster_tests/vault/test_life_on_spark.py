@@ -108,7 +108,7 @@ def test_a_vault_is_planned_edited_rolled_back_and_runs_again_with_no_new_row(
 def test_what_is_removed_in_place_begins_no_state_and_takes_none_away(tmp_path: Path) -> None:
     header = """
         MODEL (name vault.sat, start '2024-01-01', columns (hk INT, p STRUCT<x: INT, y: INT>,
-          q INT, ldts DATE, rsrc STRING), kind SATELLITE (key hk, forward_only true));
+          q INT, ldts DATE, rsrc STRING), kind SATELLITE (key hk, forward_only true, lookback 2));
     """
     query = """
         SELECT 1 AS hk, NAMED_STRUCT('x', 7, 'y', DAY(ldts)) AS p, DAY(ldts) AS q, ldts,

@@ -167,3 +167,13 @@ def test_maps_of_one_text_are_two_states_and_their_order_is_none(spark_engine: S
         query = f"SELECT 'a' AS hk, array({one}) AS v, DATE '2024-01-0{day}' AS ldts"
         held.fill(query, days(day, day + 1))
     assert held.rows("DAY(ldts)") == [(1,), (2,), (3,), (4,)]
+
+
+def test_of_two_rows_of_one_time_the_one_with_the_least_map_is_first(
+    spark_engine: SparkEngine,
+) -> None:
+    kind: Any = kind_of("FIRST_SEEN (key hk, time ldts)")
+    held = Warehouse(spark_engine, kind, {"hk": "string", "m": "map<string,int>", "ldts": "date"})
+    for entries in ("'a', 3, 'b', 2", "'b', 1, 'a', 2", "'a', 2, 'b', 1", "'a', 2, 'b', 3"):
+        held.fill(f"SELECT 'k' AS hk, map({entries}) AS m, DATE '2024-01-01' AS ldts", days(1, 2))
+    assert held.rows("MAP_KEYS(m)[0], m['a'], m['b']") == [("b", 2, 1)]

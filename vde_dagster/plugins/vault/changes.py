@@ -106,10 +106,10 @@ class States:
         # Versions leave out the order of `compare`.
         compare = (name for name in self.data if name in self.compare)
         least = dict.fromkeys((*first, *compare, *self.data))
-        rank = ", ".join(
-            Write.sortable(quote(n), self.types[n]) for n in least if n not in self.identity
-        )
-        order = f"STRUCT({rank})" if rank else quote(self.time)
+        ranks = [self._compared(name) for name in least if name not in self.identity]
+        # A stored row that arrives again keeps its hidden values.
+        ranks += ["vde_hidden IS NULL"] if self.hidden else []
+        order = f"STRUCT({', '.join(ranks)})" if ranks else quote(self.time)
         by = f"PARTITION BY {_quoted(self.identity)}"
         compared = [self._compared(name) for name in self.compare]
         state = f"STRUCT({', '.join(compared)})" if compared else "TRUE"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from vde_dagster.api.errors import ExecutionError
 from vde_dagster.api.plans import Snapshot
@@ -22,11 +23,13 @@ class Earliest:
         types: Spark SQL type by column, in the table's order.
         key: Columns that identify a row.
         order: Columns that determine the earliest row.
+        fields: The fields to compare, by column; see `Write.compared_fields`.
     """
 
     types: Mapping[str, str]
     key: Sequence[str]
     order: Sequence[str]
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
     def rows(self, source: str) -> str:
         """Write the query of the earliest row per key. The source is a relation for FROM."""
@@ -54,7 +57,10 @@ class Earliest:
 
     def _rank(self, side: str = "") -> str:
         first = dict.fromkeys((*self.order, *(n for n in self.types if n not in self.key)))
-        values = (Write.sortable(f"{side}{quote(name)}", self.types[name]) for name in first)
+        values = (
+            Write.sortable(f"{side}{quote(name)}", self.types[name], self.fields.get(name))
+            for name in first
+        )
         return f"STRUCT({', '.join(values)})"
 
 
@@ -132,7 +138,7 @@ class FirstSeenWriter(Strategy):
         key = [write.physical_name(name) for name in kind.key]
         order = [write.physical_name(name) for name in kind.order]
         check_time(write, kind.time)
-        earliest = Earliest(write.types, key, order)
+        earliest = Earliest(write.types, key, order, write.compared_fields())
         named = (*kind.key, kind.time)
         with write.source() as source, write.lock:
             complete = without_nulls(source, map(write.physical_name, kind.skip_null))

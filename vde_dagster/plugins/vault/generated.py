@@ -59,10 +59,10 @@ def effectivity(
     visible = _visible_columns(evaluator, satellite)
     marks = [name for name in visible if name.lower() == DELETED]
     names = ", ".join(f"s.{quote(name)}" for name in visible if name not in marks)
-    # A source may mark deletions itself, in rows that have the other keys.
+    # A source may mark deletions itself, in rows that have the other keys, and as 0 or 1.
     there = " AND ".join(
         [f"s.{quote(name)} IS NOT NULL" for name in set_key]
-        + [f"s.{quote(name)} IS NOT TRUE" for name in marks]
+        + [f"CAST(s.{quote(name)} AS BOOLEAN) IS NOT TRUE" for name in marks]
     )
     ended = _with_end(satellite, key, time, set_key)
     return f"SELECT {names}, s.{_end_column(time)} FROM ({ended}) AS s WHERE {there}"

@@ -41,6 +41,7 @@ _LONGEST_WAIT = 5.0
 """Maximum seconds between two attempts."""
 _locks: dict[str, threading.Lock] = {}
 _ZONE = "spark.sql.session.timeZone"
+_GEOSPATIAL = re.compile(r"\bgeo(?:graphy|metry)\b(?![`:])", re.IGNORECASE)
 _MOST_BYTES = 16 * 2**20
 """Maximum size of a table whose rows are all read after a fill of a part of the table."""
 
@@ -230,10 +231,13 @@ class Write:
 
         Args:
             shown: The struct fields to compare; None for all.
+
+        >>> Write.sortable("c", "struct<geo:string>"), Write.sortable("c", "geometry(4326)")
+        ('c', 'CAST(c AS STRING)')
         """
         if shown is not None:
             value, data_type = shown.value(value), shown.shown
-        if "geo" in data_type.lower():
+        if _GEOSPATIAL.search(data_type):
             return f"CAST({value} AS STRING)"
         return grouping_expression(value, data_type)
 
