@@ -332,6 +332,21 @@ def test_what_a_failed_attempt_computed_counts_once(shop: ProjectFolder) -> None
         assert workspace.plans.gates.objections(plan) == []
 
 
+def test_an_estimate_is_the_same_after_many_fills_of_its_plan(shop: ProjectFolder) -> None:
+    shop.edit(DAILY, "(time_column day)", "(time_column day, batch_size 1)")
+    shop.edit(DAILY, "2024-01-05", "2024-01-21")
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        _set_costs(workspace, 10.0, 1_000_000)
+        plan = workspace.plan("prod", restate=["marts.daily"])
+        before = workspace.plans.estimate(plan)
+        workspace.apply(plan)
+    with open_fake(shop.root) as workspace:
+        assert workspace.plans.estimate(plan) == before
+    assert before.seconds.expected == 210.0
+    assert before.unknown == ()
+
+
 def test_a_plan_that_computes_nothing_is_within_a_budget_that_is_spent(shop: ProjectFolder) -> None:
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("prod"))

@@ -204,10 +204,7 @@ def _make_estimate(handles: Handles, plan: Plan) -> Estimate:
         for model in computed
     }
     ids = [table for both in tables.values() for table in both if table]
-    log = {
-        table: [one for one in fills if one.plan_id != plan.id]
-        for table, fills in store.fills.recent(ids, MOST).items()
-    }
+    log = store.fills.recent(ids, MOST, without_plan=plan.id)
     models: dict[ModelName, ModelEstimate] = {}
     unknown = []
     for model in computed:

@@ -341,7 +341,12 @@ class FillStore:
         return [read_fill(row) for row in self.database.rows(query)]
 
     def recent(
-        self, table_ids: Iterable[str], most: int, until: datetime | None = None
+        self,
+        table_ids: Iterable[str],
+        most: int,
+        until: datetime | None = None,
+        *,
+        without_plan: str | None = None,
     ) -> dict[str, list[FillRecord]]:
         """Return the newest fills of each table, without fills that a rollback undid.
 
@@ -350,6 +355,7 @@ class FillStore:
         Args:
             most: Maximum number for each table.
             until: Only fills recorded by then (UTC).
+            without_plan: Id of a plan whose fills are left out.
         """
         age = sa.func.row_number().over(
             partition_by=_FILL.table_id, order_by=(_FILL.recorded_at.desc(), _FILL.start_at.desc())
@@ -357,6 +363,8 @@ class FillStore:
         counted = sa.select(*_WITHOUT_FACTS, age.label("age")).where(COUNTS)
         if until is not None:
             counted = counted.where(_FILL.recorded_at <= until)
+        if without_plan is not None:
+            counted = counted.where(_FILL.plan_id != without_plan)
         found: dict[str, list[FillRecord]] = {}
         with self.database.reading() as conn:
             for part in chunks(list(dict.fromkeys(table_ids))):
