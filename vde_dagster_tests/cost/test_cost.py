@@ -178,9 +178,9 @@ def test_a_plan_is_estimated_once_and_its_gates_are_asked_once(
     shop.edit(DAILY, "sum(amount) AS", "sum(amount * 2) AS")
     asked: list[str] = []
 
-    def counted(self: FillStore, tables: Iterable[str], *more: Any) -> Any:
+    def counted(self: FillStore, tables: Iterable[str], *more: Any, **named: Any) -> Any:
         asked.append("fills")
-        return recent(self, tables, *more)
+        return recent(self, tables, *more, **named)
 
     recent = FillStore.recent
     monkeypatch.setattr(FillStore, "recent", counted)
