@@ -123,12 +123,22 @@ def test_the_order_of_compared_columns_decides_nothing() -> None:
     assert one == other
 
 
-def test_stored_states_that_differ_in_a_removed_column_stay() -> None:
+@pytest.mark.parametrize(
+    ("second", "loads", "expected"),
+    [
+        ((1, 1, DAYS[1]), [(1, day) for day in DAYS], [(0, DAYS[0], 0), (1, DAYS[1], 2)]),
+        ((1, 2, DAYS[2]), [(2, DAYS[1])], [(0, DAYS[0], 0), (None, DAYS[1], 1)]),
+    ],
+    ids=["equal_states", "a_late_row_of_the_next_state"],
+)
+def test_stored_states_that_differ_in_a_removed_column_stay_apart(
+    second: tuple[int, int, str], loads: list[tuple[int, str]], expected: list[Any]
+) -> None:
     kind = kind_of("CHANGES (key hk, time ldts, source rsrc)")
     assert isinstance(kind, Changes)
     (again,) = kind.added_columns
     types = {name: type_ for name, type_ in COLUMNS.items() if name != "number"}
-    stored = [("a", number, 1, day, "crm") for number, day in enumerate(DAYS[:2])]
+    stored = [("a", 0, 1, DAYS[0], "crm"), ("a", *second, "crm")]
     states = replace(make_states(kind, {**types, again.name: again.type}), hidden={"number": "int"})
     with empty_duckdb() as database:
         rows = Table("t", "", COLUMNS, ()).values(stored)
@@ -136,17 +146,17 @@ def test_stored_states_that_differ_in_a_removed_column_stay() -> None:
             database,
             f"CREATE TABLE t AS SELECT *, CAST(NULL AS {again.type}) seen_again FROM ({rows})",
         )
-        for day in DAYS:
-            came = Table("t", "", types, ()).values([("a", 1, day, "crm")])
+        for value, day in loads:
+            came = Table("t", "", types, ()).values([("a", value, day, "crm")])
             run(database, f"CREATE OR REPLACE TABLE came AS {came}")
             run(database, f"CREATE OR REPLACE TABLE one AS {states.unique_rows('came', 't')}")
             run(database, f"CREATE OR REPLACE TABLE made AS {states.states('one')}")
             run(database, states.merge("t", "came", "made"))
         found = run(
             database,
-            "SELECT number, CAST(ldts AS STRING), COALESCE(SIZE(seen_again), 0) FROM t ORDER BY 1",
+            "SELECT number, CAST(ldts AS STRING), COALESCE(SIZE(seen_again), 0) FROM t ORDER BY 2",
         )
-    assert found == [(0, DAYS[0], 0), (1, DAYS[1], 2)]
+    assert found == expected
 
 
 def oracle(rows: set[Any], *, sets: bool, deletes: bool) -> list[Any]:

@@ -243,34 +243,49 @@ class States:
         key, moment = _quoted(self.key), _quoted(self.moment)
         signature = ", ".join(map(self._compared, (*self.set_key, *self.compare)))
         over = f"OVER (PARTITION BY {key} ORDER BY {moment})"
-        hidden, none, differs = "", "", ""
+        hidden, none, kept = "", "", ""
         if self.hidden:
-            # Stored states that differ only in hidden values stay apart.
             hidden = (
                 ", CASE WHEN COUNT(vde_hidden) > 0 THEN SORT_ARRAY(COLLECT_LIST(vde_hidden)) END "
                 "AS vde_kept"
             )
-            none = ", NULL AS vde_kept"
-            before = f"{over[:-1]} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
-            differs = f" OR vde_kept <> LAST_VALUE(vde_kept) IGNORE NULLS {before}"
+            none, kept = ", NULL AS vde_kept", ", vde_kept"
         groups = (
             f"SELECT {key}, {moment}, SORT_ARRAY(COLLECT_LIST(STRUCT({signature or 'TRUE'}))) "
             f"AS vde_state{hidden} FROM {unique} GROUP BY {key}, {moment}"
         )
         if gaps is not None:
             groups += f" UNION ALL SELECT {key}, {moment}, NULL AS vde_state{none} FROM {gaps}"
-        return {
+        steps = {
             "vde_marks": (
-                f"SELECT {key}, {moment}, CASE WHEN LAG({quote(self.time)}) {over} IS NULL "
-                f"OR NOT (vde_state <=> LAG(vde_state) {over}){differs} THEN 1 ELSE 0 END "
-                f"AS vde_changed FROM ({groups}) vde_all"
+                f"SELECT {key}, {moment}{kept}, CASE WHEN LAG({quote(self.time)}) {over} IS NULL "
+                f"OR NOT (vde_state <=> LAG(vde_state) {over}) THEN 1 ELSE 0 END AS vde_changed "
+                f"FROM ({groups}) vde_all"
             ),
             "vde_numbers": (
-                f"SELECT {key}, {moment}, SUM(vde_changed) {over} AS vde_run FROM vde_marks"
+                f"SELECT {key}, {moment}{kept}, SUM(vde_changed) {over} AS vde_run FROM vde_marks"
             ),
+        }
+        numbers = "vde_parts" if self.hidden else "vde_numbers"
+        if self.hidden:
+            # Stored states of one run that differ only in hidden values stay apart.
+            before = (
+                f"OVER (PARTITION BY {key}, vde_run ORDER BY {moment} "
+                "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+            )
+            steps["vde_differences"] = (
+                f"SELECT {key}, {moment}, vde_run, CASE WHEN vde_kept <> LAST_VALUE(vde_kept) "
+                f"IGNORE NULLS {before} THEN 1 ELSE 0 END AS vde_differs FROM vde_numbers"
+            )
+            steps["vde_parts"] = (
+                f"SELECT {key}, {moment}, vde_run + SUM(vde_differs) {over} AS vde_run "
+                "FROM vde_differences"
+            )
+        return {
+            **steps,
             "vde_runs": (
                 f"SELECT {key}, {moment}, vde_run, MIN({self._moment()}) OVER "
-                f"(PARTITION BY {key}, vde_run) AS vde_begin FROM vde_numbers"
+                f"(PARTITION BY {key}, vde_run) AS vde_begin FROM {numbers}"
             ),
         }
 
