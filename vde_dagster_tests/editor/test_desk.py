@@ -184,6 +184,11 @@ def test_after_any_edits_mistakes_are_those_of_a_fresh_load_of_the_same_texts(
         }
 
 
+def test_a_name_with_a_null_character_is_outside_of_the_project(session: EditorSession) -> None:
+    assert session.relative_path(session.root / "models/a.sql") == "models/a.sql"
+    assert session.relative_path(Path("/other/a\0.sql")) is None
+
+
 def test_a_file_that_is_not_text_is_told_and_hides_nothing(session: EditorSession) -> None:
     path = session.root / "models/marts/latin.sql"
     path.write_bytes("MODEL (name marts.latin);\nSELECT 'ü' AS a".encode("latin-1"))

@@ -222,6 +222,21 @@ def test_a_name_in_a_file_that_cannot_be_read_is_not_passed_over(
         rename_symbol(session, symbols, *place_of(session, CUSTOMERS, word), "takings")
 
 
+def test_a_name_that_ends_with_a_sign_is_found_in_a_file_that_cannot_be_read(
+    tmp_path: Path,
+) -> None:
+    ProjectFolder(tmp_path, SHOP)
+    session, path = EditorSession(tmp_path), "models/marts/top.sql"
+    text = "MODEL (name marts.customers);\n\nSELECT 1 AS `share %`\n"
+    session.set_text(CUSTOMERS, text)
+    session.read()
+    session.set_text(
+        path, "MODEL (name marts.top);\n\nSELECT `share %` FROM marts.customers WHERE ("
+    )
+    with pytest.raises(UsageError, match=f"{path}:3 may name it, too"):
+        rename_symbol(session, session.symbols(), CUSTOMERS, text.index("share"), "takings")
+
+
 def test_words_of_a_file_that_cannot_be_read_have_no_outdated_places(tmp_path: Path) -> None:
     ProjectFolder(tmp_path, SHOP)
     session, path = EditorSession(tmp_path), "models/marts/top.sql"

@@ -315,6 +315,11 @@ def test_a_document_is_laid_out_as_the_formatter_does(shop: ProjectFolder) -> No
         (edit,) = await editor.client.text_document_formatting_async(params)
         assert "SELECT" in edit.new_text
         assert "1 AS a" in edit.new_text
+        editor.type(CUSTOMERS, "MODEL (name marts.customers);\r\nselect 1 as a,2 as b\r\n")
+        (crlf,) = await editor.client.text_document_formatting_async(params)
+        assert crlf.new_text == edit.new_text.replace("\n", "\r\n")
+        editor.type(CUSTOMERS, crlf.new_text)
+        assert not await editor.client.text_document_formatting_async(params)
 
     scenario(test, shop.root)
 

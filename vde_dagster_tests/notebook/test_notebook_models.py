@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
+from vde_dagster.programs.notebook import cells
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.model import Model
 from vde_dagster.project.python.versions import python_version
@@ -78,10 +80,10 @@ def _outputs(folder: ProjectFolder) -> None:
 
 def _cells(place: int, old: str, new: str) -> Callable[[ProjectFolder], None]:
     def edit(folder: ProjectFolder) -> None:
-        cells = [list(cell) for cell in CELLS]
-        assert old in cells[place][1]
-        cells[place][1] = cells[place][1].replace(old, new)
-        write_notebook(folder, PATH, cells)  # type: ignore[arg-type]
+        found = [list(cell) for cell in CELLS]
+        assert old in found[place][1]
+        found[place][1] = found[place][1].replace(old, new)
+        write_notebook(folder, PATH, found)  # type: ignore[arg-type]
 
     return edit
 
@@ -132,6 +134,33 @@ def test_its_version_covers_what_a_magic_runs(cell: str, shop: ProjectFolder) ->
     before = _version(shop)
     shop.edit("helpers.py", "return rows", "return rows[:1]")
     assert _version(shop) != before
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "%config InlineBackend.figure_format = 'retina'",
+        "!pip install -q x==1.2",
+        "%%time\nrows = workspace.read('marts.customers')",
+        "%%time\nimport decimal\ndecimal.Decimal(1)",
+        "%run helpers.py",
+    ],
+)
+def test_magics_that_reach_no_further_code_leave_its_version(
+    cell: str, shop: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # An upgrade to a version that reads the code in magics must compute nothing.
+    write_notebook(shop, PATH, [*CELLS, ("code", cell)])
+    found = _version(shop)
+    monkeypatch.setattr(cells, "_code_of_magics", lambda statements: [])
+    shutil.rmtree(shop.root / ".vde", ignore_errors=True)
+    assert _version(shop) == found
+
+
+def test_files_of_a_magic_are_no_parameters(shop: ProjectFolder) -> None:
+    shop.write("pyproject.toml", "[tool.vde.variables]\nfiles = 5\n")
+    write_notebook(shop, PATH, [("raw", HEADER), ("code", "!cat ./a.txt", "parameters")])
+    assert _version(shop)[1] == {}
 
 
 def test_it_reads_what_a_magic_reads(shop: ProjectFolder) -> None:

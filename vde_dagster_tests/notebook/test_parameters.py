@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime, timezone
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
@@ -45,6 +46,7 @@ def test_a_parameter_is_a_colon_that_stands_alone_with_a_name(query: str, filled
         (numpy.int64(7), "7"),
         (numpy.datetime64(NOON, "ns"), "TIMESTAMP_NTZ'2024-05-01 12:00:00.000000'"),
         (numpy.datetime64("2024-05-01"), "DATE'2024-05-01'"),
+        (SimpleNamespace(dtype=object(), shape=(), item=lambda: 7), "7"),  # Like PyTorch's.
         (0.1, "0.1D"),
         (float("nan"), "CAST('nan' AS DOUBLE)"),
         (Decimal("1E+2"), "100BD"),

@@ -125,7 +125,8 @@ def _unread_words(reading: Reading, symbol: Symbol, known: Sequence[Span]) -> It
     """Yield the words in files with mistakes that may name a model or column."""
     if symbol.kind not in ("model", "column"):
         return
-    word = re.compile(rf"\b{re.escape(symbol.name or symbol.model.name)}\b", re.IGNORECASE)
+    name = re.escape(symbol.name or symbol.model.name)
+    word = re.compile(rf"(?<!\w){name}(?!\w)", re.IGNORECASE)
     located = (one.location for one in reading.project.problems if one.location is not None)
     for path in {*reading.broken, *(location.path.as_posix() for location in located)}:
         outdated = path in reading.broken and not is_yaml(path)

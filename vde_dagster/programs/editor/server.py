@@ -256,14 +256,17 @@ class VdeServer(LanguageServer):
         if path is None or not path.endswith(".sql"):
             return None
         text = self.workspace.get_text_document(uri).source
+        before = text.replace("\r\n", "\n")
         try:
             made = await self.ask(
-                lambda session: format_file_text(Path(path), text, session.settings)
+                lambda session: format_file_text(Path(path), before, session.settings)
             )
         except VdeError:
             return None
-        if made is None or made == text:
+        if made is None or made == before:
             return None
+        if before != text:
+            made = made.replace("\n", "\r\n")
         lines = split_lines(text)
         codec = self.workspace.position_codec
         return [lsp.TextEdit(lines.range(0, len(text), codec), made)]

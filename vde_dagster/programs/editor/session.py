@@ -168,9 +168,12 @@ class EditorSession:
 
     def relative_path(self, file: Path) -> str | None:
         """Return a file's path relative to the project's folder, or None for a file outside."""
-        for known, folder in ((file, self.opened_root), (file.resolve(), self.root)):
-            with suppress(ValueError):
-                return Path(os.path.abspath(known)).relative_to(folder).as_posix()
+        for folder, absolute in (
+            (self.opened_root, os.path.abspath),
+            (self.root, os.path.realpath),
+        ):
+            with suppress(ValueError, OSError):  # The name may contain a null character.
+                return Path(absolute(file)).relative_to(folder).as_posix()
         return None
 
     # -- reading ---------------------------------------------------------------------------

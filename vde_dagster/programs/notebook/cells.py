@@ -19,8 +19,10 @@ PARAMETERS = "parameters"
 """Tag of the cell whose variables a step sets, the same as in papermill."""
 _SKIPPED = "skip-execution"
 """Tag of cells that nbclient does not run."""
-_RUNS = ("run_cell_magic", "run_line_magic", "system", "getoutput")
-"""Methods of IPython that magics and `!` become."""
+_RUNS = [
+    f"get_ipython().{name}" for name in ("run_cell_magic", "run_line_magic", "system", "getoutput")
+]
+"""Functions of IPython that magics and `!` become."""
 _HEADER = re.compile(r"\s*MODEL\s*\(", re.IGNORECASE)
 
 
@@ -104,13 +106,21 @@ class Notebook:
                 shown.append("\n".join([f"# %% [{cell.kind}]", *commented]))
         return "\n\n".join(shown) + "\n"
 
-    def code(self) -> list[tuple[Cell, list[ast.stmt]]]:
+    def code(self, *, with_magics: bool = False) -> list[tuple[Cell, list[ast.stmt]]]:
         """Parse the cells that run. Magics such as `%load_ext` become calls of IPython.
+
+        Args:
+            with_magics: Whether to add the code in magics such as `%%time`, and lists of the files
+                that `%run` and `!` name.
 
         Raises:
             ProjectError: A cell is not valid Python.
         """
-        return [(cell, _parse_cell(cell, self.path)) for cell in self.cells if cell.is_run]
+        found = [(cell, _parse_cell(cell, self.path)) for cell in self.cells if cell.is_run]
+        if with_magics:
+            for _, statements in found:
+                statements += _code_of_magics(statements)
+        return found
 
 
 def read_notebook(path: Path, text: str) -> Notebook:
@@ -188,19 +198,17 @@ def _parse_code(source: str) -> list[ast.stmt]:
         pass  # It may have magics.
     from IPython.core.inputtransformer2 import TransformerManager
 
-    found = ast.parse(TransformerManager().transform_cell(source)).body
-    calls = [node for one in found for node in ast.walk(one) if isinstance(node, ast.Call)]
-    for call in calls:
-        found += _run_by_magic(call)
-    return found
+    return ast.parse(TransformerManager().transform_cell(source)).body
+
+
+def _code_of_magics(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+    nodes = (node for one in statements for node in ast.walk(one))
+    return [one for node in nodes if isinstance(node, ast.Call) for one in _run_by_magic(node)]
 
 
 def _run_by_magic(call: ast.Call) -> list[ast.stmt]:
-    """Return the code that a magic such as `%%time` runs, and the names of files after `%run`.
-
-    Code without imports and calls is left out.
-    """
-    if not isinstance(call.func, ast.Attribute) or call.func.attr not in _RUNS:
+    """Return the code that a magic such as `%%time` runs, and a list of the files after `%run`."""
+    if ast.unparse(call.func) not in _RUNS:
         return []
     texts = [one.value for one in call.args if isinstance(one, ast.Constant)]
     if not texts or texts[0] in ("vde", "model"):
@@ -209,11 +217,9 @@ def _run_by_magic(call: ast.Call) -> list[ast.stmt]:
     words = [f"{word}.py" for word in text.split()] if texts[0] == "run" else []
     # Strings with the names of files make these files part of the version.
     words += [word for word in " ".join(map(str, texts)).split() if re.search(r"[./]", word)]
-    files = ast.parse(f"files = {words}").body if words else []
+    files = ast.parse(str(words)).body if words else []
     try:
         found = _parse_code(text)
     except (SyntaxError, ValueError):
         return files
-    inner = (node for one in found for node in ast.walk(one))
-    has_code = any(isinstance(one, ast.Import | ast.ImportFrom | ast.Call) for one in inner)
-    return [*files, *found] if has_code else files
+    return [*files, *found, *_code_of_magics(found)]

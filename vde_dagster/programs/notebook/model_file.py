@@ -16,7 +16,7 @@ from pathlib import Path
 
 from vde_dagster.base.installing import how_to_install
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.outside import find_outside_inputs
+from vde_dagster.base.outside import OutsideInputs, find_outside_inputs
 from vde_dagster.errors import ProjectError, SourceLocation, placed
 from vde_dagster.programs.notebook.cells import PARAMETERS, Cell, Notebook, read_notebook
 from vde_dagster.programs.notebook.parameters import blank_parameters
@@ -27,6 +27,7 @@ from vde_dagster.project.properties.header import Header
 from vde_dagster.project.properties.header_macros import expanded_header
 from vde_dagster.project.properties.model_properties import ModelProperties, read_model_properties
 from vde_dagster.project.python.files import with_local_imports
+from vde_dagster.project.python.versions import reached_inputs
 from vde_dagster.project.reading.audits import read_audits, read_call, read_signals
 from vde_dagster.project.reading.file_context import FileContext, model_name, read_name
 from vde_dagster.project.reading.rendering import render
@@ -142,33 +143,62 @@ def _read_code(
 ) -> _NotebookCode:
     path = notebook.path.as_posix()
     module = f"{re.sub(r'[^0-9A-Za-z]', '_', path)}.py"
-    text = module_text(notebook, has_rows=bool(properties.fields["columns"]))
+    has_rows = bool(properties.fields["columns"])
+    own = _read_inputs(folder, module, module_text(notebook, has_rows=has_rows))
+    with_magics = module_text(notebook, has_rows=has_rows, with_magics=True)
+    all_ = _read_inputs(folder, module, with_magics)
+    # Magics such as `%config` reach no file, and leave the version as it is.
+    chosen = own if own.reached == all_.reached else all_
     try:
-        compile(text, module, "exec", dont_inherit=True)
+        compile(chosen.files[module], module, "exec", dont_inherit=True)
     except SyntaxError as error:
         raise ProjectError(
             f"the cells' code is not valid Python: {error.msg}",
             hint=f"check: {(error.text or '').strip()}",
             location=SourceLocation(notebook.path),
         ) from None
-    files = with_local_imports(folder.root, module, text)
-    outside = find_outside_inputs(folder.root, files, folder.hasher.hash)
     known = {name.lower(): value for name, value in context.settings.variables.items()}
     asked = {name: known[name] for name in sorted(_parameter_names(notebook)) if name in known}
     source = PythonSource(
-        f"{module}:notebook", {**files, path: notebook.normal_form}, outside.hashes, settings=asked
+        f"{module}:notebook",
+        {**chosen.files, path: notebook.normal_form},
+        chosen.outside.hashes,
+        settings=asked,
     )
-    uses = {*files, *outside.paths} - {module, path}
-    return _NotebookCode(source, tuple(sorted(uses)), outside.variables)
+    uses = {*all_.files, *all_.outside.paths} - {module, path}
+    return _NotebookCode(source, tuple(sorted(uses)), all_.outside.variables)
 
 
-def module_text(notebook: Notebook, *, has_rows: bool) -> str:
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """The texts of a notebook's module and its imports, and what the module can reach.
+
+    Args:
+        reached: Hashes by the names of modules, files and environment variables.
+    """
+
+    files: dict[str, str]
+    outside: OutsideInputs
+    reached: dict[str, bytes | str]
+
+
+def _read_inputs(folder: Folder, module: str, text: str) -> _Inputs:
+    files = with_local_imports(folder.root, module, text)
+    outside = find_outside_inputs(folder.root, files, folder.hasher.hash)
+    return _Inputs(files, outside, reached_inputs(module, "notebook", files, outside.hashes))
+
+
+def module_text(notebook: Notebook, *, has_rows: bool, with_magics: bool = False) -> str:
     """Write the Python module of a notebook: the cells' code, and the function that runs it.
 
-    `has_rows` means that the notebook yields rows.
+    Args:
+        has_rows: Whether the notebook yields rows.
+        with_magics: Whether the code in magics is part of the module, see `Notebook.code`.
     """
     body: list[ast.stmt] = [
-        _NestedStatements().visit(statement) for _, code in notebook.code() for statement in code
+        _NestedStatements().visit(statement)
+        for _, code in notebook.code(with_magics=with_magics)
+        for statement in code
     ]
     cells = ast.parse("async def cells(): ...").body[0]
     assert isinstance(cells, ast.AsyncFunctionDef)
@@ -206,7 +236,7 @@ def _find_inputs(
     notebook: Notebook, context: FileContext, *, lists_inputs: bool
 ) -> Iterator[ModelName]:
     # If the header lists the inputs, names that are not constant are skipped.
-    for cell, code in notebook.code():
+    for cell, code in notebook.code(with_magics=True):
         for call in (node for one in code for node in ast.walk(one) if isinstance(node, ast.Call)):
             found = _read_argument(call)
             if found is None:

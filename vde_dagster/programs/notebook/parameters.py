@@ -87,8 +87,9 @@ def _parameter_literal(name: str, variables: Mapping[str, Any]) -> str:
 
 def _literal(name: str, value: Any) -> str:
     if hasattr(value, "item") and hasattr(value, "dtype") and not value.shape:  # NumPy's scalars
-        if value.dtype.name in ("datetime64[ns]", "timedelta64[ns]"):  # Their items are numbers.
-            value = value.astype(value.dtype.name.replace("ns", "us"))
+        type_ = str(value.dtype)  # Scalars of PyTorch have types without a name.
+        if type_ in ("datetime64[ns]", "timedelta64[ns]"):  # Their items are numbers.
+            value = value.astype(type_.replace("ns", "us"))
         value = value.item()
     if value is None or (isinstance(value, date) and value != value):  # pandas' NaT
         return "NULL"

@@ -45,15 +45,9 @@ def python_version(
         SyntaxError: A reached file is not valid Python.
         LookupError: The module does not define the function.
     """
-    reach = _ReachableCode(files)
-    start = reach.modules.load(module)
-    if function not in start.bindings:
-        raise LookupError(f"{module} does not define {function}")
-    reach.start(start, function)
-    taken = [module for module in reach.executed if reach.kept[module]]
-    taken.sort(key=lambda module: module.path.split("/"))
+    reach = _find_reachable_code(module, function, files)
     parts: list[bytes | str | None] = []
-    for one in taken:
+    for one in reach.included:
         parts += [one.name, one.path, _hash_module(reach, one)]
     if reach.by_text:
         # A module's name at run time depends on all texts, see `project.python.files`.
@@ -62,6 +56,30 @@ def python_version(
     for name in find_mentioned_inputs(outside, reach.texts):
         parts += [name, outside[name]]
     return digest_tagged("python", parts).hex()
+
+
+def reached_inputs(
+    module: str, function: str, files: Mapping[str, str], outside: Mapping[str, str]
+) -> dict[str, bytes | str]:
+    """Hash the code in other modules, and the files and variables, that a function can reach.
+
+    Takes the same arguments as `python_version`. The keys are paths of modules, or names in
+    `outside`.
+    """
+    reach = _find_reachable_code(module, function, files)
+    found: dict[str, bytes | str] = {
+        one.path: _hash_module(reach, one) for one in reach.included if one.path != module
+    }
+    return found | {name: outside[name] for name in find_mentioned_inputs(outside, reach.texts)}
+
+
+def _find_reachable_code(module: str, function: str, files: Mapping[str, str]) -> _ReachableCode:
+    reach = _ReachableCode(files)
+    start = reach.modules.load(module)
+    if function not in start.bindings:
+        raise LookupError(f"{module} does not define {function}")
+    reach.start(start, function)
+    return reach
 
 
 def _hash_module(reach: _ReachableCode, module: Module) -> bytes:
@@ -138,6 +156,12 @@ class _ReachableCode:
                 escaped = any(found.name.startswith(f"{name}.") for name in self._escaped)
                 if self._anywhere or escaped:
                     self._add_module(found)
+
+    @property
+    def included(self) -> list[Module]:
+        """The modules with included statements, by path."""
+        found = [module for module in self.executed if self.kept[module]]
+        return sorted(found, key=lambda module: module.path.split("/"))
 
     def is_in_order(self, module: Module) -> bool:
         # Only statements that bind each name once, and no built-in's name, have no order.
