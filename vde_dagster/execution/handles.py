@@ -193,10 +193,17 @@ class Handles:
         store.database.before_writing = store.project.require_own
         return store
 
-    def _require_models(self) -> None:
-        from vde_dagster.project.loading.loader import has_models, no_models_error
+    @property
+    def has_models(self) -> bool:
+        """Whether the project's folder may define models; its files are not parsed."""
+        from vde_dagster.project.loading.loader import has_models
 
-        if not has_models(self.settings):
+        return has_models(self.settings)
+
+    def _require_models(self) -> None:
+        from vde_dagster.project.loading.loader import no_models_error
+
+        if not self.has_models:
             raise no_models_error(self.settings)
 
     @cached_property

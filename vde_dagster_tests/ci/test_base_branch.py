@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import sqlalchemy as sa
 
 from vde_dagster.errors import UsageError
 from vde_dagster.plugins.ci.base_branch import find_check_base, find_deployment_base
@@ -10,6 +11,7 @@ from vde_dagster.plugins.ci.checking import CheckResult, check_pull_request
 from vde_dagster.plugins.ci.deploying import DeployResult, deploy
 from vde_dagster.plugins.ci.forges.choose import choose_forge
 from vde_dagster.plugins.signatures.keys import make_key
+from vde_dagster.state.db import schema
 from vde_dagster_tests.ci.conftest import Team, git
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
@@ -114,12 +116,56 @@ def test_a_guard_counts_until_the_merge_that_relaxes_it_is_deployed(team: Team) 
     assert deployed(team.merge("last"), 9).outcome == "published"
 
 
+def test_a_guard_counts_too_if_a_shallow_clone_lacks_it(team: Team) -> None:
+    guarded(team, POLICIES)
+    checked(team, "relaxed", RELAXED["the rule"])
+    assert deployed(team.merge("relaxed")).outcome == "waiting"
+    team.push(ASCENDING)
+    shallow = team.folder / "shallow"
+    git(team.folder, "clone", "-q", "--depth", "2", f"file://{team.bare}", str(shallow))
+    with open_fake(shallow) as workspace:
+        head = git(shallow, "rev-parse", "HEAD")
+        before = git(shallow, "rev-parse", "HEAD^")
+        with pytest.raises(UsageError, match=f"lacks the commit before {before[:12]}"):
+            find_deployment_base(workspace, head)
+
+
+def test_a_deployment_counts_after_the_janitor_deleted_its_plan(team: Team) -> None:
+    guarded(team, POLICIES)
+    assert deployed(team.clone("main"), 5).outcome == "unchanged"
+    clone = team.clone("next")
+    clone.edit(*ASCENDING)
+    team.commit(clone, "next")
+    with open_fake(clone.root) as workspace:
+        assert check_pull_request(workspace, choose_forge(workspace), 8).passed
+    main = team.merge("next")
+    done = deployed(main, 8)
+    assert done.outcome == "published"
+    last = team.clone("last")
+    last.write("notes.md", "A commit after the deployment.")
+    commit = team.commit(last, "main")
+    with open_fake(last.root) as workspace:
+        plans = schema.plans
+        workspace.store.database.run_transaction(
+            lambda conn: conn.execute(sa.delete(plans).where(plans.c.plan_id == done.plan_id)),
+            name="test.forget",
+        )
+        assert find_deployment_base(workspace, commit) == done.commit
+    again = deployed(main, 8)
+    assert (again.outcome, again.plan_id) == ("published", done.plan_id)
+
+
+@pytest.mark.parametrize("exists", [False, True])
 def test_a_project_that_moves_to_another_folder_asks_for_the_rules_that_it_leaves(
-    team: Team,
+    team: Team, *, exists: bool
 ) -> None:
     guarded(team, POLICIES)
+    if exists:
+        other = team.clone("other")
+        other.write("etl/README.md", "A folder without a project.")
+        team.commit(other, "main")
     clone = team.clone("moved")
-    (clone.root / "etl").mkdir()
+    (clone.root / "etl").mkdir(exist_ok=True)
     for part in ("models", "seeds", "pyproject.toml"):
         git(clone.root, "mv", part, f"etl/{part}")
     moved = ProjectFolder(clone.root / "etl")
@@ -129,11 +175,11 @@ def test_a_project_that_moves_to_another_folder_asks_for_the_rules_that_it_leave
     with open_fake(moved.root) as workspace:
         check = check_pull_request(workspace, choose_forge(workspace), 7)
     assert check.passed
-    assert "its earlier rules are unknown; the plan waits for an approval" in check.comment
+    assert "earlier rules are unknown; the plan waits for an approval" in check.comment
     main = team.merge("moved")
     done = deployed(ProjectFolder(main.root / "etl"))
     assert done.outcome == "waiting"
-    assert any("lacks the project's folder" in one for one in done.reasons)
+    assert any("has no models in this folder" in one for one in done.reasons)
 
 
 def test_an_approver_whom_the_pull_request_replaces_is_still_named(team: Team) -> None:
@@ -211,10 +257,12 @@ def test_the_base_of_a_check_is_the_branch_that_it_goes_to(team: Team, vde: Vde)
     merged = team.merge("branch")
     head = git(merged.root, "rev-parse", "HEAD")
     with open_fake(merged.root) as workspace:  # As GitHub checks it out.
-        job = {"GITHUB_BASE_REF": "main"}
+        job = {"GITHUB_BASE_REF": "main", "GITHUB_REF": "refs/pull/7/merge"}
         assert find_check_base(workspace, {**job, "GITHUB_SHA": head}) == main
         # A merge by the author has another commit of the author as its first parent.
         assert find_check_base(workspace, {**job, "GITHUB_SHA": main}) == head
+        gitea = {**job, "GITHUB_REF": "refs/pull/7/head", "GITHUB_SHA": head}
+        assert find_check_base(workspace, gitea) == head
         assert find_deployment_base(workspace, head) == main
     shallow = team.folder / "shallow"
     git(team.folder, "clone", "-q", "--depth", "1", f"file://{team.bare}", str(shallow))

@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,14 +47,16 @@ class BaseBranch:
         """
         if plan.is_empty:
             return [*known]
+        has_models = self.workspace is not None and self.workspace.has_models
+        # A new project has no earlier rules, but one that moved to another folder has.
+        moved = self.commit and plan.base_version and not has_models
+        unknown = [_unknown_rules(self.commit)] if moved else []
         if self.workspace is None:
-            # A new project has no earlier rules, but one that moved to another folder has.
-            moved = self.commit and plan.base_version
-            return [*known, *([_unknown_rules(self.commit)] if moved else [])]
+            return [*known, *unknown]
         found = self.workspace.plans.gates.objections(workspace.plans.proven(plan))
         more = (one for one in found if one not in known)
         mark = f"{{}} (as of {self.commit[:12]}, before this change)"
-        return [*known, *(replace(one, rule=mark.format(one.rule)) for one in more)]
+        return [*known, *(replace(one, rule=mark.format(one.rule)) for one in more), *unknown]
 
 
 @contextmanager
@@ -110,8 +111,10 @@ def find_check_base(workspace: Workspace, variables: Mapping[str, str], given: s
         return git.run_git("rev-parse", "--verify", f"{given}^{{commit}}").strip()
     if variables.get("GITHUB_BASE_REF"):
         head, *parents = git.run_git("rev-list", "--parents", "-n", "1", "HEAD").split()
-        # GitHub checks out a merge into the base branch. Any other merge is the author's.
-        if len(parents) > 1 and head == variables.get("GITHUB_SHA"):
+        # GitHub checks out a merge into the base branch. Any other merge is the author's, such as
+        # the head that a job of Gitea checks out, whose variables have the same names.
+        is_merge = variables.get("GITHUB_REF", "").endswith("/merge")
+        if is_merge and len(parents) > 1 and head == variables.get("GITHUB_SHA"):
             return parents[0]
     branch = variables.get("GITHUB_BASE_REF") or variables.get(
         "CI_MERGE_REQUEST_TARGET_BRANCH_NAME", ""
@@ -137,25 +140,27 @@ def find_deployment_base(workspace: Workspace, commit: str) -> str:
     """
     git = PlainGit(workspace.root, ci_settings(workspace).remote)
     _, *before = git.first_parents(commit)
-    base = before[0] if before else ""
-    for one, parent in zip_longest(before, before[1:]):
+    oldest_waiting = ""
+    for one in before:
         plan_id = deploying_plan_id(workspace, one)
         if is_applied(workspace, plan_id):
             return one
         if plan_id is not None:
-            base = parent or one
-    if base:
-        return base
+            oldest_waiting = one
+    first = oldest_waiting or commit
+    parents = git.first_parents(first)[1:]
+    if parents:
+        return parents[0]
     if git.run_git("rev-parse", "--is-shallow-repository").strip() == "true":
         raise UsageError(
-            f"the clone is shallow: it lacks the commit before {commit[:12]}, whose rules apply",
+            f"the clone is shallow: it lacks the commit before {first[:12]}, whose rules apply",
             hint="fetch more of the history (fetch-depth: 50, GIT_DEPTH: 0)",
         )
-    return ""
+    return oldest_waiting
 
 
 def _unknown_rules(commit: str) -> Objection:
-    message = f"commit {commit[:12]} lacks the project's folder, so its earlier rules are unknown"
+    message = f"commit {commit[:12]} has no models in this folder, so earlier rules are unknown"
     return Objection("base branch", message, "ask")
 
 

@@ -64,9 +64,9 @@ def check_pull_request(
     if pull_request.state == "open" and not pull_request.head.startswith(commit):
         # Its result would replace the newer commit's.
         raise UsageError(
-            f"pull request {number} has a newer commit than {commit[:12]}, "
+            f"{commit[:12]} is not the newest commit of pull request {number}, "
             f"{pull_request.head[:12]}: nothing was checked",
-            hint="wait for the check of the newer commit",
+            hint="wait for the job of the newest commit, or pass that commit as --commit",
         )
     place = place_in_repository(workspace.root)
     findings = Findings(place)

@@ -197,12 +197,12 @@ def _earlier_result(
     if not plan_id:
         failed = _waiting_statements(workspace)
         return DeployResult(commit, "unchanged", numbers, failed=failed)
+    if is_applied(workspace, plan_id):
+        return _published_result(workspace, commit, numbers, plan_id)
     store = workspace.store
     record = store.plans.record(plan_id)
     if record is None:
         return None
-    if record.status == "applied":
-        return _published_result(workspace, commit, numbers, plan_id)
     if record.status == "rejected":
         return DeployResult(commit, "rejected", numbers, plan_id, reasons=(record.message or "",))
     if store.plans.past([plan_id]):

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from vde_dagster.api.plans import PRODUCTION
+
 if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
 
@@ -115,7 +117,10 @@ def is_applied(workspace: Workspace, plan_id: str | None) -> bool:
     if not plan_id:
         return plan_id is not None
     record = workspace.store.plans.record(plan_id)
-    return record is not None and record.status == "applied"
+    if record is None:
+        # The janitor deletes old plans, but the log is kept.
+        return workspace.store.log.was_published(PRODUCTION, plan_id)
+    return record.status == "applied"
 
 
 def _newest_row(workspace: Workspace, table: sa.Table, **key: Any) -> Any:

@@ -143,6 +143,16 @@ class LogStore:
             query = query.where(_ROW.environment == environment)
         return [value_from_row(LogEntry, row) for row in self.database.rows(query)]
 
+    def was_published(self, environment: str, plan_id: str) -> bool:
+        """Return whether a version of an environment was published by a plan, deleted or not."""
+        part = json.dumps({"plan": plan_id}, separators=(",", ":"))[1:-1]
+        query = select(_ROW.number).where(
+            _ROW.environment == environment,
+            _ROW.version.is_not(None),
+            _ROW.detail.contains(part, autoescape=True),
+        )
+        return self.database.value(query.limit(1)) is not None
+
     def record(
         self,
         connection: Connection,
