@@ -371,7 +371,7 @@ def test_a_budget_of_money_needs_prices(shop: ProjectFolder) -> None:
 @pytest.mark.parametrize("price", ["core_hour = -1", "cores = nan", "terabyte = inf"])
 def test_a_price_that_is_no_amount_is_one_message(shop: ProjectFolder, price: str) -> None:
     shop.write("pyproject.toml", f"[tool.vde.cost]\n{price}\n")
-    with pytest.raises(ProjectError, match="must be 0 or more") as raised:
+    with pytest.raises(ProjectError, match="must be 0 or more, and finite") as raised:
         read_settings(shop.root)
     assert str(raised.value).startswith("pyproject.toml:2: ")
 

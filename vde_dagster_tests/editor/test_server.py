@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException
+from pygls.workspace import Workspace as ClientWorkspace
 
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.programs.editor.features import add_features
 from vde_dagster.programs.editor.server import REFUSED, make_server
 from vde_dagster.spark.session.settings import SessionSettings
 from vde_dagster.spark.session.warm import stop_engines
@@ -179,6 +181,33 @@ def test_a_query_ends_with_the_editor(shop: ProjectFolder) -> None:
         server._queries.add(server._spark.submit(lambda: str(ended.wait(SECONDS))))
         await server.protocol.fm.features[lsp.SHUTDOWN](None)
         assert ended.is_set()
+
+    asyncio.run(test())
+
+
+def test_a_rename_of_a_text_that_changes_meanwhile_is_refused(shop: ProjectFolder) -> None:
+    text = (shop.root / CUSTOMERS).read_text()
+    before = text[: text.index("revenue")]
+    place = lsp.Position(before.count("\n"), len(before.rpartition("\n")[2]))
+    document = lsp.TextDocumentIdentifier((shop.root / CUSTOMERS).as_uri())
+    server = make_server(shop.root)
+    add_features(server)
+    server.protocol._workspace = ClientWorkspace(shop.root.as_uri())
+    server.protocol.client_capabilities = lsp.ClientCapabilities()
+    rename = server.protocol.fm.features[lsp.TEXT_DOCUMENT_RENAME]
+
+    async def test() -> None:
+        wanted = lsp.RenameParams(document, place, "takings")
+        edit = await rename(wanted)
+        # This client has no versions of documents.
+        assert document.uri in edit.changes
+        assert edit.document_changes is None
+        answer = asyncio.ensure_future(rename(wanted))
+        await asyncio.sleep(0)
+        server.session.set_text(CUSTOMERS, f"{text}-- A remark\n")
+        with pytest.raises(JsonRpcException, match="changed meanwhile"):
+            await answer
+        server.close()
 
     asyncio.run(test())
 

@@ -355,7 +355,7 @@ def _wrong_numbers(settings: Settings) -> _Findings:
         if not 0 <= getattr(settings.cost, key) < inf:
             yield (
                 f"cost.{key}",
-                f"setting 'cost.{key}' must be 0 or more",
+                f"setting 'cost.{key}' must be 0 or more, and finite",
                 "write a price in numbers",
             )
     if not 0 <= settings.max_removed <= 1:
