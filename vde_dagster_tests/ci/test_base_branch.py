@@ -10,6 +10,7 @@ from vde_dagster.plugins.ci.base_branch import find_check_base, find_deployment_
 from vde_dagster.plugins.ci.checking import CheckResult, check_pull_request
 from vde_dagster.plugins.ci.deploying import DeployResult, deploy
 from vde_dagster.plugins.ci.forges.choose import choose_forge
+from vde_dagster.plugins.ci.forges.plain_git import MOST_PARENTS
 from vde_dagster.plugins.signatures.keys import make_key
 from vde_dagster.state.db import schema
 from vde_dagster_tests.ci.conftest import Team, git
@@ -125,9 +126,25 @@ def test_a_guard_counts_too_if_a_shallow_clone_lacks_it(team: Team) -> None:
     git(team.folder, "clone", "-q", "--depth", "2", f"file://{team.bare}", str(shallow))
     with open_fake(shallow) as workspace:
         head = git(shallow, "rev-parse", "HEAD")
-        before = git(shallow, "rev-parse", "HEAD^")
-        with pytest.raises(UsageError, match=f"lacks the commit before {before[:12]}"):
+        with pytest.raises(UsageError, match="the clone is shallow: it lacks the commit whose"):
             find_deployment_base(workspace, head)
+
+
+def test_a_guard_counts_for_a_merge_of_more_commits_than_are_listed(team: Team) -> None:
+    guarded(team, POLICIES)
+    base = deployed(team.clone("main"), 5)
+    assert base.outcome == "unchanged"
+    many = team.push(RELAXED["the rule"]).root
+    for number in range(MOST_PARENTS):
+        git(many, "commit", "-q", "--allow-empty", "-m", f"commit {number}")
+    git(many, "push", "-q", "origin", "main")
+    head = git(many, "rev-parse", "HEAD")
+    with open_fake(many) as workspace:
+        assert find_deployment_base(workspace, head) == base.commit
+    shallow = team.folder / "shallow"
+    git(team.folder, "clone", "-q", "--depth", "50", f"file://{team.bare}", str(shallow))
+    with open_fake(shallow) as workspace, pytest.raises(UsageError, match="the clone is shallow"):
+        find_deployment_base(workspace, head)
 
 
 def test_a_deployment_counts_after_the_janitor_deleted_its_plan(team: Team) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from vde_dagster.api.errors import UsageError, VdeError
 from vde_dagster.api.plans import Objection
 from vde_dagster.plugins.ci.forges.plain_git import PlainGit, place_in_repository
-from vde_dagster.plugins.ci.seen import deploying_plan_id, is_applied
+from vde_dagster.plugins.ci.seen import is_applied, load_deployments
 from vde_dagster.plugins.ci.settings import ci_settings
 
 if TYPE_CHECKING:
@@ -139,24 +139,24 @@ def find_deployment_base(workspace: Workspace, commit: str) -> str:
         UsageError: The clone is shallow and lacks the commit.
     """
     git = PlainGit(workspace.root, ci_settings(workspace).remote)
-    _, *before = git.first_parents(commit)
+    # A merge may add any number of commits to the branch, and the rules of none apply yet.
+    listed = git.first_parents(commit, limit=-1)
+    plan_ids = load_deployments(workspace)
     oldest_waiting = ""
-    for one in before:
-        plan_id = deploying_plan_id(workspace, one)
-        if is_applied(workspace, plan_id):
+    for one in listed[1:]:
+        if is_applied(workspace, plan_ids.get(one)):
             return one
-        if plan_id is not None:
+        if one in plan_ids:
             oldest_waiting = one
-    first = oldest_waiting or commit
-    parents = git.first_parents(first)[1:]
-    if parents:
-        return parents[0]
+    parent = "".join(git.first_parents(oldest_waiting or commit, limit=2)[1:])
     if git.run_git("rev-parse", "--is-shallow-repository").strip() == "true":
-        raise UsageError(
-            f"the clone is shallow: it lacks the commit before {first[:12]}, whose rules apply",
-            hint="fetch more of the history (fetch-depth: 50, GIT_DEPTH: 0)",
-        )
-    return oldest_waiting
+        earlier = (plan_ids[one] for one in plan_ids.keys() - listed)
+        if not parent or any(is_applied(workspace, plan_id) for plan_id in earlier):
+            raise UsageError(
+                f"the clone is shallow: it lacks the commit whose rules apply to {commit[:12]}",
+                hint="fetch all of the history (fetch-depth: 0, GIT_DEPTH: 0)",
+            )
+    return parent or oldest_waiting
 
 
 def _unknown_rules(commit: str) -> Objection:

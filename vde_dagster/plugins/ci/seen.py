@@ -108,6 +108,16 @@ def deploying_plan_id(workspace: Workspace, commit: str) -> str | None:
     return None if row is None else str(row.plan_id)
 
 
+def load_deployments(workspace: Workspace) -> dict[str, str]:
+    """Return the `deploying_plan_id` of all commits whose deployments began, by commit."""
+    database = workspace.store.database
+    if not database.has_table(deploys.name):
+        return {}
+    query = sa.select(deploys.c.commit_id, deploys.c.plan_id)
+    own = query.where(deploys.c.project == _project_key(workspace))
+    return {row.commit_id: row.plan_id for row in database.rows(own)}
+
+
 def is_applied(workspace: Workspace, plan_id: str | None) -> bool:
     """Return whether a deployment is complete.
 

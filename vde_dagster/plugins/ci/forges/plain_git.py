@@ -21,7 +21,7 @@ from vde_dagster.plugins.ci.forges.forge import Check, PullRequest
 COMMENTS = "refs/vde/comments"
 NOTES = "refs/notes/vde"
 _ATTEMPTS = 10
-_MOST_PARENTS = 50
+MOST_PARENTS = 50
 _TIMEOUT = 120
 _NO_COMMIT = "0" * 40
 _IDENTITY = {
@@ -62,12 +62,15 @@ class PlainGit:
         _, *parents = self.run_git("rev-list", "--parents", "-n", "1", commit).split()
         return self.find_checked([commit, *parents[1:]])
 
-    def first_parents(self, commit: str) -> list[str]:
-        """Return a commit and its first parents, at most 50, newest first.
+    def first_parents(self, commit: str, limit: int = MOST_PARENTS) -> list[str]:
+        """Return a commit and its first parents, newest first.
 
         The list ends where a shallow clone ends.
+
+        Args:
+            limit: Maximum number of commits; -1 for all.
         """
-        listed = self.run_git("rev-list", "--first-parent", "-n", f"{_MOST_PARENTS}", commit)
+        listed = self.run_git("rev-list", "--first-parent", "-n", f"{limit}", commit)
         return listed.split()
 
     def comment(self, number: int, marker: str) -> str | None:
