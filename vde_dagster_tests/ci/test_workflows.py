@@ -117,14 +117,23 @@ def test_jobs_get_the_secrets_of_a_catalog(
 
 
 @pytest.mark.parametrize("system", ["github", "gitlab"])
-def test_jobs_install_the_extras_that_the_settings_need(
-    vde: Vde, shop: ProjectFolder, system: str
+@pytest.mark.parametrize(
+    ("table", "file", "extras"),
+    [
+        ("[tool.vde.policies]\n[tool.vde.signatures.trusted]", "", "policies,postgres,sign"),
+        ("[tool.vde.dbt]", "", "dbt,postgres"),
+        ('[tool.vde.dbt]\nexecutable = "/opt/dbt"', "", "postgres"),
+        ("", "metrics/orders.yaml", "metrics,postgres"),
+    ],
+)
+def test_jobs_install_the_extras_that_the_project_needs(
+    vde: Vde, shop: ProjectFolder, system: str, table: str, file: str, extras: str
 ) -> None:
-    shop.write(
-        "pyproject.toml", f"{POSTGRESQL}\n[tool.vde.policies]\n[tool.vde.signatures.trusted]\n"
-    )
+    shop.write("pyproject.toml", f"{POSTGRESQL}\n{table}\n")
+    if file:
+        shop.write(file, "")
     found, _ = _written(vde, shop, system)
-    assert f"vde-dagster[policies,postgres,sign]=={version('vde-dagster')}" in str(found)
+    assert f"vde-dagster[{extras}]=={version('vde-dagster')}" in str(found)
 
 
 @pytest.mark.parametrize("system", ["github", "gitlab"])

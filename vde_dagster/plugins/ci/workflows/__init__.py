@@ -72,7 +72,7 @@ def gitlab_workflow(root: Path) -> Workflow:
 
 def _fill_template(root: Path, template: str, **values: str) -> str:
     text = (Path(__file__).parent / template).read_text("utf-8")
-    extras = ",".join(_find_extras(_read_settings(root)))
+    extras = ",".join(_find_extras(root))
     package = f"vde-dagster{f'[{extras}]' if extras else ''}=={__version__}"
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     project = _require_plain("folder", place_in_repository(root).rstrip("/") or ".")
@@ -91,10 +91,14 @@ def _read_settings(root: Path) -> Settings:
         return workspace.settings
 
 
-def _find_extras(settings: Settings) -> Iterator[str]:
+def _find_extras(root: Path) -> Iterator[str]:
+    settings = _read_settings(root)
     dbt = settings.plugins.get("dbt")
     if dbt is not None and not dbt.get("executable"):
         yield "dbt"
+    if any((root / "metrics").glob("**/*.y*ml")):
+        # Without MetricFlow, a plan leaves out the metrics that a change breaks.
+        yield "metrics"
     if "policies" in settings.plugins:
         yield "policies"
     if (settings.state_url or "").startswith("postgresql"):
