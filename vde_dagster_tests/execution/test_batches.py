@@ -29,6 +29,8 @@ from vde_dagster.terminal.reports import show_report
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder
 
+pytestmark = pytest.mark.long
+
 NOW = datetime(2024, 1, 6, 12, tzinfo=timezone.utc)
 KINDS = {
     "time range": "INCREMENTAL_BY_TIME_RANGE (time_column day, batch_size 2)",

@@ -18,6 +18,8 @@ from vde_dagster_tests.execution.answering import FILES, AnsweringSpark
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> ProjectFolder:

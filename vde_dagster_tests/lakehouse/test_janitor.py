@@ -27,6 +27,8 @@ from vde_dagster_tests.lakehouse.oracle import look, query
 from vde_dagster_tests.lakehouse.protocol import RETENTION, Job, Process, World, fast_folder
 from vde_dagster_tests.state.builders import FakeClock, day, days, plan, snapshot, table
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def clock() -> FakeClock:

@@ -23,6 +23,8 @@ from vde_dagster.plugins.policies.rules import make_variables, read_rules
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
+pytestmark = pytest.mark.long
+
 SETTINGS = "[tool.vde.policies]\n"
 OWNERS = """
 - name: owners

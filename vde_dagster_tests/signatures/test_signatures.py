@@ -19,6 +19,8 @@ from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.signatures.conftest import Team
 from vde_dagster_tests.signatures.test_plan_files import refused
 
+pytestmark = pytest.mark.long
+
 
 def plan(team: Team, vde: Vde) -> str:
     """Plan the reviewer's edit, save it, and return its id."""
