@@ -104,9 +104,8 @@ class SparkEngine:
         If `writes` is False, the process must not import PySpark until it uses the session:
         of two threads that import PySpark at the same time, one may get an incomplete module.
         """
-
-        if writes:  # Threads that import it at the same time can get a part of it.
-            import pyspark.sql  # noqa: F401
+        if writes:  # All that the thread would import of it.
+            import pyspark.sql.classic.dataframe  # noqa: F401
 
         def start() -> None:
             # A caller that needs the session waits for the start, and gets its error.

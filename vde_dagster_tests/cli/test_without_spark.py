@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from vde_dagster.cli import options
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
@@ -69,7 +71,7 @@ def test_an_apply_stores_nothing(folder: ProjectFolder, said: str, vde: Vde) -> 
     assert stored(folder) == before
 
 
-def test_a_first_apply_with_a_mistake_starts_no_spark(
+def test_only_the_first_apply_of_an_ending_process_starts_spark_before_it_plans(
     folder: ProjectFolder, vde: Vde, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     starts: list[str] = []
@@ -77,9 +79,21 @@ def test_a_first_apply_with_a_mistake_starts_no_spark(
     folder.write(
         "models/wrong.sql", "MODEL (name m.wrong, kind FULL); SELECT nothing FROM db.daily"
     )
-    ended = vde("apply", "prod", "--yes", "--project", folder.root)
-    assert (ended.code, starts) == (2, [])
-    assert "nothing" in ended.err
+
+    def starts_of_apply(*, ends: bool) -> int:
+        starts.clear()
+        monkeypatch.setattr(options, "process_ends", ends)
+        ended = vde("apply", "prod", "--yes", "--project", folder.root)
+        assert ended.code == 2
+        assert "nothing" in ended.err
+        return len(starts)
+
+    assert starts_of_apply(ends=True) == 1, "without a state"
+    assert starts_of_apply(ends=True) == 1, "without an environment"
+    assert starts_of_apply(ends=False) == 0
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("dev", PlanOptions(select=("db.*",))))
+    assert starts_of_apply(ends=True) == 0
 
 
 def test_a_run_and_a_stored_plan_store_nothing(folder: ProjectFolder, said: str, vde: Vde) -> None:

@@ -61,29 +61,39 @@ def test_only_a_process_that_goes_on_stops_spark(
 @pytest.mark.turns(16, "Spark elsewhere")
 @pytest.mark.spark
 @pytest.mark.server
-def test_the_jvm_of_a_query_ends_after_it_and_removes_its_folders(tmp_path: Path) -> None:
-    folder = ProjectFolder(
-        tmp_path / "project", {"models/one.sql": "MODEL (name m.one, kind FULL); SELECT 1 AS x"}
-    )
+def test_the_jvm_of_a_command_ends_after_it_and_removes_its_folders(tmp_path: Path) -> None:
     local = tmp_path / "local"
     local.mkdir()
 
-    def vde(*words: str) -> str:
+    def vde(*words: str, code: int = 0) -> str:
         ended = subprocess.run(
-            [sys.executable, "-m", "vde_dagster.cli", *words, "--project", str(folder.root)],
+            [sys.executable, "-m", "vde_dagster.cli", *words, "--project", str(tmp_path / "shop")],
             env={**os.environ, "VDE_SPARK__WARM": "false", "SPARK_LOCAL_DIRS": str(local)},
             capture_output=True,
             text=True,
             timeout=300,
             check=False,
         )
-        assert ended.returncode == 0, ended.stderr
-        return ended.stdout
+        assert ended.returncode == code, ended.stderr
+        return ended.stdout + ended.stderr
 
+    wrong = "MODEL (name m.one, kind FULL); SELECT nothing FROM (SELECT 1 AS x)"
+    folder = ProjectFolder(tmp_path / "shop", {"models/one.sql": wrong})
+    # Spark starts before the plan is made, and the plan fails.
+    failed = vde("apply", "prod", "--yes", code=2)
+    assert "nothing" in failed
+    assert failed.count("error:") == 1
+    _wait_for_end_of_jvm(local)
+    folder.write("models/one.sql", "MODEL (name m.one, kind FULL); SELECT 1 AS x")
     vde("apply", "prod", "--yes")
     assert "7" in vde("query", "prod", "SELECT x + 6 AS x FROM m.one")
+    _wait_for_end_of_jvm(local)
+
+
+def _wait_for_end_of_jvm(folder: Path) -> None:
+    """Wait until no process has a folder in its environment, and the folder is empty."""
     until = time.monotonic() + 60
-    while _processes_with(str(local)) or any(local.iterdir()):
+    while _processes_with(str(folder)) or any(folder.iterdir()):
         assert time.monotonic() < until, "its JVM still runs, or left folders"
         time.sleep(0.05)
 

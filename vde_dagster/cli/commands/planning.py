@@ -368,6 +368,11 @@ def apply(
                 hint=f"run: vde apply {plan.environment} --plan {plan_id}",
             )
     else:
+        # A first plan computes all models. If it fails, the process ends without waiting for Spark.
+        asks = is_interactive(output) and not yes
+        is_first = not workspace.has_state or not workspace.store.environments.names()
+        if is_first and workspace.process_ends and not asks:
+            workspace.start_engine_in_background()
         plan = workspace.plan(
             confirm_environment(output, workspace, environment, create=create, yes=yes),
             options,

@@ -18,6 +18,7 @@ from vde_dagster.spark.jvm.class_list import ClassList
 from vde_dagster.spark.jvm.known_start import StartCommand, start_path
 from vde_dagster.spark.session.failures import hush_pyspark
 from vde_dagster.spark.session.jvm_failure import LaunchedJvm, remember
+from vde_dagster.spark.session.numpy_arguments import convert_numpy_only
 from vde_dagster.spark.session.settings import command_line_config, describe_memory, is_local
 
 
@@ -51,6 +52,7 @@ def launch(
     from pyspark.sql import SparkSession
 
     hush_pyspark()
+    convert_numpy_only()
     conf = SparkConf(loadDefaults=False).setAll(list(config.items()))
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
     SparkSession.builder.config(conf=conf).getOrCreate()
