@@ -62,6 +62,8 @@ class PythonSource:
         settings: Values of variables of the settings, if the code may use them, by lower-case name.
         sqlmesh_dialect: SQLGlot dialect of texts in a model written for SQLMesh; empty for other
             models.
+        default_namespace: Namespace of names in the code that consist of one part.
+        catalogs: Other catalogs that the code may name, see `TableNames.catalogs`.
     """
 
     entrypoint: str
@@ -70,6 +72,8 @@ class PythonSource:
     variables: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     sqlmesh_dialect: str = ""
+    default_namespace: str = "default"
+    catalogs: dict[str, str] = field(default_factory=dict)
 
     @property
     def place(self) -> tuple[str, str, int]:

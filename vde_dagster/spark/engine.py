@@ -420,7 +420,8 @@ class SparkEngine:
         ):
             run_statements(session, before)
             context = model_context(
-                session, snapshot, sources, interval, execution_time, self._root
+                *(session, snapshot, self.settings.catalog, sources, interval, execution_time),
+                root=self._root,
             )
             frame = run_python_model(snapshot, context, columns, self._root)
             return _collect(frame.selectExpr(*map(quote, columns)))
@@ -478,9 +479,8 @@ class SparkEngine:
         for statement in task.before:
             run_statement(session, statement)
         types = table.types()
-        frame = source_frame(
-            session, task, types, self._root, partial(self._jobs.is_cancelled, task.plan_id)
-        )
+        is_cancelled = partial(self._jobs.is_cancelled, task.plan_id)
+        frame = source_frame(session, task, types, self.settings.catalog, self._root, is_cancelled)
         return Write(
             task=task,
             session=session,

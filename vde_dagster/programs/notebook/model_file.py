@@ -164,6 +164,8 @@ def _read_code(
         {**chosen.files, path: notebook.normal_form},
         chosen.outside.hashes,
         settings=asked,
+        default_namespace=context.names.default_namespace,
+        catalogs=dict(context.names.catalogs),
     )
     uses = {*all_.files, *all_.outside.paths} - {module, path}
     return _NotebookCode(source, tuple(sorted(uses)), all_.outside.variables)

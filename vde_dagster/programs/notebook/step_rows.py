@@ -35,7 +35,7 @@ def read_parent(
 
     from vde_dagster.lakehouse.rows.row_filters import parse_filter
 
-    name = ModelName.parse(model)
+    name = context.names.read(model)
     if name not in context.reads:
         raise UsageError(
             f"{context.model} reads {name}, which is not named in its header or cells",
@@ -61,9 +61,8 @@ def query_parents(context: ModelContext, sql: str, limit: int | None = None) -> 
         UsageError: The query is invalid, or names a table other than these models.
     """
     from vde_dagster.execution.query.query_rules import check_query
-    from vde_dagster.project.table_names import TableNames
 
-    check_query(sql, context.reads, TableNames("", "default"))
+    check_query(sql, context.reads, context.names)
     frame = context.sql(sql.strip().rstrip(";"))
     return (frame if limit is None else frame.limit(limit)).toArrow()
 

@@ -70,7 +70,15 @@ def load_python_file(
             values = {key: own for key, own in variables.items() if isinstance(own, list | dict)}
             here = replace(context, variables=variable_texts(variables), values=values)
             asked = _used_variables(definition.function, files, context.settings.variables)
-            python = PythonSource(entrypoint, files, outside.hashes, variables, asked)
+            python = PythonSource(
+                entrypoint,
+                files,
+                outside.hashes,
+                variables,
+                asked,
+                default_namespace=context.names.default_namespace,
+                catalogs=dict(context.names.catalogs),
+            )
             made = with_variables_expanded(definition, location, here)
             models += _read_model(made, python, location, text, tree, here)
     kind_files = (used for one in models for used in one.model.kind.files)

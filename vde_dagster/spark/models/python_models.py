@@ -17,6 +17,7 @@ from vde_dagster.errors import ExecutionError
 from vde_dagster.planning.engine_tasks import FillTask, notebook_path
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.table_names import TableNames
 from vde_dagster.spark.models.python_queries import translate_query
 from vde_dagster.spark.session.connect import query_frame
 from vde_dagster.spark.session.failures import as_subquery
@@ -41,6 +42,7 @@ class ModelContext:
         files: Content of the files with the model's code, by path relative to the project's folder.
         root: The project's folder; None without a working copy.
         page: Path at which the code may write a notebook for Dagster to show.
+        names: Rules by which names in the code mean models.
         trusted: Functions of the dialect that are assumed to return the same values on Spark.
         is_cancelled: Function that returns whether the plan was canceled. Long work in Python can
             call it between two steps, to end early.
@@ -60,6 +62,7 @@ class ModelContext:
     page: Path | None = None
     is_cancelled: Callable[[], bool] = field(default=lambda: False, repr=False)
     trusted: frozenset[str] = frozenset()
+    names: TableNames = field(default=TableNames("", "default"), repr=False)
 
     @property
     def reads(self) -> tuple[ModelName, ...]:
@@ -106,7 +109,7 @@ class ModelContext:
     def resolve_table(self, name: str) -> str:
         """Return the name of a temporary view with the rows of a model in `depends_on`."""
         query = self._source(name)
-        parsed = ModelName.parse(name)
+        parsed = self.names.read(name)
         number = list(self._sources).index(parsed)  # `a.b_c` and `a_b.c` are two.
         view = f"vde_source_{number}_" + re.sub(r"\W+", "_", str(parsed)).lower()
         self.spark.sql(query).createOrReplaceTempView(view)
@@ -116,7 +119,7 @@ class ModelContext:
         """Run a query, after replacing each model's name with a query of the model's rows."""
         from vde_dagster.planning.rendering.render import replace_tables
 
-        return self.spark.sql(replace_tables(self._spark_sql(query), self._sources.get))
+        return self.spark.sql(replace_tables(self._spark_sql(query), self._sources.get, self.names))
 
     def fetch_pyspark_df(self, query: str | exp.Expr, quote_identifiers: bool = False) -> DataFrame:
         """Run a query over models and tables, and return its rows as a Spark DataFrame."""
@@ -142,11 +145,11 @@ class ModelContext:
     def table_exists(self, table_name: Any) -> bool:
         """Return whether the name is a table in Spark, or a model that this model reads."""
         name = table_name if isinstance(table_name, str) else table_name.sql("spark")
-        known = ModelName.parse(name) in self._sources
+        known = self._model_name(name) in self._sources
         return known or bool(self.spark.catalog.tableExists(name))
 
     def _source(self, name: str) -> str:
-        query = self._sources.get(ModelName.parse(name))
+        query = self._sources.get(self.names.read(name))
         if query is None:
             raise ExecutionError(
                 f"{self.model} reads {name}, which it does not declare",
@@ -154,13 +157,17 @@ class ModelContext:
             )
         return query
 
+    def _model_name(self, name: str) -> ModelName | None:
+        return self.names.model_name_or_none(ModelName.split(name))
+
     def _spark_sql(self, query: str | exp.Expr) -> str:
         if isinstance(query, str) and self.dialect == "spark":
             return query
         return translate_query(query, self.model, self.dialect, self.trusted, self._column_types)
 
     def _column_types(self, name: str) -> Mapping[str, str] | None:
-        source = self._sources.get(ModelName.parse(name))
+        known = self._model_name(name)
+        source = self._sources.get(known) if known is not None else None
         if source is None and not self.spark.catalog.tableExists(name):
             return None
         frame = self.spark.table(name) if source is None else self.spark.sql(source)
@@ -193,6 +200,7 @@ class SqlmeshModelContext(ModelContext):
 def model_context(
     spark: SparkSession,
     snapshot: Snapshot,
+    catalog: str,
     sources: Mapping[ModelName, str],
     interval: Interval,
     execution_time: datetime,
@@ -219,6 +227,7 @@ def model_context(
         page,
         is_cancelled,
         frozenset(snapshot.model.dialect_trust),
+        TableNames(catalog, python.default_namespace, python.catalogs),
     )
 
 
@@ -319,6 +328,7 @@ def source_frame(
     session: SparkSession,
     task: FillTask,
     types: Mapping[str, str],
+    catalog: str,
     project_root: Path | None,
     is_cancelled: Callable[[], bool],
 ) -> DataFrame:
@@ -335,7 +345,7 @@ def source_frame(
         fields = used_fields(task.snapshot, output, type_, added.get(physical, ()))
         outputs[output] = type_ if fields is None else fields.shown
     return cast_to_table(
-        _compute_rows(session, task, outputs, project_root, is_cancelled), task, types
+        _compute_rows(session, task, outputs, catalog, project_root, is_cancelled), task, types
     )
 
 
@@ -343,6 +353,7 @@ def _compute_rows(
     session: SparkSession,
     task: FillTask,
     outputs: Mapping[str, str],
+    catalog: str,
     project_root: Path | None,
     is_cancelled: Callable[[], bool],
 ) -> DataFrame:
@@ -355,7 +366,7 @@ def _compute_rows(
     if model.python is not None:
         page = notebook_path(task.plan_id, task.table.id, task.interval)
         context = model_context(
-            *(session, task.snapshot, task.sources, task.interval, task.execution_time),
+            *(session, task.snapshot, catalog, task.sources, task.interval, task.execution_time),
             root=project_root,
             page=None if project_root is None else project_root / page,
             is_cancelled=is_cancelled,
