@@ -388,13 +388,10 @@ def write_text(path: Path, text: str) -> None:
     """Replace a project's text file, which keeps its line ends, permissions and symbolic links."""
     path = Path(os.path.realpath(path))
     before = path.read_bytes() if path.exists() else b""
-    mode = path.stat().st_mode if path.exists() else None
     if b"\r\n" in before:
         text = text.replace("\r\n", "\n").replace("\n", "\r\n")
     with replacing(path, shared=True) as file:
         file.write(text.encode())
-    if mode is not None:
-        os.chmod(path, S_IMODE(mode))
 
 
 @contextlib.contextmanager
@@ -404,7 +401,8 @@ def replacing(path: Path, *, shared: bool = False) -> Iterator[BinaryIO]:
     The path's folder is created if necessary.
 
     Args:
-        shared: Whether the umask sets the permissions. By default, only the owner can read it.
+        shared: Whether the file keeps its permissions, and the umask sets those of a new file. By
+            default, only the owner can read it.
 
     Raises:
         OSError: The file cannot be written; the old file stays.
@@ -418,7 +416,7 @@ def replacing(path: Path, *, shared: bool = False) -> Iterator[BinaryIO]:
             # The umask can only be read by setting it.
             mask = os.umask(0o077)
             os.umask(mask)
-            os.chmod(name, 0o666 & ~mask)
+            os.chmod(name, S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~mask)
         os.replace(name, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):

@@ -144,9 +144,10 @@ def _read_code(
     path = notebook.path.as_posix()
     module = f"{re.sub(r'[^0-9A-Za-z]', '_', path)}.py"
     has_rows = bool(properties.fields["columns"])
-    own = _read_inputs(folder, module, module_text(notebook, has_rows=has_rows))
+    text = module_text(notebook, has_rows=has_rows)
+    own = _read_inputs(folder, module, text)
     with_magics = module_text(notebook, has_rows=has_rows, with_magics=True)
-    all_ = _read_inputs(folder, module, with_magics)
+    all_ = own if with_magics == text else _read_inputs(folder, module, with_magics)
     # Magics such as `%config` reach no file, and leave the version as it is.
     chosen = own if own.reached == all_.reached else all_
     try:

@@ -126,7 +126,7 @@ def _client_id(request: Request) -> str:
 
 def _find_model(served: ServedVersion, text: str) -> ModelName:
     # The list of models has names with dots and quotes as they are, unquoted.
-    listed = (*served.tables, *served.columns_tables, *served.externals, *served.views)
+    listed = (*served.tables, *served.externals, *served.views)
     found = next((one for one in listed if str(one) == text.lower()), None)
     return found or ModelName.parse(text, served.workspace.settings.default_namespace)
 
