@@ -28,9 +28,9 @@ class Step:
     """The changes from one published version to another, which are delivered in batches.
 
     Args:
-        since: The version in the outside system. 0 means that all rows are sent, on the first run
-            for example, or after the sync's columns changed. The outside system compares these rows
-            with its own rows if possible.
+        since: The version in the outside system. 0 means that all rows are sent, for example on
+            the first run or after the sync's columns changed. If the outside system can compare
+            these rows with its own rows, it writes only rows that differ.
         until: The version to reach.
         mode: `upsert`, `mirror` or `append`.
         key: Columns that identify a row; empty for `append`.
@@ -98,15 +98,15 @@ class Delivery(Protocol):
             The number of rows that changed in the outside system, as far as known.
 
         Raises:
-            ExecutionError: The batch cannot be written now; `Batch.Refused` if it can never be
-                written. In both cases, the outside system has no row of the batch.
+            ExecutionError: The batch was not written, or it is unknown whether it was; it is sent
+                again. `Batch.Refused`: it can never be written.
         """
 
     def end(self) -> int:
         """Finish the step. If a mirror sent all rows, remove the rows that it did not send.
 
         Returns:
-            The number of rows that were removed here, as far as known.
+            The number of rows that this call removed, as far as known.
         """
 
 

@@ -1,4 +1,4 @@
-"""Writers of kinds: the layout of tables, and one atomic commit per fill. Imports Spark."""
+"""Writers, which lay out the tables of a kind and commit each fill atomically. Imports Spark."""
 
 from vde_dagster.spark.strategies.base import Layout, Strategy, Write
 from vde_dagster.spark.strategies.simple import WholeTable

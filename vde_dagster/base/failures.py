@@ -80,7 +80,7 @@ class Problem:
     Args:
         certain: Whether the problem is an error, not a warning.
         untyped: Whether the problem is an error only because a column's type is unknown.
-        fixes: Alternative edits that fix the problem; by default the hint's edits.
+        fixes: Alternative fixes; by default those of `hint`, if it is a `Hint`.
     """
 
     message: str

@@ -22,7 +22,7 @@ SLIM = "vde-dagster-slim"
 _UV_TOOL = "uv-receipt.toml"
 """The file by which uv marks the environment of a tool."""
 _UVX = "archive-v0"
-"""The folder of uv's cache with environments of `uvx`, which are not changed."""
+"""Folder in uv's cache with the environments of `uvx`; nothing else may be installed there."""
 _PIPX = "pipx_metadata.json"
 
 

@@ -124,5 +124,5 @@ def current_user() -> str:
 
 
 def mark_unverified(name: str) -> str:
-    """Return `anna (not verified)`, for histories that record a user's name without a login."""
+    """Mark a user's name as typed, not confirmed by a login: `anna (not verified)`."""
     return f"{name} (not verified)"

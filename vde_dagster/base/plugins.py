@@ -196,7 +196,7 @@ def _module_files(packages: frozenset[str], count: int, last: str) -> frozenset[
 
 
 def find_installed_plugins() -> tuple[Plugin, ...]:
-    """Return every installed plug-in by seam and name, without importing any."""
+    """Return all installed plug-ins, sorted by seam and name, without importing any."""
     return _read_installed_plugins(tuple(sys.path))
 
 

@@ -48,7 +48,7 @@ _SAFE_QUERY = frozenset(
 _URL = re.compile(r"(?<![\w+.-])([a-z][a-z0-9+.-]*(?::[a-z][a-z0-9+.-]*)?://)([^\s<>\"'`]+)", re.I)
 _LOGIN = re.compile(r"^([^/?#@:]*):([^/?#]*)@")
 _DATABASE_LOGIN = re.compile(r"^([^/?#@:]*):([^@]*)@")
-"""In databases' drivers a password may contain characters that separate parts of other URLs."""
+"""Login in a database's URL. Unlike in other URLs, its password may contain `/`, `?` and `#`."""
 _PARAMETER = re.compile(r"([?&;])([^=&;#\s]+)=([^&;#\s]*?)(?=[).,\]}]*(?:[&;#\s]|$))")
 _DSN = re.compile(
     r"(?<![\w-])((?:ssl)?password|passwd|pwd|sslkey|account_?key|sas_?token)=(?!\*\*\*)"

@@ -54,7 +54,7 @@ class Workers:
     def __init__(self, count: int = 1) -> None:
         self.count = min((count or usable_cores()) - 1, _MOST)
         self.owners: dict[str, int] = {}
-        """Worker that has prepared a value, such as a query's tree, by the value's name."""
+        """Number of the worker that has parsed a query and keeps its tree, by the query's text."""
         self._workers: list[_Worker] = []
         self._results: SimpleQueue[Results] = SimpleQueue()
 

@@ -1,4 +1,4 @@
-"""Applies from a terminal: checks, confirmation, Ctrl-C, and the result."""
+"""Applying a plan from a terminal: checks, confirmation, Ctrl-C, and the result."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def confirm(
         named: Whether the user passed the plan's id.
 
     Returns:
-        Whether to apply the plan. True without a question if the plan is empty, with `yes`, or
-        without a terminal.
+        Whether to apply the plan. The user is not asked, and the result is True, if the plan is
+        empty, if `yes` is set, or if there is no terminal.
 
     Raises:
         UsageError: The plan has breaks, and neither a terminal, `yes` nor `named` confirms it.

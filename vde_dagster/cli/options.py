@@ -41,12 +41,12 @@ OptionalEnvironment = Annotated[
 
 Models = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[MODELS]...", help="Only these: name, +name, name+, tag:x or a glob."),
+    typer.Argument(metavar="[MODELS]...", help="Select by name, +name, name+, tag:x or a glob."),
 ]
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model, as schema.name.")]
 RowLimit = Annotated[int | None, typer.Option("--limit", min=1, help="Maximum number of rows.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done.")]
-PATTERNS = "Only these: name, +name, name+, tag:name or a glob; repeatable."
+PATTERNS = "Select by name, +name, name+, tag:name or a glob; repeatable."
 """Help text of options that select models by patterns."""
 
 Select = Annotated[list[str] | None, typer.Option(metavar="MODELS", help=PATTERNS)]
@@ -92,7 +92,7 @@ def _parameter(option: PlanOptionField) -> Parameter:
 
 
 process_ends = False
-"""Whether this process ends after the command. Its JVM ends then, without being waited for."""
+"""Whether this process ends after the command. If so, it does not wait until its JVM has ended."""
 
 
 def on_project(

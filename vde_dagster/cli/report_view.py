@@ -203,8 +203,8 @@ def lint_json(
 def show_lint(console: Console, findings: Sequence[Finding], models: int, *, idle: bool) -> None:
     if idle and not findings:
         console.print(
-            "no rules are enabled: set rules, warn_rules or enabled in \\[tool.vde.linter], or "
-            "try all of them: vde lint --rule all"
+            "no rules are enabled: set `rules`, `warn_rules` or `enabled` in "
+            "\\[tool.vde.linter], or try all rules: vde lint --rule all"
         )
         return
     from rich.markup import escape

@@ -85,7 +85,7 @@ def rows_json(
 
 
 _SHOWN, _SHOWN_OF_STEPS = ("_change_type",), ("_change_type", "_version")
-"""Columns about a change that the printed table keeps, without and with `--each`."""
+"""The `change_columns` to print without `--each`, and with `--each`."""
 
 
 def changes_json(found: FoundChanges[Any]) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def changes_notes(found: FoundChanges[Any], rows: int, *, commit: bool) -> Itera
 
 
 def _ack(found: FoundChanges[Any]) -> str | None:
-    """Return `40-41` for `--ack`, or None without a cursor or if some changes were not read."""
+    """Return `--ack`'s value, such as `40-41`; None without a cursor or if rows remain unread."""
     if found.cursor is None or found.more:
         return None
     return f"{found.changes.since}-{found.changes.until}"

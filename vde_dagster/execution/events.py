@@ -47,7 +47,9 @@ class ModelStarted:
 
 @dataclass(frozen=True, slots=True)
 class IntervalFilled:
-    """A range of a table was recorded as filled, or is filled on a branch until the publication.
+    """A range of a table was filled, or its fill was skipped.
+
+    If the rows are on a branch, the range counts as filled only after the publication.
 
     Args:
         refresh: How its rows were computed, for a model that may refresh from changes.

@@ -1,9 +1,9 @@
 """Warm-up of a new engine: a small generated project is built and changed.
 
-The JVM loads, checks and interprets code when it first runs, which takes most of the time of the
-first models. So an idle engine builds typical models the same way as a user's models:
-`python -m vde_dagster.execution.exercise`, with the request as JSON on standard input (other users
-can see command lines).
+The JVM loads, checks and interprets code that runs for the first time, which takes most of the time
+of the first models. So while the engine is idle, `python -m vde_dagster.execution.exercise` builds
+typical models on it, as an apply does. The command reads its request as JSON from standard input,
+because other users can see command lines.
 """
 
 from __future__ import annotations

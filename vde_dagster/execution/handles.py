@@ -237,7 +237,8 @@ class Handles:
     def start_engine_in_background(self, *, writes: bool = True) -> None:
         """Start the project's own engine in a thread.
 
-        With `writes` false, the process must not import PySpark until it uses the engine.
+        A process that passes `writes=False` must not import PySpark before it uses the engine, see
+        `SparkEngine.start_in_background`.
         """
         if not self._lent and self._join is None:
             self.engine().start_in_background(writes=writes)

@@ -25,11 +25,11 @@ MOST_RECORDS = 1_000
 """Maximum number of records that an exporter receives at a time."""
 
 Exporter = Callable[["Handles", "Sequence[OutboxRecord]"], int | None]
-"""Receives records in order, and returns after they are stored; failed records are sent again.
+"""Stores records in their order, and receives them again if it raises an exception.
 
-To leave records for a later call, it returns the number of the last record that it stored. If it
-fails after it stored some records, it first moves its position: `store.outbox.move_cursor(name,
-number)`.
+An exporter that leaves records for a later call returns the number of the last record that it
+stored. An exporter that fails after it stored some records moves its position before it raises the
+exception: `store.outbox.move_cursor(name, number)`.
 """
 
 _PLUGINS: Seam[Exporter] = Seam("exporters")
@@ -114,7 +114,7 @@ class Maintenance:
         """Pass the outbox's records after a consumer's position to `exporter`. See `export`.
 
         Args:
-            again: Command that continues after a failure.
+            again: Command that sends the failed records again, for the error's hint.
 
         Raises:
             ExecutionError: The consumer failed; its position has moved past the records that it

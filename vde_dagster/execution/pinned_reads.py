@@ -106,7 +106,7 @@ def not_pinned_error(name: ModelName, version: Environment) -> UsageError:
     """Build the error for a version from before the introduction of pins."""
     return UsageError(
         f"the data of {name} in version {version.version} of '{version.name}' is unknown, "
-        "because it was published before versions pinned their data",
+        "because this version was published before versions pinned their data",
         hint=f"read a later version: vde history {version.name}",
     )
 

@@ -44,7 +44,10 @@ if TYPE_CHECKING:
 NO_COMMITS: Mapping[ModelName, CommitRange] = {}
 NO_PINS: Mapping[str, PinnedTable] = {}
 MOST_SETS = 8
-"""Maximum number of column sets with a digest; with more, only all columns have one."""
+"""Maximum number of column sets of a table that get a digest.
+
+If a table has more, only the set of all columns gets one.
+"""
 MOST_DIGESTS = 32
 """Maximum number of digests per fill; with more, the whole fill is one digest range."""
 

@@ -1,4 +1,4 @@
-"""Publishers: plug-ins that serve environments to other programs, as `vde serve` runs them."""
+"""Publishers: plug-ins with which `vde serve` serves environments to other programs."""
 
 from __future__ import annotations
 

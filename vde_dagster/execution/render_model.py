@@ -56,7 +56,7 @@ class Models:
     def mistakes_in_readers(
         self, readers: Iterable[Exposure], snapshots: Mapping[ModelName, Snapshot]
     ) -> list[ProjectError]:
-        """Return an error for each column that an exposure reads from a model without it."""
+        """Return the errors in exposures, such as a column that a metric's model lacks."""
         return list(find_reader_mistakes(readers, snapshots, []))
 
     def render(
@@ -89,7 +89,9 @@ class Models:
         return render_query(definition, resolver, catalog, interval, now)
 
     def refresh(self, model: str, environment: str = PRODUCTION) -> list[TableRefresh]:
-        """Describe how rows are refreshed after each input table changes, or only gains rows.
+        """Describe, per input table, how a model is refreshed after the table changes.
+
+        A table has two entries if the refresh is different after the table only gained rows.
 
         Raises:
             UsageError: The model does not exist or does not refresh from changes, or a parent has

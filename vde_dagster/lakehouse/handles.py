@@ -62,7 +62,7 @@ class LakeHandles:
     def left_by_others(self) -> list[str]:
         """Return the names of the warehouse's folders for tables and views of vde.
 
-        A new state store has no tables and views, so its folders belong to another state store.
+        If the state store is new, these folders belong to another state store.
         """
         names = self.files.folders(self.warehouse)
         return [name for name in names if name.startswith(("vde__", "_vde_"))]

@@ -121,7 +121,7 @@ class VdeProjectComponent(dg.Component, dg.Resolvable):
 
 
 _PREFIXES: WeakKeyDictionary[Any, dict[str, tuple[Path, Path]]] = WeakKeyDictionary()
-"""Component and project that use each prefix, by the state tracker of the component tree."""
+"""Keys: state tracker of a component tree, then prefix. Values: paths of component and project."""
 
 
 def _take_prefix(context: dg.ComponentLoadContext, settings: Settings) -> None:

@@ -84,7 +84,7 @@ def vde_definitions(
 
 
 _LARGE = 1000
-"""Number of assets from which a code location is excluded from garbage collection."""
+"""Number of assets above which the garbage collector skips a code location's objects."""
 
 
 def _definitions(

@@ -50,7 +50,7 @@ class VdePySparkResource(LazyPySparkResource):
 
 
 def spark_config(project_root: str | Path) -> dict[str, str]:
-    """Return the configuration of a Spark session that a project can join.
+    """Return the configuration that your own Spark session needs to run a project's models.
 
     For your own resource: `LazyPySparkResource(spark_config={**spark_config(root), …})`.
     """

@@ -33,7 +33,7 @@ MOST_MODELS = 3
 MOST_NAMES = 20
 """Maximum number of models that a sentence on a rollback names."""
 MOST_KEPT = 10
-"""Maximum number of reasons for which the janitor's table lists what is kept."""
+"""Maximum number of rows for kept objects in the janitor's table, one per action and reason."""
 
 
 def history_section(changes: Sequence[VersionChange]) -> Section:
@@ -210,7 +210,7 @@ def janitor_section(report: JanitorReport) -> Section:
     if kept:
         title += f", keeps {count(len(kept), 'object')}; --json lists each with its reason"
     if failed:
-        title += f"; {failed} failed, the next run retries all but refused deletions"
+        title += f"; {failed} failed, the next run retries all except refused deletions"
     columns = ("action", "subject", "reason", "outcome", "size")
     return Section(title, "", columns, tuple(rows), Mark.BAD if failed else Mark.PLAIN)
 

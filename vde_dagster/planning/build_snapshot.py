@@ -179,7 +179,10 @@ def _meaning(
 
 
 def _other_texts(model: Model, analysis: Analysis | None) -> tuple[str, ...]:
-    """Return columns of undeclared type that the model's dialect casts to text unlike Spark."""
+    """Return columns whose casts to text differ between the model's dialect and Spark.
+
+    Columns of declared type are left out.
+    """
     declared = {column.name.lower() for column in model.columns if column.type}
     return tuple(sorted((analysis.other_texts if analysis else frozenset()) - declared))
 

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 
 _FEW, _MANY = 100, 400
-"""Numbers of snapshots built and of snapshots left from which worker processes are used."""
+"""Worker processes are used after `_FEW` snapshots were built, if at least `_MANY` are left.
+
+If workers have already parsed queries, `_FEW` does not apply.
+"""
 _TEXTS = ("query", "source", "origins")
 _OTHERS = attrgetter(*(field.name for field in fields(Model) if field.name not in _TEXTS))
 
@@ -81,7 +84,8 @@ def build_snapshots(
 
     Raises:
         ProjectError: A snapshot cannot be built, for example because of an unknown column, or a
-            check found a mistake. Only descendants of models without a snapshot are not checked.
+            check found a mistake. All models are checked, except descendants of a model whose
+            snapshot cannot be built.
     """
     parsed = parsed or ParsedQueries()
     rules = BuildRules(tuple(scalar_functions), tuple(functions), canonicaliser)

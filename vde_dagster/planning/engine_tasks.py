@@ -98,7 +98,8 @@ class FillTask:
         execution_time: The run's current time (UTC).
         before: Statements that run before the query, in a session used only by this task.
         after: Statements that run in that session after the rows are written.
-        anew: Whether the fill replaces all rows of a table whose other fills keep earlier rows.
+        anew: Whether the fill replaces all rows of the table. Set only for kinds that otherwise
+            keep earlier rows.
         digest_sets: Sets of physical columns to compute digests for.
         digest_ranges: The ranges of the interval that get separate digests.
         base: The branch that is copied to create `branch`; None to copy the table's branch.

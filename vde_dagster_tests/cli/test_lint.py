@@ -136,7 +136,7 @@ def test_sqlmeshs_configuration_switches_rules_on(shop: ProjectFolder, vde: Vde)
     assert vde("plan", "dev", "--project", shop.root).code == 0
     told = vde("lint", "--project", shop.root).out
     assert told.startswith(
-        "no rules are enabled: set rules, warn_rules or enabled in [tool.vde.linter]"
+        "no rules are enabled: set `rules`, `warn_rules` or `enabled` in [tool.vde.linter]"
     )
 
 

@@ -70,7 +70,7 @@ def test_a_version_whose_pins_are_not_known_has_to_be_read_anew(shop: Shop) -> N
     ("environment", "model", "since", "until", "said"),
     [
         ("dev", "marts.daily", 1, None, "environment 'dev' does not exist"),
-        ("prod", "marts.none", 1, None, "contains the model marts.none"),
+        ("prod", "marts.none", 1, None, "the model marts.none is not in version"),
         ("prod", "marts.daily", 1, 9, "has no version 9"),
         ("prod", "marts.daily", 9, 3, "has no version 9"),
         ("prod", "lake.rates", 1, 2, "is not published"),
@@ -182,7 +182,7 @@ def test_a_query_reads_changes_as_a_table(shop: Shop) -> None:
         ("changes('marts.daily', each => true)", "requires a model and one or two versions"),
         ("changes('marts.daily', 1, each => 2)", "requires a model and one or two versions"),
         ("changes('marts.daily' 1)", "requires a model and one or two versions"),
-        ("changes('marts.none', 1, 2)", "contains the model marts.none"),
+        ("changes('marts.none', 1, 2)", "the model marts.none is not in version"),
         ("changes(marts.daily, 1, 2)", "cannot read from changes"),
         ("marts.changes('marts.daily', 1, 2)", "cannot read"),
         ("vde_changes.daily_0", "neither a model"),

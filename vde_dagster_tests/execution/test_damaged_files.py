@@ -527,8 +527,8 @@ def test_plans_name_models_whose_table_the_catalog_lost_and_no_other_environment
         plan = workspace.plan("prod")
         assert plan.is_empty
         assert plan.notices == (
-            "the catalog 'lakehouse' lacks the tables of marts.daily, which count as filled: "
-            "queries of them fail; `vde fsck` names each table and its repair",
+            "the catalog 'lakehouse' lacks the tables of marts.daily, although they count as "
+            "filled. Queries of them fail; `vde fsck` names each table and its repair",
         )
         with pytest.raises(ExecutionError, match=r"'dev' cannot show vde__marts\.daily__"):
             workspace.apply(workspace.plan("dev"))

@@ -115,7 +115,7 @@ def test_production_that_moved_meanwhile_is_another_state(saved: Team, vde: Vde)
     told = refused(saved, vde)
     assert "was created for another state" in told
     assert "'prod' was at version 1 and is at version 2" in told
-    assert "as db.total, and now contains" in told
+    assert "as the definition of db.total, and now has" in told
     assert "db.orders" not in told
 
 

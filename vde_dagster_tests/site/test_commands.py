@@ -57,7 +57,7 @@ def test_what_cannot_be_built_is_said_and_nothing_is_written(
     assert "--to FOLDER" in error["hint"]
     for time in ("0001-01-01", "9999-12-31T23:59:59"):
         assert _build(tmp_path, "--as-of", time) == 2
-        assert "no interval is due" in json.loads(capsys.readouterr().out)["error"]["message"]
+        assert "cannot be determined" in json.loads(capsys.readouterr().out)["error"]["message"]
     assert not (tmp_path / "build").exists()
 
 

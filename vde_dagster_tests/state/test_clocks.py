@@ -69,9 +69,9 @@ SCD = "SCD_TYPE_2_BY_COLUMN (unique_key n, columns ts"
     [
         (f"{SCD})", "'a'", 0, []),
         (f"{SCD}, disable_restatement false)", "'a'", 0, []),
-        (f"{SCD})", "@end_ts", 0, ["m.m was filled"]),
+        (f"{SCD})", "@end_ts", 0, ["a fill of m.m"]),
         ("INCREMENTAL_BY_UNIQUE_KEY (unique_key n, disable_restatement true)", "'a'", 0, ["m.m"]),
-        ("INCREMENTAL_UNMANAGED", "'a'", 0, ["m.m was filled"]),
+        ("INCREMENTAL_UNMANAGED", "'a'", 0, ["a fill of m.m"]),
         ("INCREMENTAL_BY_UNIQUE_KEY (unique_key n)", "'a'", 2, ["1 table had ranges filled early"]),
     ],
 )

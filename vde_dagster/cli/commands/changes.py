@@ -88,9 +88,9 @@ def changes(
 ) -> None:
     """Show the changes of a model's rows between two versions of an environment.
 
-    Examples: vde changes prod sales.orders --from 40 --to 41; for a recurring consumer vde changes
-    prod sales.orders --cursor billing --json; after it has processed the changes vde changes prod
-    sales.orders --cursor billing --ack 40-41
+    A recurring consumer reads with --cursor, and moves the cursor with --ack after it has processed
+    the changes. Examples: vde changes prod sales.orders --from 40 --to 41; vde changes prod
+    sales.orders --cursor billing --json; vde changes prod sales.orders --cursor billing --ack 40-41
     """
     output.as_json = output.as_json or form == "json"
     check_form(

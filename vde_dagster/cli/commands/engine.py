@@ -126,7 +126,7 @@ def _print_status(
 def _engine_text(engine: WarmEngine) -> str:
     size = engine.memory
     minutes = int((datetime.now(timezone.utc) - engine.started).total_seconds() // 60)
-    return f"process {engine.pid}, for {minutes} min" + (f", {size / 1e9:.1f} GB" if size else "")
+    return f"process {engine.pid}, up {minutes} min" + (f", {size / 1e9:.1f} GB" if size else "")
 
 
 def _data(engine: WarmEngine) -> dict[str, Any]:

@@ -27,7 +27,7 @@ Version = Annotated[
         "--to",
         min=1,
         metavar="VERSION",
-        help="The version to return to; default: the latest unlike the current one.",
+        help="The version to return to; default: the latest that differs from the current one.",
     ),
 ]
 DefinitionsOnly = Annotated[bool, typer.Option("--definitions-only", help="Keep the current data.")]

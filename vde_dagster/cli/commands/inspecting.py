@@ -37,7 +37,7 @@ At = Annotated[
 
 
 Refresh = Annotated[
-    bool, typer.Option("--refresh", help="Print the SQL that finds the rows that changes affect.")
+    bool, typer.Option("--refresh", help="Print the SQL that finds rows affected by changes.")
 ]
 WithPlugins = Annotated[
     bool,
@@ -100,7 +100,7 @@ def _refresh_text(refresh: TableRefresh) -> str:
         "keys": f"the rows with these values of {key} are computed",
         "rows": "these rows are added"
         if refresh.only_added
-        else "these rows are added and deleted",
+        else "these rows are added, or deleted if vde_sign is -1",
         "groups": f"the result is merged into the rows of each {key}"
         if key
         else "the result is merged",
@@ -140,8 +140,8 @@ def query(
 ) -> None:
     """Run a query on an environment's views, or on one of its published versions.
 
-    Examples: vde query prod "SELECT count(*) FROM marts.daily"; on version 41 with prod@41; on the
-    version current at a time with prod --at 2026-11-01T06:00
+    prod@41 means version 41; prod --at 2026-11-01T06:00 means the version that was current then.
+    Example: vde query prod "SELECT count(*) FROM marts.daily"
     """
     output.query_result(workspace.query(environment, sql, limit, raw=raw, at=at))
 

@@ -224,7 +224,7 @@ def _is_read(exposure: Exposure, name: ModelName, item: AffectedParts) -> bool:
 def _impact_line(name: ModelName, snapshot: Snapshot, item: AffectedParts) -> str:
     how = "" if snapshot.has_table else " (a view)"
     if item.rows:
-        return f"{name}{how}: its rows, therefore all {count(len(item.columns), 'column')}"
+        return f"{name}{how}: all {count(len(item.columns), 'column')}, because rows may change"
     return f"{name}{how}: {', '.join(item.columns)}"
 
 

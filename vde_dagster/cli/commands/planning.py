@@ -338,9 +338,9 @@ def apply(
 
     Runs the unit tests of changed models, computes missing intervals, audits them, and publishes
     everything in one transaction. On a terminal it waits for confirmation. Without a terminal it
-    requires --yes or --plan if models or columns of production, or of a protected environment, are
-    removed or change their type. Examples: vde apply prod; vde apply dev --select marts.daily+
-    --start 2024-01-01; vde apply prod --plan prod-1a2b3c4d5e
+    requires --yes or --plan to remove a model or column, or to change a column's type, in
+    production or in a protected environment. Examples: vde apply prod; vde apply dev --select
+    marts.daily+ --start 2024-01-01; vde apply prod --plan prod-1a2b3c4d5e
     """
     if plan_id is not None and (options or create):
         raise UsageError(

@@ -135,7 +135,7 @@ def init(
     if dbt and _find_dbt() is None:
         output.note(
             f"dbt, which compiles the project, is not installed: {escape(how_to_install('dbt'))}; "
-            "or name the dbt of another environment as `executable` in pyproject.toml"
+            "or set `executable` in pyproject.toml to the dbt of another Python environment"
         )
     where = "" if target == Path(".") else escape(f" --project {shlex.quote(str(target))}")
     output.note(f"next: vde apply prod{where}")
@@ -179,7 +179,10 @@ Rules = Annotated[
 
 
 Fixed = Annotated[
-    bool, typer.Option("--fix", help="First apply unambiguous fixes, also of planning errors.")
+    bool,
+    typer.Option(
+        "--fix", help="First fix all violations and planning errors that have exactly one safe fix."
+    ),
 ]
 
 

@@ -67,8 +67,8 @@ def ui(
     """Open the Dagster UI on a project, until Ctrl-C.
 
     Uses the instance in DAGSTER_HOME, or in the project's .dagster_home, which is created if
-    missing. The code location comes from workspace.yaml, pyproject.toml or definitions.py, or else
-    from the project alone. Example: vde ui --port 3001
+    missing. Loads the code locations that workspace.yaml, pyproject.toml or definitions.py define;
+    if they define none, creates a code location for the project. Example: vde ui --port 3001
     """
     from vde_dagster.orchestration.local_ui import local_ui
 
@@ -107,7 +107,7 @@ def serve(
     connections_per_address: ByAddress = 250,
     publisher: PublisherName = _HTTP,
 ) -> None:
-    """Serve environments read-only until Ctrl-C: an Iceberg REST catalog, and rows over HTTP.
+    """Serve environments read-only, as an Iceberg REST catalog and as rows over HTTP, until Ctrl-C.
 
     Example: vde serve --port 8182
     """

@@ -92,7 +92,7 @@ def run_tests(
     }
     if needless := next((option for option, is_given in given.items() if is_given), None):
         raise UsageError(
-            f"{needless} requires --create, because existing tests contain their rows",
+            f"{needless} requires --create, because existing tests run as their files define them",
             hint="remove it, or add --create MODEL",
         )
     from vde_dagster.cli.report_view import results_json, show_results

@@ -55,7 +55,7 @@ class Applier:
         concurrency: Maximum number of models, and batches of models, in parallel.
         wait_seconds: How long to wait for an environment that another process is changing.
         approved: Whether `who` has approved exactly this plan, for the log.
-        proved: Whether gates have checked the plan; false if it was applied before.
+        proved: Whether gates of plug-ins have checked the plan; false if it was already applied.
     """
 
     plan: Plan
@@ -81,9 +81,9 @@ class Applier:
         """Apply the plan.
 
         Raises:
-            ConflictError: The environment has changed since the plan was created, is being changed,
-                or the plan was rejected.
-            UsageError: The plan was created by a clock that was ahead.
+            ConflictError: The plan was rejected, the environment has changed since the plan was
+                created, or another process is changing the environment.
+            UsageError: The plan was created while a clock was ahead.
             UnitTestFailedError: A unit test failed; nothing was computed.
             AuditFailedError: A blocking audit found rows; nothing was published.
             ExecutionError: A model failed; nothing was published, finished ranges are kept.

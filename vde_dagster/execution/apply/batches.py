@@ -92,7 +92,10 @@ class BatchRun:
 
 
 _MEMORY_DIVISOR = 4
-"""Divisor of the JVM's memory for a batch in local mode, because Parquet grows in memory."""
+"""Divisor of the JVM's memory; the quotient limits a batch in local mode.
+
+The limit counts bytes of Parquet files, whose rows take more bytes in memory.
+"""
 _CLUSTER_BATCH_BYTES = 64 << 30
 _SIZE = re.compile(r"(\d+)\s*([kmgt]?)b?", re.I)
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}

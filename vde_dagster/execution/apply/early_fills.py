@@ -79,10 +79,10 @@ def _warn_of_clock(
         )
     if stays:
         warnings.append(
-            f"a clock was ahead (this machine's clock shows {instant_text(now)}) when "
-            f"{', '.join(sorted(stays))} was filled: rows after that time may be missing, and "
-            "filling it again would lose rows; change the model's definition to compute a new "
-            "table, or add the rows by hand"
+            f"a clock was ahead (this machine's clock shows {instant_text(now)}) during a fill of "
+            f"{', '.join(sorted(stays))}: rows that arrive after this fill may be missing, and "
+            "filling the same range again would lose rows; change the model's definition to "
+            "compute a new table, or add the rows by hand"
         )
     current = state.target
     if current is not None and current.published_at > now + MOST_APART:

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 States = Mapping[str, InputState]
-"""Contents of tables by their keys; only Iceberg tables of this catalog are included."""
+"""States of input tables by `TableRead.key`; only Iceberg tables of this catalog are included."""
 
 
 @dataclass(frozen=True, slots=True)

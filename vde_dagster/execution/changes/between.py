@@ -43,8 +43,8 @@ def changes_between(
         until: The version to reach; None for the current version.
 
     Raises:
-        UsageError: The environment, `until`, a later `since` or the model does not exist, or the
-            target version's data is gone.
+        UsageError: The environment, `until` or the model does not exist; the target version's data
+            is gone; or `since` is later than the target version and does not exist.
     """
     wanted = environment if until is None else f"{environment}@{until}"
     later = named_environment(handles, wanted)
@@ -78,8 +78,8 @@ def changes_between(
 
 def _model_not_found(environment: str, model: ModelName, since: int, until: int) -> UsageError:
     return UsageError(
-        f"neither version {since} nor version {until} of '{environment}' is kept and contains the "
-        f"model {model}",
+        f"the model {model} is not in version {until} of '{environment}'; version {since} does not "
+        "contain it either, or is no longer kept",
         hint=f"to list models, run `vde info`; to list versions, run `vde history {environment}`",
     )
 
@@ -102,7 +102,7 @@ def changes_by_version(
     if whole.until < since:
         raise UsageError(
             f"version {whole.until} of '{environment}' is earlier than version {since}: changes "
-            "by version only lead to later versions",
+            "can be read version by version only from an earlier to a later version",
             hint="read the net changes, which may also lead to an earlier version",
         )
     if whole.method == "resync" or whole.until == since:

@@ -155,8 +155,9 @@ def read_last_inputs(
     If an input model has a new table since then, the state of the earlier table is returned.
 
     Raises:
-        ComputesAllError: The last fill read neither the table nor exactly one earlier table of the
-            same input model, or it read a table that the model no longer reads.
+        ComputesAllError: The last fill read a table that the model no longer reads. Or one of
+            `reads` is new, and the last fill did not read exactly one earlier table of the same
+            input model.
     """
     found = {read.key: LastRead(seen[read.key]) for read in reads if read.key in seen}
     others = {key for key in seen if key not in found}

@@ -129,7 +129,7 @@ class Changes:
         return ask(self.handles, where, name, since or 0, until)
 
     def acknowledge(self, found: FoundChanges[Any], *, who: str | None = None) -> None:
-        """Move the consumer's cursor behind changes that the consumer has stored.
+        """Move the cursor to the last version of `found`, once the consumer has stored the changes.
 
         Raises:
             UsageError: The changes were read without a cursor, or only in part.
@@ -195,7 +195,7 @@ def _check_cursor(name: str) -> None:
 
 _FUNCTION = "changes"
 _SCHEMA = "vde_changes"
-"""Schema of the tables that replace calls, so that the rules of queries apply to them."""
+"""Schema in the table names that replace `changes(…)`; `check_query` allows these names."""
 
 
 def expand_changes(

@@ -67,7 +67,7 @@ def project_costs(handles: Handles, plan: Plan) -> Callable[[], RefreshCosts]:
 
 
 _MOST_TABLES = 50
-"""Maximum number of tables to whose fills the project's costs are fitted."""
+"""Maximum number of tables whose fills are read to fit the refresh costs."""
 
 
 @dataclass(frozen=True, slots=True)

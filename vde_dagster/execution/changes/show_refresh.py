@@ -61,7 +61,9 @@ def show_refresh(
     snapshots: Mapping[ModelName, Snapshot],
     resolver: Resolver,
 ) -> list[TableRefresh]:
-    """Describe how rows are refreshed after each input table changes, or only gains rows.
+    """Describe, per input table, how a model is refreshed after the table changes.
+
+    A table has two entries if the refresh is different after the table only gained rows.
 
     Args:
         snapshots: All snapshots of the plan, for the views that the model reads.

@@ -178,7 +178,7 @@ class ChangeViewReader:
     def points(self, name: ModelName) -> list[ChangePoint]:
         """Return the latest versions that changed a model's rows and can be read, ascending.
 
-        A version that cannot be read leaves out all versions before it.
+        If a version cannot be read, all versions before it are left out, too.
         """
         from vde_dagster.state.environments.changes import change_points
 
@@ -199,7 +199,7 @@ class ChangeViewReader:
     def contents(self, name: ModelName, points: Sequence[ChangePoint]) -> list[VersionSide]:
         """Return a model's content in the latest versions of `points`, ascending.
 
-        A version that cannot be read leaves out all versions before it.
+        If a version cannot be read, all versions before it are left out, too.
 
         Raises:
             UsageError: The latest of the versions cannot be read.

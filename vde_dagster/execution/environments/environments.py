@@ -297,8 +297,8 @@ def _pinned_entries(shown: Environment, pins: Mapping[str, Pin]) -> dict[ModelNa
     if unknown:
         raise UsageError(
             f"{shown.name}@{shown.version} cannot be frozen: the data of "
-            f"{listed(sorted(unknown), 5)} is unknown, because it was published before versions "
-            "pinned their data",
+            f"{listed(sorted(unknown), 5)} is unknown, because this version was published before "
+            "versions pinned their data",
             hint=f"freeze a later version: vde history {shown.name}",
         )
     return {

@@ -1,7 +1,7 @@
 """Data of a rollback: tables moved back to a version's pins, and columns restored.
 
-A rollback of production moves all tables back, and the ranges filled at that version count as
-filled again. A rollback of another environment moves only tables that no other environment
+A rollback of production moves all tables back. Afterwards, the filled ranges of these tables are
+those of that version. A rollback of another environment moves only tables that no other environment
 contains. Inputs of these tables may keep newer rows. So a range of such a table counts as filled
 only if it was filled at that version, is still filled, and was not computed again or marked as
 outdated in between.
@@ -49,7 +49,8 @@ class RestoredData:
         changed: Ranges (UTC) whose rows change for readers.
         rows: Number of rows in moved tables now and afterwards, if known.
         models: Models that the tables serve.
-        held: Old Iceberg snapshots to pin, of tables that stay because other environments use them.
+        held: Tables that stay because other environments use them, each with the Iceberg snapshot
+            of the old version, which the environment pins.
         others: Current Iceberg snapshots to pin in each other environment that uses a moved table.
     """
 

@@ -268,7 +268,7 @@ def reader_findings(
     snapshots: Mapping[ModelName, Snapshot],
     among: Collection[ModelName] | None = None,
 ) -> list[Finding]:
-    """Return a finding for each column that an exposure reads from a model without it."""
+    """Return a finding for each column that an exposure reads, but that its model does not have."""
     found = []
     for reader, model, problem in find_unknown_columns(readers, snapshots):
         if among is None or model in among:

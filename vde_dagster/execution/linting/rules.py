@@ -91,7 +91,7 @@ class Rule(ABC):
     def violation(
         self, violation_msg: str | None = None, violation_range: Any = None, fixes: Any = None
     ) -> RuleViolation:
-        """Build a violation by the checked model. The default message is the rule's summary."""
+        """Build a violation of this rule. The default message is the rule's summary."""
         return RuleViolation(self, violation_msg or self.summary, violation_range, fixes)
 
 
@@ -259,7 +259,7 @@ def convert_violation(violation: RuleViolation, message: str, model: Any) -> Vio
 
 
 LINT_VERSION = "2"
-"""Increased whenever rules find more or less, to invalidate cached results."""
+"""Increased whenever the findings of a built-in rule change, to invalidate cached results."""
 
 
 def outermost_columns(tree: exp.Expr | None) -> list[exp.Expr]:

@@ -64,8 +64,8 @@ def _warn_of_empty_state(handles: Handles) -> Iterator[str]:
             f"the state store {without_password(settings.resolved_state_url)} is new, but the "
             f"warehouse {settings.resolved_warehouse} already has tables and views (in "
             f"{', '.join(found[:3])}{', …' if found[3:] else ''}). If they belong to this project, "
-            "this is the wrong state, and the plan recomputes everything: check state_url and "
-            "VDE_STATE_URL, or import the state (vde state import)"
+            "the project's state is elsewhere or was lost, and the plan recomputes everything: "
+            "check state_url and VDE_STATE_URL, or import the state (vde state import)"
         )
 
 
@@ -187,7 +187,7 @@ def _check_operators(
 
 
 MAX_ID = 24
-"""Maximum length of a plan's id, which Dagster's lists of partitions show completely."""
+"""Maximum length of a plan's id. Dagster's lists of partitions show ids of this length in full."""
 _RANDOM_LENGTH = 6
 _DIGITS = string.digits + string.ascii_lowercase
 
@@ -236,6 +236,6 @@ def lost_table_warnings(handles: Handles, plan: Plan, state: WarehouseState) -> 
     there = catalog.pointers(shown.values()) if shown else {}
     if lost := [name for name, ref in shown.items() if ref not in there]:
         yield (
-            f"the catalog '{catalog.name}' lacks the tables of {listed(lost, 3)}, which count as "
-            "filled: queries of them fail; `vde fsck` names each table and its repair"
+            f"the catalog '{catalog.name}' lacks the tables of {listed(lost, 3)}, although they "
+            "count as filled. Queries of them fail; `vde fsck` names each table and its repair"
         )

@@ -31,7 +31,7 @@ class Gates:
     def objections(self, plan: Plan) -> list[Objection]:
         """Collect the objections of all gates to a plan. An empty plan has no objections.
 
-        Raises VdeError if a gate cannot decide, fails, or returns something else.
+        Raises VdeError if a gate cannot decide, fails, or returns anything other than objections.
         """
         if plan.is_empty:
             return []

@@ -252,7 +252,11 @@ def reuse_production_tables(
 def related_models(
     store: StateStore, environment: Environment, names: Iterable[ModelName]
 ) -> frozenset[ModelName]:
-    """Return some models, all their ancestors, and all models that share tables with these."""
+    """Return `names`, and all models that a plan for them must read.
+
+    For every returned model, its parents, the models that its audits read, and the models that
+    share its table are returned, too.
+    """
     entries = environment.entries
     twins: dict[str, list[ModelName]] = {}
     for name, entry in entries.items():

@@ -23,7 +23,7 @@ class Keeper:
         text: Returns the text to store; empty to store none, None to keep the environment's text.
             Equal files must give equal texts.
         readers: Returns the exposures that the stored text declares, or None without a text.
-        what: Kind of the exposures. Exposures of this kind from the project's files are replaced.
+        what: Kind of the stored exposures, which replace the files' exposures of this kind.
     """
 
     text: Callable[[Handles], str | None]
@@ -37,7 +37,7 @@ KEEPERS: Seam[Keeper] = Seam("keepers")
 def find_readers(
     handles: Handles, environment: Environment, of_files: Sequence[Exposure]
 ) -> tuple[Exposure, ...]:
-    """Return exposures that read an environment's models, from files and from stored texts.
+    """Combine the files' exposures with exposures that an environment's stored texts declare.
 
     Raises ProjectError if a stored text can no longer be read.
     """

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 FORM = "vde-plan-1"
 ATTACHED = "attached"
-"""Key of the file's part for plug-ins, by plug-in name; the plan's hash does not cover it."""
+"""Key of the plug-ins' values, by plug-in name. The plan's hash does not cover these values."""
 MOST_DIFFERENCES = 5
 MAX_BYTES = 500_000_000
 
@@ -165,9 +165,10 @@ class PlanFiles:
         """Read and verify a plan's file, store its attachments, and return the plan for an apply.
 
         Raises:
-            UsageError: The file is invalid, see `read`; the file is for another project or state;
-                the state has another plan with its id, or other definitions; the plan contradicts
-                its content; or an attachment is invalid.
+            UsageError: The file is invalid, see `read`; the file is for another project; the
+                environment's definitions or tables differ from the file's; the state stores a
+                different plan under the same id; the plan's fields contradict its definitions or
+                tables; or an attachment is invalid.
         """
         found = self.read(path)
         _require_state(self.handles, found)
@@ -269,7 +270,7 @@ def _state_differences(handles: Handles, plan: Plan) -> Iterator[str]:
         before, now = meant.get(model), shows.get(model)
         if before != now:
             was, is_ = (key[:12] if key else "nothing" for key in (before, now))
-            yield f"'{name}' contained {was} as {model}, and now contains {is_}"
+            yield f"'{name}' had {was} as the definition of {model}, and now has {is_}"
     tables = {m.table.id: (m.name, m.table) for m in plan.models if m.table and m.table.created}
     known = store.tables.load(tables)
     for key, (model, table) in tables.items():

@@ -66,7 +66,8 @@ def require_proven(handles: Handles, plan: Plan) -> None:
     """Check that a plan's kind and tables follow from its definitions and from the state.
 
     Raises:
-        UsageError: A field differs, as listed; nothing was changed.
+        UsageError: Fields contradict the definitions or the state, and the message lists the
+            contradictions; nothing was changed.
         ConflictError: The environment has changed since the plan was created, or the plan was
             rejected.
     """
@@ -331,7 +332,7 @@ def _rebuild_snapshots(handles: Handles, plan: Plan) -> dict[ModelName, Snapshot
         _require_none(plan, [f"a definition is not valid: {error.message}"])
         raise
     differ = [
-        f"{name} has another {part} according to its definition"
+        f"the field '{part}' of {name} does not match the model's definition"
         for name, snapshot in target.items()
         if snapshot.canonicaliser == CANONICALISER
         and (part := _first_difference(snapshot, built[name]))

@@ -183,7 +183,7 @@ def _reasons_by_file(error: ProjectError, texts: Mapping[str, str]) -> dict[str,
 
 
 def _without_models(before: Mapping[ModelName, Snapshot], texts: Mapping[str, str]) -> list[str]:
-    """Return the files that define no model, such as audits; all files if each defines a model."""
+    """Return the files that define no model, such as audits; without such files, return all."""
     of_models = {snapshot.model.location.path.as_posix() for snapshot in before.values()}
     return [path for path in texts if path not in of_models] or list(texts)
 

@@ -34,7 +34,7 @@ HEAD = "# Models and columns, listed by `vde docs write`; texts and comments are
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """Description in `docs.yml` of a removed model or column, which vde keeps."""
+    """Description of a removed model or column; vde leaves the description in `docs.yml`."""
 
     name: str
     text: str

@@ -201,8 +201,9 @@ class Queries:
         """Read the rows of a published model into memory, without Spark. See `read_rows`.
 
         Raises:
-            UsageError: The environment, version, model or column does not exist, the condition does
-                not fit, the model has no table, or the version's data is gone.
+            UsageError: The environment, version, model or column does not exist; the condition is
+                invalid, or has a value that does not fit its column's type; the model has no table;
+                or the version's data is gone.
         """
         from vde_dagster.execution.query.read_rows import read_rows
 

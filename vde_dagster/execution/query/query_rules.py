@@ -1,9 +1,9 @@
 """Rules that restrict queries of an environment to its models.
 
 Spark reads any file for ``text.`/etc/passwd` ``, and calls any Java method for `reflect(…)`, but
-users with access to an environment need not have access to Spark's machine. Functions are searched
-in the query's tokens, so that no reading of the grammar can hide a call; tables are searched in the
-parsed tree.
+users with access to an environment need not have access to Spark's machine. Calls of forbidden
+functions are searched in the query's tokens, because the parsed tree may lack a call that Spark
+executes. Tables are searched in the parsed tree.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class TableRows:
 
 
 State = tuple[int | None, int | None]
-"""Iceberg snapshot, None for no rows, and schema to read, None for the current schema."""
+"""Two ids: of an Iceberg snapshot (None for no rows) and of a schema (None for the current one)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +135,9 @@ def read_rows(
         at: A time (UTC), for the version current at that time.
 
     Raises:
-        UsageError: The environment, version, model or column does not exist, the condition does not
-            fit, the model has no table, or the version's data is gone.
+        UsageError: The environment, version, model or column does not exist; the condition is
+            invalid, or has a value that does not fit its column's type; the model has no table; or
+            the version's data is gone.
     """
     if limit is not None and limit < 0:
         raise UsageError(f"the limit {limit} is negative", hint="use 0, or a larger number")

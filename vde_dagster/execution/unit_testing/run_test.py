@@ -252,7 +252,7 @@ def _check_columns(names: Sequence[str], types: Mapping[str, str]) -> None:
 
 
 SIGNIFICANT_DIGITS = 9
-"""Number of equal digits of equal floats: sums depend on Spark's order of rows."""
+"""Number of digits to which floats are compared, because sums depend on Spark's order of rows."""
 
 Row = tuple[Any, ...]
 

@@ -33,7 +33,7 @@ CHANGE = "vde.change"
 """Table property with the id of vde's last change, which shows whether a change has happened."""
 _TABLES = "tables"
 _FEW = 4
-"""Maximum number of names in a namespace that are loaded without listing the namespace."""
+"""Limit of tables per namespace to load directly; for more, the namespace is listed first."""
 _THREADS = 8
 
 

@@ -71,7 +71,7 @@ def place_key(location: str) -> str:
 
 
 def is_below(key: str, folder_key: str) -> bool:
-    """Check whether a place is a folder or inside it. Both are keys of `place_key`."""
+    """Check whether a place is inside a folder, or is the folder itself (see `place_key`)."""
     return key == folder_key or key.startswith(f"{folder_key}/")
 
 

@@ -100,8 +100,8 @@ _IN_SPARK = {
     "s3.region": "client.region",
     "s3.endpoint": "s3.endpoint",
 }
-"""PyIceberg's settings with an equivalent in Iceberg's S3FileIO; general ones first, as specific
-ones win in PyIceberg."""
+"""Names of settings in Iceberg's S3FileIO, by PyIceberg's names. A later entry overrides an earlier
+one, because `s3.…` overrides `client.…` in PyIceberg."""
 
 _S3_FILE_IO = "org.apache.iceberg.aws.s3.S3FileIO"
 

@@ -16,7 +16,7 @@ from vde_dagster.lakehouse.metadata.commit_summaries import belongs_to_table
 from vde_dagster.state.tables.tables import LedgerTable
 
 _AT_ONCE = 100
-"""Number of tables decided together: each decision reads the catalog's pointers."""
+"""Number of tables to check together, because each check reads all catalog pointers."""
 
 
 def drop_tables(run: sweep.Cleaning, tables: Iterable[LedgerTable]) -> None:

@@ -256,7 +256,7 @@ def _wrong_fill_versions(lakehouse: LakeHandles) -> Iterator[tuple[PhysicalTable
             continue  # Older versions' hashes may have been computed again since.
         own = preview_version(snapshot) if table.preview is not None else snapshot.fill_version
         if not table.mixed and table.fill_version != own:
-            yield table, f"its fill version does not match its definition of {snapshot.name}"
+            yield table, f"its fill version does not match its definition (model {snapshot.name})"
 
 
 def _new_beside_old(lakehouse: LakeHandles) -> list[Finding]:
@@ -264,8 +264,9 @@ def _new_beside_old(lakehouse: LakeHandles) -> list[Finding]:
         return []
     detail = f"it is empty, but the warehouse has tables and views (in {', '.join(others)})"
     advice = (
-        "if they are this project's, this is the wrong state: check state_url and "
-        "VDE_STATE_URL, restore it from a backup, or import an earlier `vde state export`"
+        "if they belong to this project, the project's state is elsewhere or was lost: check "
+        "state_url and VDE_STATE_URL, restore the state from a backup, or import an earlier "
+        "`vde state export`"
     )
     return [Finding("new_state", "the state", detail, advice)]
 
@@ -404,7 +405,7 @@ def _follows(metadata: dict[str, Any], head: int | None, pinned: int) -> bool:
 
 def _behind(lakehouse: LakeHandles) -> list[Finding]:
     advice = (
-        f"the next plan applied to '{PRODUCTION}' repairs it, such as "
+        f"to repair it, apply a plan to '{PRODUCTION}', for example: "
         f"vde apply {PRODUCTION} --restate MODEL"
     )
     try:

@@ -247,7 +247,7 @@ def expire_snapshots(
         if held:
             by = describe_holds([hold for hold in read if not hold.lapsed])
             reason = (
-                f"kept past the retention time, because the changes after it are needed by {by}"
+                f"kept past the retention time, because later changes must still be read by {by}"
             )
             run.report(sweep.Decision("hold_snapshots", str(table.ref), reason, "kept"))
         if not gone:
@@ -256,7 +256,7 @@ def expire_snapshots(
         reason = f"{many} past the retention time"
         if lapsed := [hold for hold in read if hold.snapshot_id in gone]:
             reason += (
-                f"; one was needed by {describe_holds(lapsed)}: its next fill computes all rows"
+                f"; after the removal, the next fill computes all rows of {describe_holds(lapsed)}"
             )
         decision = sweep.Decision("expire_snapshots", str(table.ref), reason)
         if showing is None:

@@ -7,10 +7,10 @@ refer to it, and no table may use it as a manifest, data, delete or statistics f
 A table that is being written is left alone, because its next commit is unknown.
 
 The files that a table names are read from its metadata, not from the state. A candidate below a
-table's folder is searched in all snapshots of the tables with this folder: the physical table, and
-shown tables, which use its data files. A table that is not in the ledger may use files of any
-folder, so the files of its branches and tags are compared with every candidate. If pointers move
-during the check, the pointers are read again.
+table's folder is compared with the files of all snapshots of each table that has this folder: the
+physical table, and shown tables, which use the physical table's data files. A table that is not in
+the ledger may use files of any folder, so the files of its branches and tags are compared with
+every candidate. If pointers move during the check, the pointers are read again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Verdict = Literal["free", "kept", "waiting", "refused"]
 _VIEW_FILE = re.compile(r"\.metadata\.json(\.gz)?$|\.gz\.metadata\.json$")
 _MOST_TURNS = 5
-"""Maximum number of reads of moving tables before the janitor postpones the deletion."""
+"""Number of searches after which a deletion is postponed, if tables change during each search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,8 @@ class Kept:
         """Decide for each file whether it may be deleted now.
 
         Args:
-            own: Ids of the publications that recorded the candidates. A file is not kept because
-                one of these publications refers to it.
+            own: Ids of the publications that recorded the candidates. The decision ignores
+                references by these publications.
 
         Raises:
             StoreError: The catalog or the state cannot be reached.
@@ -138,8 +138,8 @@ class Kept:
 
         Args:
             folders: The tables' ids by the folders' locations.
-            own: Metadata files of the unneeded tables. A folder is not kept because one of these
-                files is in it or refers to it.
+            own: Metadata files of the unneeded tables. The decision ignores these files and their
+                references.
 
         Raises:
             StoreError: The catalog or the state cannot be reached.

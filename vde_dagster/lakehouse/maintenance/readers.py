@@ -35,8 +35,8 @@ class Hold:
 
     @property
     def text(self) -> str:
-        """Text such as `marts.totals, which last read it at 2026-11-01 06:00`."""
-        return f"{self.model}, which last read it at {instant_text(self.at)}"
+        """Text such as `marts.totals, which last read the table at 2026-11-01 06:00`."""
+        return f"{self.model}, which last read the table at {instant_text(self.at)}"
 
 
 Holds = Mapping[str, Collection[Hold]]
@@ -44,11 +44,11 @@ Holds = Mapping[str, Collection[Hold]]
 
 
 def find_holds(store: StateStore, reached: Collection[str], longest: timedelta) -> Holds:
-    """Find the Iceberg snapshots whose later changes models must still read, by id of their table.
+    """Find the Iceberg snapshots that models need (see `Hold`), by id of the table that is read.
 
     Args:
         reached: Ids of reachable tables. Fills of other tables are ignored.
-        longest: Maximum age of a model's last fill; older ones keep no snapshot.
+        longest: Age of a model's last fill after which the model's holds are lapsed.
     """
     oldest = store.database.clock.now() - longest
     tables = store.tables.load(reached)
@@ -83,5 +83,5 @@ def _continues(snapshot: Snapshot, last: Refresh | None) -> bool:
 
 
 def describe_holds(holds: Collection[Hold]) -> str:
-    """List the models that need a snapshot, such as `m.totals, which last read it at …`."""
+    """List the models that need a snapshot, such as `m.a, which last read the table at …`."""
     return listed([hold.text for hold in holds])

@@ -70,7 +70,7 @@ Action = Literal[
 ]
 Outcome = Literal["planned", "done", "kept", "failed"]
 _FILES_AT_ONCE = 2_000
-"""Number of files decided together: each decision reads the catalog's pointers twice."""
+"""Number of files to check together, because each check reads all catalog pointers twice."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ TABLE_KEY = "vde.table"
 INTERVAL_KEY = "vde.interval"
 KIND_KEY = "vde.kind"
 FILL_KEY = "vde.fill"
-"""Key that distinguishes a fill's own commit from every other."""
+"""Key of the fill's unique id, by which a fill finds its own commit."""
 DEFINITION_KEY = "vde.definition"
 """Key of the definition that computed the rows, see `Snapshot.definition`."""
 SUMMARY_KEYS = (PLAN_KEY, TABLE_KEY, INTERVAL_KEY, KIND_KEY, FILL_KEY, DEFINITION_KEY)

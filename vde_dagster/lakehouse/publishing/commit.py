@@ -76,7 +76,8 @@ def commit_swap(
 
     Args:
         also: State changes to write in the same transaction, with their conditions.
-        shown: New metadata of tables that only show this table; only on `InTransaction` catalogs.
+        shown: New metadata of the shown tables that use this table's data files. Only for
+            `InTransaction` catalogs.
 
     Raises:
         PointerMovedError: Another writer has changed the table since it was read.

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _ATTEMPTS = 10
 _BATCH = 20
-"""Views moved in one step, during which the state's database is locked."""
+"""Number of views that are moved in one step, during which the state's database is locked."""
 
 
 def recover(lakehouse: LakeHandles) -> bool:

@@ -40,7 +40,7 @@ _IN_VAIN = 3
 _AT_ONCE = 8
 """Number of views that are written at the same time, each on its own thread."""
 _WAIT_SECONDS = 75.0
-"""Maximum wait for the mirror's lease, longer than the lease of a dead writer lasts."""
+"""Maximum wait for the mirror's lease. If the lease's owner has died, the lease ends earlier."""
 
 
 def want(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> None:
@@ -216,7 +216,7 @@ def _foreign(wanted: WantedView, why: str) -> StoreError:
     return StoreError(
         f"the stored definition of the mirrored view {wanted.ref} is damaged, "
         f"or another program changed it: {why}",
-        hint=f"the next plan applied to '{wanted.environment}' writes the view again, such as "
+        hint=f"to write the view again, apply a plan to '{wanted.environment}', for example: "
         f"vde apply {wanted.environment} --restate MODEL",
     )
 

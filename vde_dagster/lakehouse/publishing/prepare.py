@@ -108,8 +108,8 @@ def differences(
 ) -> Differences:
     """Compare view definitions with the catalog, without reading any file.
 
-    A name is taken if another environment uses it, if vde did not publish the object that has the
-    name in the catalog, or if another program wrote to the shown table with the name.
+    A name is taken if another environment uses it, if the catalog has an object of this name that
+    vde did not publish, or if it is the name of a shown table that another program wrote to.
 
     Args:
         dropped: Views to remove. Views that vde did not publish stay.

@@ -93,7 +93,10 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A new version of an environment that still shows rows which a rollback of another removes."""
+    """A new version of an environment, published together with another environment's rollback.
+
+    It pins the rows that the rollback would otherwise remove from the environment's views.
+    """
 
     environment: Environment
     base_version: int
@@ -245,7 +248,7 @@ def table_moves(publication: Publication) -> list[TableMove]:
     if twice:
         raise ConflictError(
             f"two branches of {twice[0]} would move at once, because models of the environment "
-            "show the table and a preview of it, or two previews",
+            "show different branches of this table (`main` or previews)",
             hint="publish the change in place first, or let one of these models read the "
             "other model",
         )
@@ -267,9 +270,10 @@ def _return(metadata: dict[str, Any], back: Return) -> changes.Updates:
 
 
 def attempts(metadata: dict[str, Any], table_id: str, into: str | None) -> set[str]:
-    """List the branches of plans that contain only fills of the given table.
+    """List the plans' branches on which every commit is a fill of the given table.
 
-    Commits that are also in `main` (or in the branch `into`) do not count.
+    Commits without a table id, and commits that `main` (or the branch `into`) also contains, are
+    ignored.
     """
     shown = ancestors(metadata, head_of(metadata, into))
     found = set()

@@ -101,7 +101,7 @@ def not_before(schema: Schema, column: str, last: pa.Scalar, descending: bool) -
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column or nested field; `path` has all names."""
+    """A column or nested field; `path` is the column's name, then the names of nested fields."""
 
     path: tuple[str, ...]
     type: types.IcebergType

@@ -33,7 +33,7 @@ _INSTANTS: dict[type[types.IcebergType], tuple[int, bool]] = {
 
 
 def bounds(type_: types.IcebergType) -> tuple[int, int] | None:
-    """Return the least and greatest value of a column type, as `whole` converts values.
+    """Return the least and greatest value of a column type, in the unit of `whole`.
 
     For example, the bounds of DATE are numbers of days. Return None for types without such bounds.
     """

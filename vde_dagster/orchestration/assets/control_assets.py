@@ -39,8 +39,8 @@ _APPLY_TEXT = """Approved plans: materialize a plan's partition to compute, audi
 
 A missing partition awaits approval. A failed partition resumes where it stopped when you
 materialize it again. A plan disappears when it can no longer be approved: it was rejected, or its
-environment or the files changed. Select one plan and no other assets: a run that materializes
-other assets too approves only a plan that its config names."""
+environment or the files changed. Select one plan and no other assets: if a run also materializes
+other assets, it approves a plan only if its config names the plan."""
 
 _REJECT_TEXT = """Rejected plans: materialize one plan's partition to prevent its application.
 
@@ -243,8 +243,9 @@ def decides_about_plan(context: dg.AssetExecutionContext, plan_id: str | None) -
     names the plan (`plan_id`).
 
     Raises:
-        dg.Failure: With `plan_id`, the run selects another plan, or other plans, too. Without
-            `plan_id`, the run or its backfill selects several plans and no other asset.
+        dg.Failure: The config names a plan, but the run selects a different plan or several plans.
+            Or the config names no plan, and the run or its backfill selects several plans and no
+            other asset.
     """
     chosen = list(context.partition_keys)
     if plan_id is not None:

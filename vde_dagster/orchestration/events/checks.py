@@ -50,7 +50,10 @@ from vde_dagster.state.store import StateStore
 Events = Iterator[dg.AssetCheckEvaluation | dg.AssetObservation]
 _MAX_RANGES = 20
 MOST_REJECTED = 100
-"""Maximum number of partitions, the newest, that a failed plan marks as failed per model."""
+"""Maximum number of a model's partitions that a failed plan marks as failed.
+
+If more partitions failed, only the newest are marked.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +347,7 @@ def _failing(failed: Sequence[AuditRecord]) -> dict[str, Any]:
 
 
 BY_ITSELF = "working copy"
-"""Environment of a test that ran without a plan: the project's files."""
+"""Value of `vde/environment` for a test that ran on the project's files, without a plan."""
 
 
 def unit_test_checks(

@@ -40,7 +40,8 @@ class FilledPartition:
     Args:
         fill: Latest fill of the partition; if unknown, a record without a plan and a commit.
         rows: Number of rows, if known for this partition alone.
-        bytes: Bytes of the partition's files, if none of them holds other partitions, too.
+        bytes: Bytes of the partition's files; None if unknown, or if one of the files also has rows
+            of another partition.
     """
 
     partition: str

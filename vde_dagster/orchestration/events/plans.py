@@ -1,4 +1,4 @@
-"""Events for the pages, approvals, failures and rejections of plans, and plans' partitions."""
+"""Events of plans (pages, approvals, failures, rejections), and deletion of old partitions."""
 
 from __future__ import annotations
 

@@ -28,7 +28,10 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 
 Preview = Callable[[str, Snapshot], Mapping[str, Any]]
-"""Builds metadata with sample rows of a view in an environment, given by name."""
+"""Builds metadata with sample rows of a model's view.
+
+Takes the environment's name and the model's snapshot.
+"""
 
 
 CHECKED = 200

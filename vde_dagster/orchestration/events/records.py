@@ -98,7 +98,7 @@ AssetEvent = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvalua
 Projected = AssetEvent | FilledPartitions | NewPartition | WipedAsset | FailedWork | FinishedPart
 """Dagster's form of an outbox record."""
 _LATEST = 50
-"""Number of latest observations, or check results, to search for one before writing it."""
+"""Maximum number of latest observations or check results to compare with a new event."""
 
 
 @dataclass
@@ -158,7 +158,10 @@ class Reporter:
     def mark_failed(
         self, run: dg.DagsterRun, partitions: Mapping[dg.AssetKey, Sequence[str]]
     ) -> None:
-        """Mark the partitions as failed that a failed run should have materialized."""
+        """Record that a run plans to materialize partitions.
+
+        Dagster shows each partition as failed if the run fails without materializing it.
+        """
         # Dagster does this itself only for the assets of asset jobs.
         for key, partition in ((key, name) for key, names in partitions.items() for name in names):
             event = DagsterEvent(
@@ -287,7 +290,10 @@ class Origins:
     _statuses: dict[str, dg.DagsterRunStatus | None] = field(default_factory=dict)
 
     def find_run(self, origin: str) -> str | None:
-        """Return the run id, or `SENSOR`, of an origin in this Dagster instance; otherwise None."""
+        """Return the id of an origin's run, or `SENSOR` if the origin is a sensor.
+
+        Returns None if the origin is not in this Dagster instance.
+        """
         prefix = run_origin(self.instance, "")
         return origin.removeprefix(prefix) if origin.startswith(prefix) else None
 

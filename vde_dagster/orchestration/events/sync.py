@@ -66,7 +66,10 @@ class Comparison:
         self.busy = self.context.busy_plans()
 
     def tables(self, table_ids: Collection[str]) -> Iterator[records.Projected]:
-        """Yield missing events for the models of some tables, and wipe assets like `model`."""
+        """Yield the missing events of each model that has one of these tables.
+
+        An asset with partitions that no table holds is wiped first.
+        """
         for name, model in self.context.catalog.live.models.items():
             if any(v.table is not None and v.table.id in table_ids for v in model.versions):
                 yield from self.model(name, wipe=True)

@@ -82,7 +82,7 @@ def asset_jobs(names: Names, hooks: Hooks) -> list[Any]:
 
 
 Body = Callable[[Work, Any], Iterator[Any]]
-"""Does a step's work with the values of its form, and yields its output at the end."""
+"""Function that does a step's work, given the values of the job's form. Yields the output last."""
 
 
 def op_jobs(catalog: AssetCatalog, settings: Settings, hooks: Hooks) -> dict[str, dg.JobDefinition]:
@@ -132,7 +132,7 @@ def op_jobs(catalog: AssetCatalog, settings: Settings, hooks: Hooks) -> dict[str
 
 
 AUTO_APPLY = "vde_auto_apply"
-"""Job that applies plans of the sensor automatically."""
+"""Job that the sensor launches to apply a plan automatically."""
 
 
 def scheduled_job(environment: str) -> str:
@@ -243,7 +243,7 @@ def run(work: Work, config: RunConfig) -> Iterator[Any]:
 @_job(
     AUTO_APPLY,
     AutoApplyConfig,
-    "Apply a plan of the sensor, in environments that the setting `auto_apply` names.",
+    "Apply a plan that the sensor created, in environments that the setting `auto_apply` names.",
 )
 def auto_apply(work: Work, config: AutoApplyConfig) -> Iterator[Any]:
     """Apply a plan that no person has approved."""
@@ -319,8 +319,8 @@ def janitor(work: Work, config: JanitorConfig) -> Iterator[Any]:
     if report.failures:
         subjects = ", ".join(decision.subject for decision in report.failures)
         raise dg.Failure(
-            f"{len(report.failures)} cleanup steps failed; the next run retries all but refused "
-            f"deletions: {subjects}",
+            f"{len(report.failures)} cleanup steps failed: {subjects}; the next run retries all "
+            "except refused deletions",
             metadata=metadata,
             allow_retries=False,
         )

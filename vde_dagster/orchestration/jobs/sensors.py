@@ -194,8 +194,8 @@ def _plans(workspace: Workspace, again: Set[str]) -> list[tuple[Plan, AutoApply]
     Plans equal to a rejected plan are closed and left out.
 
     Args:
-        again: Environments to plan in place of those in the settings; none if empty. Their plans
-            are never applied automatically.
+        again: If not empty, environments to plan in place of the environments in the settings.
+            Their plans are never applied automatically.
     """
     load_project_isolated(workspace.root)
     settings, store = workspace.settings.dagster, workspace.store
@@ -236,9 +236,9 @@ _AGAIN = timedelta(minutes=1)
 def find_name_conflict(
     instance: dg.DagsterInstance, location: str, workspace: Workspace, now: datetime
 ) -> str | None:
-    """Record a location's project, and return a warning if its names belong to two projects.
+    """Record a location's project, and return a warning if another project has the same names.
 
-    This is so if another location shows a project with the same prefix and another state store.
+    Warns if another location shows a project with the same prefix but another state store.
     """
     names = Names.from_settings(workspace.settings)
     key = f"vde/named/{names.prefix}"

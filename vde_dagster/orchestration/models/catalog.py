@@ -110,7 +110,10 @@ def build_catalog(live: LiveProject, translator: VdeTranslator, now: datetime) -
 
 
 def check_names(audits: Iterable[Audit]) -> dict[str, str]:
-    """Return each audit's check name by label: letters, digits and `_`, unique in the model."""
+    """Return the name of each audit's check, by the audit's label.
+
+    Names consist of letters, digits and `_`, and are unique in the model.
+    """
     names: dict[str, str] = {}
     for audit in audits:
         name = re.sub("_+", "_", safe_name(audit.label)).strip("_")[:80] or "audit"

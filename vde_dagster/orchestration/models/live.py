@@ -88,8 +88,8 @@ class LiveModel:
     """A model with its live versions.
 
     Args:
-        snapshot: Definition in the working copy. If it lacks the model: in a plan that is being
-            applied, or else in production, or else in the first environment by name.
+        snapshot: Definition from the first of these that contains the model: the working copy, a
+            plan that is being applied or can be retried, production, other environments by name.
         versions: Live versions, the version of `snapshot` first; empty for external models.
         in_project: Whether the working copy has the model.
         error: Current error in its file, or None.
@@ -108,7 +108,7 @@ class LiveModel:
 
     @property
     def published(self) -> Snapshot | None:
-        """The definition in production. If it lacks the model: in another environment."""
+        """The definition in production, or in another environment if production lacks the model."""
         shown = [version for version in self.versions if version.environments]
         first = [version for version in shown if PRODUCTION in version.environments]
         return (first or shown)[0].snapshot if shown else None
@@ -127,7 +127,7 @@ class LiveModel:
 
     @property
     def shape(self) -> Snapshot:
-        """The definition that decides the partitions: of the first listed version."""
+        """The first listed version's definition, which decides the model's partitions."""
         # An edit that awaits approval changes neither the kind nor the times of published versions.
         return self.listed[0].snapshot if self.versions else self.snapshot
 

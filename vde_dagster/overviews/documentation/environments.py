@@ -37,7 +37,10 @@ if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
 
 MOST_ENVIRONMENTS = 12
-"""Maximum number of environments compared pairwise; beyond, only with production."""
+"""Maximum number of environments that are compared in pairs.
+
+If there are more, each environment is compared only with production.
+"""
 
 Pair = tuple[Entry | None, Entry | None]
 

@@ -49,12 +49,11 @@ def gather_document(
 
     Raises:
         ProjectError: The project's files have errors.
-        UsageError: An environment or version does not exist, or no calendar has the units around
-            `as_of`.
+        UsageError: An environment or version does not exist, or `as_of` is in year 1 or 9999.
     """
     if as_of is not None and as_of.year in (1, 9999):
         raise UsageError(
-            f"no interval is due or missing at {instant_text(as_of)}",
+            f"missing intervals cannot be determined for the time {instant_text(as_of)}",
             hint="write a time in the years 2 to 9998",
         )
     # A version is described as it was when published.

@@ -395,8 +395,8 @@ class Document:
         tables: All tables of the environments, sorted by name.
         environments: Production first.
         publications: Newest first, by environment.
-        differences: Differences between environments, in both directions, and of requested versions
-            with each environment and with each other.
+        differences: Differences between environments, in both directions. Requested versions are
+            compared with each environment and with each other.
         failures: Failed plans by environment, newest first. Empty if the
             document describes an earlier version.
     """

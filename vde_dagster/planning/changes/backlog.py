@@ -12,7 +12,7 @@ from vde_dagster.planning.intervals.interval import iso
 FIRST_FILL = "it is the first fill of the table"
 """Why a table that was never filled is not refreshed from changes."""
 RESTATED = "it is computed again"
-"""Why a restated table is not refreshed from changes, unless the plan fills its inputs, too."""
+"""Why a restated table is not refreshed from changes, if the plan fills none of its inputs."""
 
 
 @dataclass(frozen=True, slots=True)

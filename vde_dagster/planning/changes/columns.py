@@ -109,7 +109,10 @@ def pair_columns(
 
 
 _ANY_OF_ITS_KIND = frozenset({"int", "integer", "string", "timestamp", "timestamp_ntz"})
-"""Types that hold every value of the types that Iceberg stores in the same way."""
+"""Types that hold every value of all Spark types with the same Iceberg type.
+
+For example, STRING holds every value of VARCHAR(10).
+"""
 
 
 def _continues_column(before: ViewColumn, after: ViewColumn) -> bool:

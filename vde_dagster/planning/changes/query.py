@@ -296,10 +296,11 @@ class StepColumns:
         return tuple(pair.after for pair in self.pairs[-1]) if self.pairs else self.first
 
     def at(self, step: int) -> tuple[ColumnPair, ...]:
-        """Return each column of the view's last version (`after`), and what it was after a step.
+        """Pair each column of the view's last version with the column that it was at a step's end.
 
-        For example, a column `b` that step 2 renamed from `a` is (after=b, before=a) at step 1.
-        A column that was added after the step has the `before` None. Steps are numbered from 1.
+        For example, if step 2 renamed `a` to `b`, `at(1)` returns the pair (after=b, before=a). A
+        column that was added by a later step has `before=None`. Steps are numbered from 1; step 0
+        is the state before the first step.
         """
         # Columns dropped after the step are left out, because a copy of the view has dropped them,
         # too. In columns added after the step, a copy has NULL.

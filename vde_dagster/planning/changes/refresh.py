@@ -1,8 +1,8 @@
 """Choice between refreshing a table from changes and computing all of its rows.
 
 The estimated seconds of both methods have a fixed part and a part in proportion to bytes. Computing
-all rows reads all inputs and writes the table. A refresh reads the changed rows, and reads inputs
-and the table to find the rows of their keys. The default rates are from
+all rows reads all inputs and writes the table. A refresh reads the changed rows; it may also scan
+inputs to compute new rows, and the table to find the rows to replace. The default rates are from
 `benchmarks/refresh_costs.py`. Measured fills of the project correct these rates, and measured fills
 of the table correct them again. Sometimes the method that seems slower is used, to measure it.
 """
@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any, Literal
 
 Method = Literal["keys", "rows", "groups", "added", "added_groups"]
-"""Method of a refresh; `added…` are rows and groups of inputs that only gained rows."""
+"""Method of a refresh; `added…` are variants of `rows` and `groups` if inputs only gained rows."""
 
 
 class RefreshCode(str, Enum):
@@ -28,14 +28,14 @@ class RefreshCode(str, Enum):
     """The model's kind asks for changes."""
     CHEAPER = "cheaper"
     TRIED = "tried"
-    """Changes seem slower and are used to measure their seconds."""
+    """Reading only changes seems slower, and is tried to measure its seconds."""
     SMALL = "small"
     """Fixed costs outweigh the bytes that changes save."""
     MUCH_READ = "much_read"
     """Finding the rows to replace takes as long as computing all of them."""
     MUCH_CHANGED = "much_changed"
     TRIED_WHOLE = "tried_whole"
-    """All rows seem slower and are computed to measure their seconds."""
+    """Computing all rows seems slower, and is tried to measure its seconds."""
     IMPOSSIBLE = "impossible"
     """`Refresh.detail` is the reason, as a clause."""
     FAILED = "failed"
@@ -90,7 +90,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """The choice of a fill to compute all rows or only changed rows, with the reason.
+    """The method chosen for a fill, all rows or only changed rows, with the reason.
 
     Args:
         detail: The reason in words, only for the codes `IMPOSSIBLE` and `FAILED`.
@@ -176,7 +176,7 @@ WHOLE_RATE: dict[Method, float] = {
 Queries that allow `rows` have no shuffle, those with `groups` have one.
 """
 SCAN_RATE = 0.035e-6
-"""Seconds per byte that is read to find rows in the table and to compute those of changed keys."""
+"""Seconds per byte of `RefreshSizes.scanned`: the inputs and the table that a refresh scans."""
 CHANGES_FIXED: dict[Method, float] = {
     "keys": 1.5,
     "rows": 1.7,
@@ -194,8 +194,8 @@ CHANGES_RATE: dict[Method, float] = {
 }
 """Seconds per byte of changed rows, by method.
 
-With `keys`, more rows have the same keys. Removed rows make `rows` and `groups` compare both states
-of the changed files.
+`keys` also computes unchanged rows of the changed keys. `rows` and `groups` compare both states of
+the changed files, because rows were removed.
 """
 LEAST_BYTES = 4 << 20
 """Bytes of a fill's inputs below which `refresh auto` computes all rows without an estimate.
@@ -203,7 +203,7 @@ LEAST_BYTES = 4 << 20
 Reading them takes less than half a second; a refresh saves at most that.
 """
 FEW_ROWS = 200
-"""Number of changed rows up to which a query lists the keys, and skips files without them."""
+"""Maximum number of changed rows whose keys a query lists, to skip files without these keys."""
 NEWEST = 30
 """Number of a table's newest fills, by method, that determine its costs."""
 
@@ -259,7 +259,10 @@ class RefreshCosts:
 
 
 RULE_OF_THUMB = RefreshCosts()
-"""Costs before any fill was measured, in CPU seconds of two cores: 20,000 to 4,000,000 rows."""
+"""Costs before any fill was measured: the rates above, without a correction.
+
+These rates are CPU seconds, measured on two cores with 20,000 to 4,000,000 rows.
+"""
 
 
 def choose_refresh(
@@ -295,9 +298,9 @@ def choose_refresh(
 MOST_SLOWER = 3
 """A method is not tried if its estimated seconds exceed the other's by more than this factor."""
 TRIAL_SHARE = 0.03
-"""Share of the fills' seconds that a trial of the slower method may take in addition."""
+"""Maximum extra seconds of a trial, per second of fills since the method's last use."""
 FIRST_TRIAL = 0.5
-"""Share of a fill's seconds that the first trial of a method may take in addition."""
+"""Increase of this maximum for a first trial, as a share of the faster method's estimate."""
 
 
 def _is_worth_a_trial(
@@ -362,7 +365,7 @@ def _fit(factors: Sequence[float], fills: Sequence[MeasuredFill]) -> tuple[float
 
 
 _PRIOR = 1.0
-"""Weight of the costs so far, in fills."""
+"""Weight of the costs before a fit; a measured fill has at most the weight 1."""
 _USUAL_ERROR = 0.7
 _ROUNDS = 8
 

@@ -49,7 +49,7 @@ class CheckedModel:
 
 
 _COMPARES = frozenset({"=", "<", ">", "!", "LIKE", "BETWEEN"})
-"""Words and operators of comparisons; of operators, the character next to a string literal."""
+"""Tokens that compare the string literal next to them. In `<=`, each character is a token."""
 _SETTING = "spark.sql.ansi.doubleQuotedIdentifiers"
 _AS_NAMES = re.compile(re.escape(_SETTING) + r"`?\s*=\s*true", re.IGNORECASE)
 NAMES = ("unnamed", "repeated")

@@ -158,7 +158,7 @@ _WITHOUT_DOUBT = re.compile(
     r"(?i)(date|string|varchar|char|tinyint|smallint|int|bigint|double|float|boolean|binary"
     r"|decimal|array|map|struct)\b"
 )
-"""Types that certainly are, or are not, suitable for a time column; timestamps always are."""
+"""Types for which the check of a time column is certain; timestamps need no check."""
 _WITHOUT_ZONE = re.compile(r"(?i)(string|varchar|char|tinyint|smallint|int|bigint|timestamp_ntz)\b")
 """Types that Spark compares with texts without using the session's time zone."""
 _INSTANT = re.compile(r"[@$]\{?(?:start|end)_(?:ts|dtntz)\b", re.IGNORECASE)

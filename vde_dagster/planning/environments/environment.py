@@ -214,8 +214,8 @@ def environment_name(text: str) -> str:
     ('dev', 'pr_12', 'feature_x')
 
     Raises:
-        UsageError: The name contains characters other than letters, digits, `_` and the separators
-            of `branch_name`, is too long and not a branch name, or has `__`, or `_` at an end.
+        UsageError: The normalized name is empty or too long, starts or ends with `_`, or contains
+            `__` or characters other than letters, digits and `_`.
     """
     branch = branch_name(text)
     name = _SEPARATORS.sub("_", text.strip().lower()) if branch else text.strip().lower()

@@ -212,13 +212,13 @@ def wider_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownFi
 
 
 def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str], ...]:
-    """Choose the output column of a definition that fills each physical column, by version.
+    """Pair each physical column with an output column of the same version, which fills it.
 
     Returns:
         (output column, physical column), in physical order.
 
-    Several outputs may have one version, as in `SELECT d AS day, d AS also`. If the table was
-    created with only the column `also`, the time column `day` fills it, because a fill finds an
+    Several outputs may have the same version, as in `SELECT d AS day, d AS also`. If the table has
+    a column `also` but no column `day`, the time column `day` fills `also`, because a fill finds an
     interval's rows by the time column:
 
     >>> from types import SimpleNamespace as Some
@@ -352,7 +352,7 @@ def _reads(
 
 
 def _wanted(snapshot: Snapshot, parent: str, outputs: Outputs) -> Outputs:
-    """Return the columns of a parent that a query needs, for its rows and for the given outputs."""
+    """Return the parent's columns that affect a query's rows or the given output columns."""
     if snapshot.canonicaliser != CANONICALISER:
         return None  # An earlier version may not have seen all that is read.
     if snapshot.version.opaque is not None or snapshot.model.python is not None:
