@@ -17,11 +17,16 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from queue import Empty, SimpleQueue
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 _LOG = logging.getLogger(__name__)
 _MOST = 7
 """Maximum number of workers; more would wait for this process."""
+_PIPE_BYTES = 1 << 20
+"""The largest pipe that Linux allows without privileges."""
 _IDLE_SECONDS, _SECONDS_TO_END = 30.0, 5.0
 _CPU_LIMIT = "/sys/fs/cgroup/cpu.max"
 _MEMORY_LIMITS = (
@@ -147,14 +152,21 @@ class _Worker:
         self._results = results
         self._sent: list[Sequence[Any]] = []
         self._lock = threading.Lock()
+        self._requests: SimpleQueue[bytes | None] = SimpleQueue()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=_PIPE_BYTES,
         )
-        self._reader = threading.Thread(target=self._read, name=f"vde-worker-{number}", daemon=True)
+        _enlarge_pipes(self._process)
+        name = f"vde-worker-{number}"
+        self._reader = threading.Thread(target=self._read, name=name, daemon=True)
         self._reader.start()
+        # A full pipe would let this process wait until the worker has done its earlier part.
+        threading.Thread(target=self._write, name=f"{name}-requests", daemon=True).start()
 
     def send(self, function: str, argument: Any, items: Sequence[Any]) -> None:
-        assert self._process.stdin is not None
         self.requests += 1
         with self._lock:
             alive = self.alive
@@ -163,10 +175,15 @@ class _Worker:
         if not alive:
             self._results.put(_failed_results(self.number, items))
             return
-        # Where the process has ended, the thread that reads its results returns the items.
-        with suppress(OSError):
-            marshal.dump((function, argument), self._process.stdin)
-            self._process.stdin.flush()
+        self._requests.put(marshal.dumps((function, argument)))
+
+    def _write(self) -> None:
+        assert self._process.stdin is not None
+        # If the process has ended, the thread that reads its results returns the items.
+        with suppress(OSError), self._process.stdin as stdin:
+            while (request := self._requests.get()) is not None:
+                stdin.write(request)
+                stdin.flush()
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -185,13 +202,28 @@ class _Worker:
             self._process.wait()
 
     def close(self) -> None:
-        assert self._process.stdin is not None
-        with suppress(OSError):
-            self._process.stdin.close()
+        with suppress(Empty):
+            while True:
+                self._requests.get_nowait()
+        self._requests.put(None)
         self._reader.join(_SECONDS_TO_END)
         if self.alive:
             self._process.kill()
         self._process.wait()
+
+
+def _enlarge_pipes(process: Popen[bytes]) -> None:
+    """Let the pipes of a process hold a whole request or result, where the system can.
+
+    Each read and write of a part of it waits for the interpreter's lock, which a busy thread
+    releases after milliseconds.
+    """
+    with suppress(ImportError, AttributeError, OSError):  # Not on Linux, or beyond its limit.
+        import fcntl
+
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
 def _failed_results(worker: int, items: Sequence[Any]) -> Results:
