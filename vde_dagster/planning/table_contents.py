@@ -48,7 +48,7 @@ class Output:
         tiles: The digests of each range, or of the whole table.
         whole: Whether the digests cover all rows of the table, not only the rows of the fill.
         same: Indexes of the sets in `sets` whose values the fill did not change.
-        against: Iceberg snapshots of the earlier fills that `same` was compared with.
+        against: Iceberg snapshots of the earlier fills whose digests were compared to find `same`.
     """
 
     sets: tuple[Columns, ...]
@@ -74,12 +74,13 @@ class InputState:
 
     Args:
         snapshot_id: Iceberg snapshot that last changed the columns read; None for an empty table.
-        read_id: The Iceberg snapshot that was read. A reader of changes continues after it.
+        read_id: The Iceberg snapshot that the fill read. If the next fill reads only changes, it
+            reads the commits after this snapshot.
         digests: Digests of the rows, by set of columns. Each set includes all columns read.
         schema_id: Iceberg's id of the schema, for an external table.
         file: The name of the metadata file with this state.
         how: Which rows were read.
-        since: The Iceberg snapshot before the first commit that was read; None for all rows.
+        since: The fill read the changes after this Iceberg snapshot; None if it read all rows.
     """
 
     snapshot_id: int | None

@@ -196,7 +196,7 @@ class NessieCatalog:
         )
 
     def _change(self, key: Key, swap: Swap, content: Mapping[str, Any] | None) -> dict[str, Any]:
-        assert swap.becomes in (None, swap.kind), "tables in place of views were not promised"
+        assert swap.becomes in (None, swap.kind), "NessieCatalog cannot change a pointer's kind"
         if swap.after is None:
             return _delete(key)
         known = {"id": content["id"]} if content is not None else {}

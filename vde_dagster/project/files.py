@@ -283,7 +283,7 @@ class Hasher:
 
     @property
     def changed(self) -> bool:
-        """Whether the hashes to cache differ from the cached hashes."""
+        """Whether `stats` (the hashes to cache) differs from `known` (the cached hashes)."""
         return self.stats != self.known
 
     def _hash(self, path: str) -> str:
@@ -385,7 +385,7 @@ def _git(root: Path, branch: str, *arguments: str) -> frozenset[str]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a project's text file, which keeps its line ends, permissions and symbolic links."""
+    """Write a text file; an existing file keeps its line ends, permissions and symbolic links."""
     path = Path(os.path.realpath(path))
     before = path.read_bytes() if path.exists() else b""
     if b"\r\n" in before:

@@ -22,7 +22,7 @@ class ProjectIdentity:
         return bool(self.id) or self.named
 
     def is_other(self, owner: ProjectIdentity) -> bool:
-        """Return whether a state store counts as another project's, and is refused."""
+        """Return whether `owner` counts as another project, so that its state store is refused."""
         # A project may get its id later, so a missing id proves nothing.
         # The name of the owner's folder proves nothing, either.
         if self.id and owner.id:
@@ -30,7 +30,10 @@ class ProjectIdentity:
         return owner.certain and self.name != owner.name
 
     def may_be_other(self, owner: ProjectIdentity) -> bool:
-        """Return whether a store may be another project's: names differ, and ids are not equal."""
+        """Return whether `owner` may be another project.
+
+        This is so if the names differ, unless both have the same id.
+        """
         same = bool(self.id) and self.id == owner.id
         return not same and self.name != owner.name
 

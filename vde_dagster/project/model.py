@@ -204,7 +204,7 @@ class Model:
         pool: Pool of its step in Dagster; None for the pool of all models.
         automation_condition: Condition for Dagster to materialize its partitions, or None.
         tool: The tool whose project defines the model, such as `dbt`; empty for built-in files.
-        described_in: Places of descriptions of columns in other files, by lower-case column.
+        described_in: Places of column descriptions that are in other files, by lower-case column.
     """
 
     name: ModelName
@@ -398,7 +398,7 @@ class Exposure:
     dialect_trust: tuple[str, ...] = ()
 
     def reads_column(self, model: ModelName, column: str | None) -> bool:
-        """Return whether the exposure reads a model's column; None for any part of the model."""
+        """Return whether the exposure reads `column`; with None, whether it reads the model."""
         own = {one for name, one, _ in self.reads if name == model}
         return bool(own) if column is None else not own.isdisjoint((None, column.lower()))
 

@@ -167,7 +167,7 @@ class Value:
             raise self.error(f"{error}", hint) from None
 
     def items(self, *, angles: bool = False) -> list[Value]:
-        """Split a list with or without brackets at commas; `angles` keeps types `<…>` together."""
+        """Split a list, in brackets or not, at commas; with `angles`, not at commas in `<…>`."""
         return [self.part(part) for part in split_top_level(self.inner(), angles=angles)]
 
     def texts(self) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ def load_tests(data: bytes) -> tuple[UnitTest, ...]:
 
 _TIMES = (bytes, datetime, date)
 _MARKED_TYPES = (int, datetime, date)
-"""Types of values in rows that MessagePack does not support, or only in some sizes."""
+"""Types whose values in rows MessagePack does not support, except for small integers."""
 
 
 def _mark_values(value: Any, types: tuple[type, ...]) -> Any:

@@ -27,7 +27,7 @@ ENV_PREFIX = "VDE_"
 """Prefix of the environment variables that override a project's files."""
 
 SuffixTarget = Literal["schema", "table"]
-"""Part of a view's name with the environment's: `sales__dev.orders`, or `sales.orders__dev`."""
+"""Part of a view's name that gets the suffix: `sales__dev.orders`, or `sales.orders__dev`."""
 EnvironmentMode = Literal["full", "dev_only"]
 """Environments that have views: all (`full`), or all except production (`dev_only`)."""
 
@@ -132,7 +132,7 @@ class CostSettings:
 
     Args:
         core_hour: Price of a core-hour.
-        cores: Cores that count as used per second of wall-clock time if task times are unknown.
+        cores: Number of cores charged for each second of wall-clock time without known task times.
         terabyte: Price of 10^12 bytes written or read.
         currency: Name of the currency, printed after amounts.
     """
@@ -299,8 +299,8 @@ class Settings:
         janitor_grace_hours: Retention of unused tables in hours.
         orphan_grace_hours: Retention of uncommitted data files in hours.
         snapshot_retention_days: Retention of Iceberg snapshots of live tables in days.
-        reader_hold_days: Retention in days, after a model's last fill, of Iceberg snapshots that
-            its next fill needs.
+        reader_hold_days: Days after a model's last fill until the janitor may remove Iceberg
+            snapshots that the next fill would need.
         plugins: Settings of each plug-in, by the name of its entry point.
         config_file: Path of SQLMesh's configuration file, relative to the root; empty for none.
         named: Whether the name is a setting, and not the folder's name.

@@ -75,7 +75,7 @@ class TableNames:
             return None
 
     def in_own_catalog(self, parts: Sequence[str]) -> str | None:
-        """Quote a name for Spark if `catalogs` maps its catalog to the project's; else None."""
+        """Return a name for Spark, or None if `catalogs` does not map its catalog to `catalog`."""
         if len(parts) != 3:
             return None
         meant = self.catalogs.get(parts[0].lower())

@@ -1,4 +1,4 @@
-"""Messages for refused changes in place, and for warnings about them."""
+"""Messages about changes in place: errors for refused changes, and warnings."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def _refusal(finding: InPlaceFinding) -> ProjectError:
         hint = "give it another physical_version, so that it gets a new table"
     else:
         what = finding.code.value
-        message = f"{_policy_warning(finding)}, which on_{what}_change of its kind forbids"
+        message = (
+            f"{_policy_warning(finding)}, which the setting on_{what}_change of its kind forbids"
+        )
         setting = f"on_{what}_change allow in its kind"
         if is_dbt:
             setting = "on_schema_change: sync_all_columns in dbt"
@@ -79,7 +81,7 @@ def _warning(finding: InPlaceFinding) -> str:
 
 def _obstacle(finding: InPlaceFinding) -> str:
     if finding.code is InPlaceFindingCode.KIND_CHANGED:
-        return "its kind changed, or a setting that determines its rows"
+        return "its kind or a setting that determines its rows changed"
     (column,) = finding.changes
     return (
         f"column {column.column}, which identifies its rows, changed its type from {column.was} "

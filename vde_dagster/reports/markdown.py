@@ -182,8 +182,8 @@ def plain_table(
     """Format a table as Markdown.
 
     Args:
-        narrow: Whether to fit the table into Dagster's metadata, whose columns are as wide as
-            words.
+        narrow: Whether to cut the table to the width of Dagster's metadata, where words are never
+            broken.
     """
     # If a narrow table is too wide, empty columns are left out and long words are cut in their
     # middle. Columns that do not fit are listed below the table, so the caller puts the most

@@ -184,7 +184,10 @@ def _work(
             for model, text, seconds in zip(models, texts, estimates, strict=True)
         )
         if known:
-            amount += f", about {format_duration(sum(s or 0.0 for s in estimates))} by earlier runs"
+            amount += (
+                f", about {format_duration(sum(s or 0.0 for s in estimates))} "
+                "(estimated from earlier runs)"
+            )
         headers = ("model", "change", work, *(("estimate",) if known else ()), "version")
         return Section(title, amount, headers, rows)
 

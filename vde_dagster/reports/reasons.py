@@ -40,7 +40,7 @@ _SENTENCES = {
     ReasonCode.ROWS_NOT_UNDERSTOOD: "the query returns other rows (not understood: {detail})",
     ReasonCode.ROWS_MAY_DIFFER: "it has other rows",
     ReasonCode.COLUMN_COMPUTED: "column {0} is computed differently",
-    ReasonCode.COLUMNS_COMPUTED: "the values of {count} columns change with it: {all}",
+    ReasonCode.COLUMNS_COMPUTED: "the values of {count} columns change with the rows: {all}",
     ReasonCode.COLUMN_RENAMED: "column {0} is renamed to {1}",
     ReasonCode.COLUMN_REMOVED: "column {0} removed",
     ReasonCode.AUDITS: "audits changed",
@@ -50,7 +50,9 @@ _SENTENCES = {
     ReasonCode.PARENT_NOT_UNDERSTOOD: (
         "any change of {parent} counts, because the query is not understood: {detail}"
     ),
-    ReasonCode.PARENT_COLUMNS: "{count} columns that it reads changed with these rows: {all}",
+    ReasonCode.PARENT_COLUMNS: (
+        "the parent's rows changed, and with them {count} columns that the model reads: {all}"
+    ),
     ReasonCode.HISTORY_RESTARTS: (
         "its history restarts: the new table gets only the rows that its sources still have"
     ),
@@ -78,8 +80,8 @@ _COLUMNS = {
         "existing rows show NULL"
     ),
     "reordered": (
-        "{c.name} keeps the order of its struct fields, {c.was}: the query's fields, in another "
-        "order, are matched by name"
+        "{c.name} keeps the field order of {c.was}; the query has another order, so fields are "
+        "matched by name"
     ),
     "removed": "{c.name}{old} is no longer shown or filled",
     "not_retyped": "{c.name} stays {c.was}: its change to {becomes} is ignored",
@@ -151,7 +153,7 @@ def describe_column_change(change: ColumnChange) -> str:
     """Describe the change of a column in a reused table, including the values in existing rows."""
     old, new = (f" {type_}" if type_ else "" for type_ in (change.was, change.becomes))
     becomes = change.becomes or (
-        "a struct of other fields (declare the column's type, and its fields change in place)"
+        "a struct with other fields (to change its fields in place, declare the column's type)"
     )
     what = "field " if change.field else "column "
     return what + _COLUMNS[change.what].format(c=change, old=old, new=new, becomes=becomes)

@@ -55,7 +55,8 @@ def _refusal(refusal: Refusal) -> tuple[str, str]:
             "edit the file, and plan",
         ),
         RefusalCode.ADDS_TO_PREVIEW: (
-            f"kind {refusal.kind} would add its rows to production's rows in its preview",
+            f"its preview has production's rows, and kind {refusal.kind} would add to them "
+            "instead of replacing them",
             f"publish the change first, or restate it in {PRODUCTION}",
         ),
         RefusalCode.DISABLED: (

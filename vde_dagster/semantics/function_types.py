@@ -91,7 +91,7 @@ def letter_of_type(kind: exp.DataType | None) -> str | None:
 
 _MOST_LETTERS = 4096
 _LETTERS: dict[int, tuple[exp.DataType, str | None]] = {}
-"""Letters by the identity of a type, which stays in memory as long as its entry."""
+"""Types with their letters, by `id(type)`. An entry keeps its type alive, so no id is reused."""
 
 
 def _letter(kind: exp.DataType) -> str | None:
@@ -109,7 +109,7 @@ def _letter(kind: exp.DataType) -> str | None:
 _FAMILIES = {
     letter: family for family in ("ysilfde", "azn", "pu", *"tboqh@%&") for letter in family
 }
-"""By letter of a type, the letters of all types that Spark converts to the type and from it."""
+"""Letters of the types that Spark converts to a type and back, by the type's letter."""
 _MAP, _TEXT = "%", "t"
 _CHOSEN = frozenset({"ysilfde", "azn"})
 _COMPARED = _CHOSEN | {"b", "h", "o"}

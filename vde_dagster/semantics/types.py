@@ -25,14 +25,14 @@ _D = exp.DType
 _INTEGERS = (_D.TINYINT, _D.SMALLINT, _D.INT, _D.BIGINT)
 _LONGEST_INT, _LONGEST_BIGINT = 2**31, 2**63
 _LEAST = {str(_LONGEST_INT): "INT", str(_LONGEST_BIGINT): "BIGINT"}
-"""Types of the minimum INT and BIGINT, by their digits after the minus sign."""
+"""Types of the literals -2147483648 and -9223372036854775808, by their digits."""
 _ROOM = dict(zip(_INTEGERS, (3, 5, 10, 20), strict=True))
 """Number of digits of a DECIMAL that can have all values of an integer type."""
 MOST_DIGITS = 38
 _SUFFIXES = {"L": "BIGINT", "S": "SMALLINT", "Y": "TINYINT", "D": "DOUBLE", "F": "FLOAT"}
 
 OF_ONE_TYPE = frozenset({"coalesce", "nvl", "greatest", "least", "array"})
-"""Functions of values whose common type is the type of the result or, for array, its elements."""
+"""Functions whose result (for `array`, each of its elements) has the arguments' common type."""
 _WORD = re.compile(r"[a-z_][a-z0-9_]*")
 _UNKNOWN = exp.DataType(this=_D.UNKNOWN)
 _PREDICATES = (exp.Predicate, exp.Connector, exp.Not, exp.Boolean, exp.Exists)
@@ -317,7 +317,7 @@ def _common_result(name: str, arguments: list[exp.Expr]) -> Type:
 def _starred_call(name: str, least: int) -> Type:
     """Return the type of a call with the argument `*`, or None if it depends on the columns.
 
-    `least` is the number of arguments as written.
+    `least` is the number of arguments, with each `*` counted as one.
     """
     if name == "count":
         return data_type("BIGINT")
@@ -399,7 +399,7 @@ def _letter(e: exp.Expr, kind: Type) -> str | None:
 
 
 def _formed(form: str, kind: Type) -> Type:
-    """`'@', INT -> ARRAY<INT>`: apply a sign of `function_types.FORMS` to an argument's type."""
+    """Apply a sign of `function_types.FORMS` to an argument's type: "@" and INT give ARRAY<INT>."""
     if kind is None or form == "=":
         return data_type("STRING") if kind is not None and kind.this in _PADDED else kind
     if form == "@":

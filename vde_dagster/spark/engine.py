@@ -260,8 +260,9 @@ class SparkEngine:
         """Copy the commit of a fill from the fill's own branch to the branch `task.base`.
 
         Returns:
-            The result with the new commit. None if the files cannot be copied: a replaced file is
-            gone, some are delete files, or Spark is remote.
+            The result with the new commit. None if the commit cannot be copied: `task.base` no
+            longer has a data file that the commit removes, the commit adds or removes delete files,
+            or Spark is remote.
 
         Raises:
             ExecutionError: The plan was canceled, or the commit failed.

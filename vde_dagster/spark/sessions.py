@@ -41,7 +41,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 10.0
-"""Seconds after a failed start of Spark without a new attempt; waiting threads fail at once."""
+"""Minimum seconds between a failed start of Spark and the next attempt.
+
+Threads that need Spark in between get the same error at once.
+"""
 
 PROBE_SECONDS = 60.0
 """Seconds after which a server is asked again whether it has closed the shared session."""

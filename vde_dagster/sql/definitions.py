@@ -31,9 +31,9 @@ def find_definitions(column: exp.Column) -> list[Definition]:
 
 
 def reads_column(select: exp.Select, name: str) -> bool:
-    """Return whether a SELECT certainly reads an input column with the lower-case name of an alias.
+    """Return whether a SELECT list reads an input column `name` before an alias `name`.
 
-    The expressions up to the alias are searched, because later ones may mean the alias.
+    The name is in lower case. After the alias, the name may mean the alias.
     """
     for item in select.expressions:
         for column in item.find_all(exp.Column):

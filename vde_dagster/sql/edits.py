@@ -181,7 +181,7 @@ class Expanded:
         return Expanded.joined([*parts, self.part(done, len(self.text))])
 
     def through(self, outer: Expanded) -> Expanded:
-        """Return this text, which was made from `outer`, with offsets in the file of `outer`."""
+        """Return this text with offsets in the file of `outer` instead of in `outer.text`."""
         runs: list[tuple[int, int]] = []
         ends = [*(start for start, _ in self.runs[1:]), len(self.text)]
         for (start, place), end in zip(self.runs, ends, strict=True):

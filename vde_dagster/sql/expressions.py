@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SELECT = "SELECT "
 
 Mention = tuple[str, ...]
-"""A column in an expression, part by part."""
+"""The parts of a column's name: `("t", "a")` for `t.a`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Expression:
     """A Spark SQL expression over columns.
 
     Args:
-        mentions: Column names in the expression, as parts with (start, end).
+        mentions: Each column name in the expression: its parts, and the (start, end) of each part.
     """
 
     text: str

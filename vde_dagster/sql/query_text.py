@@ -29,7 +29,7 @@ HAVING IN INNER INTERSECT JOIN LATERAL LEFT LIKE LIMIT MINUS NOT OFFSET ON OR OU
 RLIKE ROLLUP SELECT SEMI SETS SOME TABLESAMPLE THEN UNION UNPIVOT USING VALUES WHEN WHERE WITHIN
 """
 CLAUSE_WORDS = frozenset(_WORDS.split())
-"""Words after which a bracket begins no arguments of a call, and a minus is a sign."""
+"""Words after which `(` does not begin the arguments of a call, and `-` is a sign."""
 _KEEP_SPACING = frozenset("${}@:?!~\\")
 """Signs whose meaning may depend on their neighbors."""
 

@@ -19,7 +19,7 @@ from vde_dagster.sql.grammar.tokens import MARK, join_type_words, keep_written_t
 from vde_dagster.sql.trees import plain_dialect
 
 _MISREAD_FIELDS = {TokenType.SELECT, TokenType.NOT}
-"""Keywords that SQLGlot takes for the start of an expression where a field's name stands."""
+"""Keywords that may name a field of a struct, but that SQLGlot reads as part of an expression."""
 DOUBT = "vde_doubt"
 """Key in a tree's `meta` for the reason why the query must be opaque although it has a tree."""
 
@@ -144,7 +144,7 @@ def parse_plain(
 
 
 def parse_plain_statements(text: str, dialect: str | Dialect = "spark") -> list[exp.Expr]:
-    """Parse the statements of a text like `parse_plain`, without empty statements."""
+    """Parse every non-empty statement of a text, by the rules of `parse_plain`."""
     return [tree for tree in _plain_trees(text, dialect, None, {}) if tree is not None]
 
 

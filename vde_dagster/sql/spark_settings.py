@@ -27,7 +27,7 @@ _WITHOUT_EFFECT = _settings("without effect")
 """Settings without effect on a query's result."""
 
 _SAFE = _settings("safe")
-"""Settings that may change results, but do not break a rule with any value.
+"""Settings that may change results, but break no rule, whatever their value is.
 
 They decide how data is read and written, or the result of functions that no rule rewrites. ANSI
 mode and the time zone are included: every rule is tested in both modes and in three zones.
@@ -55,7 +55,7 @@ ASSUMED = {
         "timestampType": "TIMESTAMP_LTZ",
     }.items()
 }
-"""Language settings of a session, unless the project sets others; the cluster's do not apply."""
+"""Language settings of every session. They override a cluster's; a project may override them."""
 
 TIMESTAMP_TYPE = f"{PREFIX}timestampType"
 

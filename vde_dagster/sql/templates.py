@@ -123,7 +123,10 @@ _PIECES = re.compile(
     r"""|--[^\n]*|/\*(?:.*?\*/|.*)|\{\#(?:.*?\#\}|.*)|(?P<hash>\#[^\n]*)""",
     re.DOTALL,
 )
-"""Patterns of the pieces of a text; an unclosed piece takes the rest, so it is scanned once."""
+"""Matches a string, a quoted identifier or a comment.
+
+If it is not closed, the match is the rest of the text, which is then not scanned again.
+"""
 
 
 def rewrite_hash_comments(source: SourceText, dialect: str) -> SourceText:

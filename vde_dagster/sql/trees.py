@@ -109,7 +109,10 @@ class ParsedQueries:
 
 
 _GC_THRESHOLD = 1_500_000
-"""More than the number of objects in the trees of a project of `_LEAST_CHARACTERS` characters."""
+"""Number of new objects after which the garbage collector runs.
+
+Trees of queries with `_LEAST_CHARACTERS` characters in total have fewer objects.
+"""
 
 
 def collect_rarely() -> None:

@@ -78,7 +78,10 @@ _READ = tuple(
         schema.publications,
     )
 )
-"""Tables that the mark reads, and locks after many conflicts; all writers lock leases first."""
+"""Tables that `mark` and `forget_records` read, and lock after many conflicts.
+
+Leases come first, because every writer locks leases before other tables.
+"""
 
 _Records = dict[str, tuple[str, ...]]
 """Keys of rows that are no longer needed: of plans, publications and snapshots."""
@@ -210,7 +213,11 @@ class RetentionStore:
             return _counts(_old_records(conn, policy, self.database.clock.now()))
 
     def forget_records(self, policy: Retention) -> dict[str, int]:
-        """Delete old records in one transaction; count plans, publications and snapshots."""
+        """Delete old records in one transaction.
+
+        Returns:
+            The numbers of deleted plans, publications and snapshots.
+        """
 
         def work(conn: sa.Connection) -> dict[str, int]:
             # Rows of dropped tables stay, because they prevent the reuse of an id.

@@ -244,10 +244,10 @@ class ProjectStore:
         )
 
     def adopt(self, connection: Connection, *, publishes: bool = True) -> None:
-        """When publishing, store this project as the owner of the state, with its warehouse.
+        """Store this project as the owner of the state, with its warehouse, in a publication.
 
         Args:
-            publishes: Whether production is published.
+            publishes: Whether the published environment is production.
         """
         owner = self.require_own(connection)
         known = self.own.or_known(owner) if self.own is not None and owner is not None else self.own

@@ -105,7 +105,7 @@ def test_the_late_job_of_an_earlier_commit_replaces_nothing(team: Team, server: 
         done = check_pull_request(workspace, forge, 7, newest)
         git(anna.root, "checkout", "-q", first)
         workspace.reload()
-        with pytest.raises(UsageError, match=f"{first[:12]} is not the newest commit of"):
+        with pytest.raises(UsageError, match=f"commit {first[:12]} was not checked"):
             check_pull_request(workspace, forge, 7, first)
         assert load_reviewed_plan(workspace, 7) == ReviewedPlan(done.plan_id, newest)
     assert server.bodies(7) == [done.comment.strip() if server.name == "gitlab" else done.comment]

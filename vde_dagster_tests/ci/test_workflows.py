@@ -240,8 +240,8 @@ def test_gitlab_runs_one_deployment_at_a_time_and_stops_environments(
     deploy = found["vde-deploy-transform"]
     assert deploy["environment"] == {"name": "vde-transform-production"}
     assert check["environment"]["name"].startswith("vde-transform/")
-    assert "GITLAB_TOKEN, DB_PASSWORD, S3_KEY, each with two environment scopes" in left[0]
-    assert "for vde-transform-production a login of vde_publish, protected" in left[0]
+    assert "twice in the project: GITLAB_TOKEN, DB_PASSWORD, S3_KEY;" in left[0]
+    assert "vde-transform-production protected, with a login of the role vde_publish;" in left[0]
     assert left[1] == "protect the environment vde-transform-production"
     assert read_yaml(shop.root.parent / ".gitlab-ci.yml") == {
         "include": [{"local": ".gitlab/vde-transform.yml"}]

@@ -249,7 +249,7 @@ def test_the_command_prints_tables_and_one_json_object(shop: ProjectFolder, vde:
         *("saved fills", "saved seconds", "saved bytes", "cost", "saved cost"),
     ]
     assert "CHF" in shown.out
-    assert shown.err.startswith("in the last 30 days\nseconds: by the clock, of all fills;")
+    assert shown.err.startswith("in the last 30 days\nseconds: total duration of all fills\n")
     assert (
         "nothing to compare: estimates need earlier fills" in vde("cost", "--accuracy", *words).out
     )

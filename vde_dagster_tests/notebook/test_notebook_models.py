@@ -183,7 +183,7 @@ def test_variables_of_the_project_count_where_the_cell_of_parameters_names_them(
         ("MODEL (name marts.spenders, kin FULL)", "1", "unknown property 'kin'"),
         ("MODEL (name marts.spenders); SELECT 1", "1", "first cell must contain only the header"),
         ("MODEL (name marts.spenders, depends_on (marts.spenders))", "1", "reads itself"),
-        (HEADER, "workspace.read(name)", "cell 2: the model read here cannot be determined"),
+        (HEADER, "workspace.read(name)", "cell 2: cannot determine which models"),
         (HEADER, "a = (", "cell 2, line 1: syntax error"),
         (HEADER, "%%vde prod\nSELEC 1", "cell 2: "),
         (HEADER, "nonlocal a", "the cells' code is not valid Python"),

@@ -30,7 +30,7 @@ def test_the_first_plan_lists_its_work_before_everything_else(built: ProjectFold
     assert summary(plan) == "6 added, 5 to compute"
     assert text.index("### Computes") < text.index("### Views")
     assert "| `marts.daily` | added | 5 days, 2024-01-01 … 2024-01-05 | 10 s |" in text
-    assert "about 50 s by earlier runs" in text
+    assert "about 50 s (estimated from earlier runs)" in text
     assert "### Why" not in text, "new models need no reasons"
 
 

@@ -29,7 +29,7 @@ NAME, PARENT = ModelName("marts", "daily"), ModelName("staging", "orders")
         (Reason(ReasonCode.COLUMN_ADDED, ("a", "b")), "column a added (the same values as b)"),
         (
             Reason(ReasonCode.COLUMNS_COMPUTED, ("a", "b", "c")),
-            "the values of 3 columns change with it: a, b, c",
+            "the values of 3 columns change with the rows: a, b, c",
         ),
         (
             Reason(ReasonCode.COLUMN_COMPUTED, ("a",), upstream=PARENT),

@@ -245,7 +245,7 @@ def test_what_is_no_key_is_said_without_a_word_of_it(
     ("text", "said"),
     [
         ('[tool.vde.signatures.trusted]\nanna = "abc"\n', "has no public key of anna"),
-        ("[tool.vde.signatures.required]\nprod = 1\n", "requires 1 signature of 'prod'"),
+        ("[tool.vde.signatures.required]\nprod = 1\n", "requires 1 signature for plans of 'prod'"),
         ('[tool.vde.signatures.required]\n"pr-1" = 0\n', "has an invalid environment 'pr-1'"),
     ],
 )

@@ -163,7 +163,7 @@ def test_what_is_generated_is_an_ordinary_model_with_versions_and_lineage(tmp_pa
         ("@PIT(vault.hub, hk, crm.days, (a.sat, n, m))", "@PIT cannot read the satellite"),
         ("@BRIDGE(vault.hub, hk, crm.days, (vault.link, hk))", "@BRIDGE starts from one key"),
         ("@STAGE(crm.customers, derived := (UPPER(name)))", "in 'derived' has no name"),
-        ("@STAGE(crm.customers, null_required := nam)", "lacks the column 'nam' in null_required"),
+        ("@STAGE(crm.customers, null_required := nam)", "'nam' in null_required does not exist"),
         (
             "@STAGE(crm.customers, null_optional := at)",
             "of type TIMESTAMP, which has no value '-2'",

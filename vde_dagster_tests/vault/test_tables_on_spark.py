@@ -146,7 +146,7 @@ def test_a_fill_notes_how_many_states_it_left_out(spark_engine: SparkEngine) -> 
     held = warehouse(spark_engine, table)
     rows = [("a", 1, "2024-01-01", "crm"), ("a", 2, "2024-01-01", "crm")]
     (note,) = held.fill(together(table, [rows], ["c"]), days(1, 2)).notes
-    assert "1 time, several states of one (in_case, hk) arrived at one load date" in note
+    assert "several states of one (in_case, hk) arrived at one load date (1 time)" in note
     assert "sequence" in note
     assert held.fill(together(table, [rows[:1]], ["c"]), days(2, 3)).notes == ()
 

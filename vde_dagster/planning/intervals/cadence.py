@@ -138,9 +138,9 @@ class Cadence:
         return now if has < tick else has
 
     def whole(self, filled: IntervalSet, wanted: IntervalSet) -> IntervalSet:
-        """Return the parts of `wanted` that are filled in complete units (UTC).
+        """Return the filled parts of `wanted` (UTC), without units that are filled only in part.
 
-        If `wanted` begins or ends within a unit, only the wanted part of that unit must be filled.
+        A unit that `wanted` contains only in part is returned if that part is filled.
         """
         # A unit that is wanted only in part, such as the current one, must be filled in that part.
         unit, found = self.unit, []

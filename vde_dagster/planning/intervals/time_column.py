@@ -38,8 +38,8 @@ class TimeColumn:
     Args:
         type: The column's Spark SQL type.
         format: strftime format of text and numbers. None means `%Y-%m-%d`, or `%Y%m%d` for numbers.
-        partials: Whether an interval that ends in the middle of a value's time includes all rows of
-            this value. For a DATE, an interval that ends at noon then includes the whole day.
+        partials: Whether an interval's end is rounded up to the precision of the column. For a
+            DATE, an interval that ends at noon then includes the whole day.
     """
 
     name: str
@@ -74,7 +74,11 @@ class TimeColumn:
         )
 
     def reading_condition(self, interval: Interval) -> str:
-        """Return `condition`, or if that lists many values, a condition that parses the column."""
+        """Return a Spark SQL condition that selects the interval's rows in a query.
+
+        The result is `condition`. If `condition` would list very many values, the result is a
+        condition that parses the column's values.
+        """
         shortest = finest_directive(self.pattern)
         if shortest is None or not self._is_formatted or sorts_by_time(self.pattern):
             return self.condition(interval)
@@ -115,9 +119,9 @@ class TimeColumn:
         return f"{column} IN ({', '.join(values)})"
 
     def _in_steps(self, interval: Interval, finest: str, what: str) -> Interval:
-        """Return the interval, with `partials` extended to the end of its last value.
+        """Return the interval; if `partials` is set, round its end up to the column's precision.
 
-        Raises ExecutionError if the returned interval begins or ends in the middle of a value.
+        Raises ExecutionError if the start or the returned end needs a higher precision.
         """
         # With `partials`, an end within a value is moved to the end of that value.
         if self.partials and _floor(interval.end, finest) != interval.end:

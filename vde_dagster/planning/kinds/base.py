@@ -32,7 +32,7 @@ class Meaning:
     replaces_all: bool = False
 
     def standalone_version(self, model: Model) -> SemanticVersion | None:
-        """Return the version that the kind gives a model, such as a seed; None for other kinds."""
+        """Return the model's version if the kind itself computes it, as SEED does, or None."""
         return None
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
@@ -55,7 +55,7 @@ class Meaning:
         """Return how a fill of the model reads each parent.
 
         By default, kinds filled by intervals read the rows of an interval, and other kinds read the
-        whole table. A parent that is read by commits must be a table in the model's query.
+        whole table. A parent with `Input.BY_COMMITS` must be a table in the model's query.
         """
         how = Input.BY_INTERVAL if model.kind.by_intervals else Input.WHOLE
         return dict.fromkeys(model.depends_on, how)

@@ -31,7 +31,7 @@ _SPECIAL_INSTANT = re.compile(
 )
 """Texts, optionally with a time zone, that Spark casts to the current date or time."""
 DATES_OF_TEXTS = "dates of texts"
-"""Result of `reads_clock` for a query that may itself build such a text."""
+"""Result of `reads_clock` if a query may build a text such as `now` and cast it to a time."""
 _PRESENT = ("now", "today", "tomorrow", "yesterday")
 _TO_INSTANTS = frozenset(
     (
@@ -214,7 +214,7 @@ _MAKES_TEXT = frozenset(
 _COMPOSED = re.compile(
     rf"::|\|\||\b(?:{'|'.join(sorted(_MAKES_TEXT | _TO_INSTANTS))})\b", re.IGNORECASE
 )
-"""Words of queries that may concatenate texts or cast them to dates."""
+"""Operators and functions that may build a text or cast a text to a date or time."""
 
 
 def _is_composed(node: exp.Expr) -> bool:

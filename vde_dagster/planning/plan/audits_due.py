@@ -32,7 +32,7 @@ def needs_audits(
     Args:
         old: The model's snapshot in the environment.
         table: The model's table, or None for a view.
-        moving: Models that are computed or changed, of those that precede this model in the plan.
+        moving: Models that precede this model in the plan and are computed or changed.
     """
     # Rows of a view must be audited again after every change of its parents.
     audits = snapshot.model.audits

@@ -33,7 +33,7 @@ class ColumnsInPlace:
         types: Spark SQL types of the table's columns, by name.
         fields: The shown fields of nested columns, by output column.
         widened: The new types of columns that were widened in place, by output column.
-        unnamed: Columns with new fields that production's view still reads as a whole.
+        unnamed: Columns that get new fields, although production's view reads the whole column.
     """
 
     plain: Snapshot

@@ -104,14 +104,14 @@ class InPlaceFindingCode(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class InPlaceFinding:
-    """A change in place that is refused, or a warning about it.
+    """A problem with a change in place, for which the plan is refused or gets a warning.
 
     Args:
         refuses: Whether the plan is refused.
         names: Depending on the code: other models that share the table, environments that preview
             the change, or columns.
         others: Environments that recomputed the model instead of previewing the change.
-        changes: The column changes that the problem is about.
+        changes: The column changes that cause the problem.
     """
 
     # `reports/forward_only.py` has its text.
@@ -128,9 +128,9 @@ class ForwardOnly:
     """Decides which changed models keep production's tables. Pass parents before their children.
 
     Args:
-        changes: Column changes of the models that extend a table.
+        changes: For each model that keeps its table, the changes of its columns.
         previewed: For each model, the environments that already preview its change in place.
-        findings: Problems that refuse the plan, and warnings.
+        findings: Problems for which the plan is refused or gets a warning.
     """
 
     state: WarehouseState

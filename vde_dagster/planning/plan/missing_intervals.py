@@ -1,8 +1,8 @@
 """Computes which intervals of a table are wanted, missing, filled again and audited.
 
-`planning/intervals/cadence.py` has units and ticks, `parent_coverage` the parents' ranges,
-`affected_intervals` the effects of a restatement on readers. Whether a plan or a run fills a table
-is decided in `planner`.
+`planning/intervals/cadence.py` computes units and ticks. `parent_coverage` finds the ranges that
+parents have. `affected_intervals` finds the ranges that a restatement affects. `planner` decides
+whether a plan or a run fills a table.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Parent coverage: the ranges that models have, and the parents' ranges that full tables lack.
 
 A full model is computed from the rows that its parents have at that time. Its slot, the range
-recorded with its fill, may include ranges that a parent does not have yet: an interval is due, the
-parent's cron ticks later, a signal blocks it, or the plan fills only a part of it. Such gaps are
-recorded with the fill, by the model whose rows are missing. As soon as a gap shrinks, the table is
-computed again for its slot.
+recorded with its fill, may include intervals that a parent has not filled yet: a run has not
+computed a due interval, the parent's cron ticks later, a signal blocks the interval, or the plan is
+limited to other intervals. The fill records these gaps under the name of the model whose rows are
+missing. As soon as a gap shrinks, the table is computed again for its slot.
 
 A model filled by intervals waits for its parents instead, because an interval computed too early
 would count as filled and stay wrong:
@@ -15,8 +15,9 @@ would count as filled and stay wrong:
   part computes the unit's rows again. A model that also fills parts of the same or a longer unit,
   and fills them again later, does not wait.
 
-If a model is filled up to the present at each tick, it also reads full tables whose slots end
-within a unit that the model fills again. Without a time column, such a model never waits.
+If a model is filled up to the present at each tick and fills its units again, it does not wait for
+the next slot of a full parent with the same or a shorter unit. If a model that is filled up to the
+present has no time column, it never waits.
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ class ParentCoverage:
     starts: Mapping[ModelName, datetime]
     now: datetime
     _missing: dict[ModelName, ParentGaps] = field(default_factory=dict)
-    """Gaps that affect readers of a model, by the model that has the gap."""
+    """For each model, the gaps that its readers see, by the model whose rows are missing."""
     _waits: dict[ModelName, ParentGaps] = field(default_factory=dict)
-    """Gaps that readers with rows by interval wait for."""
+    """For each model, the gaps that delay its incremental readers."""
     _parts: dict[ModelName, tuple[IntervalUnit, IntervalSet]] = field(default_factory=dict)
     """Filled parts of incomplete units."""
     _old: dict[ModelName, tuple[IntervalUnit, IntervalSet]] = field(default_factory=dict)

@@ -21,7 +21,7 @@ from vde_dagster.planning.tables.table import PhysicalTable, TableChange, TableR
 from vde_dagster.project.macros.variables import substitute_time_variables, time_variable_values
 
 AFTER_ALL = ModelName("settings", "after_all")
-"""Replaces the model's name for statements after a publication that belong to no model."""
+"""Used in place of a model's name for the environment's statements after a publication."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +321,7 @@ class Plan:
 
     @property
     def as_written(self) -> Plan:
-        """The plan as it was stored. Signatures refer to this plan."""
+        """The plan as it was stored; signatures are verified against the stored plan."""
         return self
 
     @property
@@ -349,7 +349,7 @@ class Plan:
 
     @property
     def computed(self) -> tuple[PlannedModel, ...]:
-        """The models of `builds` that are neither `recorded` nor, as far as known, skipped."""
+        """The models of `builds`, except `recorded` models and models known to be skipped."""
         left = (model for model in self.builds if model.skips is None)
         return tuple(model for model in left if not model.records_only)
 

@@ -105,9 +105,12 @@ def compare_models(
 
 
 def replace_plan_tables(plan: Plan, tables: Mapping[str, PhysicalTable]) -> Plan:
-    """Replace tables of a plan with tables of the state, given by the id of the plan's table.
+    """Replace tables of a plan with tables of the state.
 
     A new table may be replaced with an existing table that has the same rows and columns.
+
+    Args:
+        tables: Tables of the state, each under the id of the plan's table that it replaces.
     """
     models = tuple(
         replace(model, table=tables.get(model.table.id, model.table)) if model.table else model
@@ -290,7 +293,7 @@ class _Planner:
         return not always and bool(table.intervals), always
 
     def _begins_anew(self, snapshot: Snapshot, table: PhysicalTable | None) -> bool:
-        """Return whether a model with `disable_restatement` gets a new table for a filled one."""
+        """Return whether the plan replaces the filled table of a `disable_restatement` model."""
         entry = self.shown.get(snapshot.name)
         if (
             not snapshot.model.kind.disable_restatement

@@ -92,9 +92,9 @@ _FEW = 2
 
 
 def require_confirmed_removals(plan: Plan, state: WarehouseState, share: float) -> None:
-    """Raise UsageError if a plan removes very many of the models that an environment shows.
+    """Raise UsageError if a plan removes all or many of the models that an environment shows.
 
-    These are all models, or at least three models that are more than the fraction `share` of all.
+    "Many" means at least three models, and more than the fraction `share` of all models.
     """
     # A plan of a wrong folder would remove most models.
     known = state.target.entries if state.target is not None else {}

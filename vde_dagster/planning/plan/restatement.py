@@ -69,7 +69,13 @@ class WidenedModel:
 
 @dataclass(frozen=True, slots=True)
 class Restatement:
-    """A plan that fills intervals again, the models left out, and the models the user chose."""
+    """A plan that fills intervals again, and models to report with the plan.
+
+    Args:
+        refused: Models that the plan does not compute again.
+        extended: Models that the plan computes for more intervals than were requested.
+        chosen: Names of the models that the user selected.
+    """
 
     plan: Plan
     refused: tuple[Refusal, ...]
@@ -278,7 +284,7 @@ class RestatementTick:
 
     Args:
         at: Time of the tick (UTC).
-        intervals: Ranges that no fill has written at or after the tick that restates them.
+        intervals: Ranges of a due restatement that were last filled before its tick.
     """
 
     at: datetime

@@ -75,8 +75,8 @@ def relation_query(
     """Return the query that replaces a model's name in SQL, or None to keep the name.
 
     Args:
-        interval: Range (UTC) of the fill whose SQL has the name, for the time variables in the
-            query of a model without a table.
+        interval: Range (UTC) of the fill, audit or statement that reads the model. If the model has
+            no table, the time variables in its query get this range.
     """
     if name not in resolver.entries:
         return None
@@ -104,8 +104,9 @@ def relation_function(
 def replace_tables(sql: str, relation_of: Relation, names: TableNames | None = None) -> str:
     """Replace each table with the query that `relation_of` returns for the table's name, if any.
 
-    The query gets the table's alias, or else the table's name. Otherwise, only QUALIFY, which Spark
-    lacks, and columns that are qualified with a schema (`staging.orders.id`) change.
+    The query gets the table's alias, or else the table's name. Columns that are qualified with a
+    schema (`staging.orders.id`) get the new alias as their qualifier, and QUALIFY, which Spark
+    lacks, is rewritten. The rest of the SQL stays the same.
 
     Args:
         names: Resolves tables' names; by default they have two parts, as in stored queries.

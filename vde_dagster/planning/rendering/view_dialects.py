@@ -59,7 +59,7 @@ def _pinned_value(pinned: PinnedTable, column: str, fields: ShownFields | None) 
 
 
 def _with_fields(value: str, fields: ShownFields | None, has: str | None = None) -> str:
-    """Write Trino SQL that converts a column to the type that a definition shows.
+    """Write Trino SQL that converts a column to the type `fields.shown`.
 
     Args:
         has: The column's Spark SQL type; by default `fields.has`.
@@ -77,11 +77,11 @@ def _with_fields(value: str, fields: ShownFields | None, has: str | None = None)
 def _row_value(
     value: str, kinds: tuple[exp.DataType, exp.DataType, exp.DataType], depth: int
 ) -> str:
-    """Write Trino SQL that converts a value to the fields, names and field order of a definition.
+    """Write Trino SQL that converts a value to the view's fields, with their names and order.
 
     Args:
-        kinds: Three types: the value's; the fields to show, named as in the table; the same fields,
-            named as in the view.
+        kinds: The type of the value; the type with only the view's fields, under their names in the
+            table; and the same type with the fields' names in the view.
     """
     from sqlglot import exp
 
@@ -227,9 +227,10 @@ class ViewWriter:
         query: Translates a view's query from Spark SQL. Its arguments are the query, the pairs
             (column, Spark SQL type) of its result, and the catalog's names in Spark and in the
             dialect. It returns None if the dialect cannot express the query.
-        named: Like `select`, with a further argument: by output column, the fields of nested
-            columns and of columns whose type may widen (`read` in the table, `shown` in the view).
-            Without `named`, the dialect has no views with such nested columns.
+        named: Like `select`, with one more argument: a mapping by output column. It contains nested
+            columns whose fields may change in place, and columns whose type may widen: `read` is
+            the type to read from the table, and `shown` is the type in the view. Without `named`,
+            the dialect has no views with such nested columns.
     """
 
     select: Callable[[TableRef, Iterable[tuple[str, str]], str, PinnedTable | None], str]

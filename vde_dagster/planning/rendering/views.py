@@ -139,7 +139,7 @@ def _nested_type(binding: Binding, column: str) -> str | None:
 def _types(binding: Binding) -> Mapping[str, str]:
     assert binding.table is not None
     if binding.pinned is not None:
-        assert binding.pinned.columns, "the columns of a held state were not read"
+        assert binding.pinned.columns, "the column types of a pinned table were not read"
         return binding.pinned.columns
     return {column.name: column.type or "STRING" for column in binding.table.columns}
 

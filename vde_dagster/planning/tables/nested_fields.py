@@ -2,9 +2,10 @@
 
 Iceberg adds a field to a struct at any depth without rewriting files. All definitions and branches
 of a table share the table's schema. So every reader lists the fields that the reader's definition
-has. A field's path consists of the column, names of fields, `element` for an array and `value` for
-a map; keys of maps have no such fields. Like a column, a field added in place has a version: a
-field of the same name and another type has another version and another name in the table.
+has. A field's path begins inside its column, and consists of names of fields, `element` for an
+array and `value` for a map. Fields in the keys of maps have no path. Like a column, a field added
+in place has a version: a field of the same name and another type has another version and another
+name in the table.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ class CommitRange:
     """Consecutive commits of one table, or all of its rows at one commit.
 
     Args:
-        since: The Iceberg snapshot after which the range begins; None for all rows at its end.
+        since: The Iceberg snapshot after which the range begins; None for all rows at `until`.
         until: The range's last Iceberg snapshot; None for a table without a snapshot.
     """
 

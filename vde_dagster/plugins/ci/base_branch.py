@@ -132,8 +132,12 @@ def find_check_base(workspace: Workspace, variables: Mapping[str, str], given: s
 def find_deployment_base(workspace: Workspace, commit: str) -> str:
     """Return the earlier commit whose rules apply when this commit is deployed.
 
-    This is the last commit that was deployed, or else the first parent. The rules of a commit whose
-    deployment waits do not apply yet. It is empty for a repository's first commit.
+    A commit's rules do not apply while its deployment waits for an approval.
+
+    Returns:
+        The newest earlier commit whose deployment is complete. If there is none, the first parent
+        of the oldest commit whose deployment began, or else the first parent of `commit`. Empty if
+        `commit` is the repository's first commit.
 
     Raises:
         UsageError: The clone is shallow and lacks the commit.

@@ -64,8 +64,8 @@ def check_pull_request(
     if pull_request.state == "open" and not pull_request.head.startswith(commit):
         # Its result would replace the newer commit's.
         raise UsageError(
-            f"{commit[:12]} is not the newest commit of pull request {number}, "
-            f"{pull_request.head[:12]}: nothing was checked",
+            f"commit {commit[:12]} was not checked: the newest commit of pull request {number} is "
+            f"{pull_request.head[:12]}",
             hint="wait for the job of the newest commit, or pass that commit as --commit",
         )
     place = place_in_repository(workspace.root)

@@ -81,8 +81,9 @@ def _read_github_event(variables: Mapping[str, str]) -> Event:
         return _read_push(payload) if name == "push" else _read_pull_request(payload)
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(
-            f"the file of GITHUB_EVENT_PATH is not an event '{name}': missing or invalid: {error}",
-            hint="leave both variables as the job sets them",
+            f"the file of GITHUB_EVENT_PATH is not an event '{name}', because a value in it is "
+            f"missing or invalid: {error}",
+            hint="leave GITHUB_EVENT_NAME and GITHUB_EVENT_PATH as the job sets them",
         ) from None
 
 

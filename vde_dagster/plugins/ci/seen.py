@@ -122,7 +122,7 @@ def is_applied(workspace: Workspace, plan_id: str | None) -> bool:
     """Return whether a deployment is complete.
 
     Args:
-        plan_id: Its `deploying_plan_id`.
+        plan_id: The result of `deploying_plan_id` for the deployed commit.
     """
     if not plan_id:
         return plan_id is not None

@@ -19,13 +19,15 @@ class CiSettings(PluginSettings):
     """The table `[tool.vde.ci]`: the host of pull requests, and the content of their comments.
 
     Args:
-        forge: `github`, `gitlab` or `git`; by default according to the job's variables, otherwise
-            `git`.
-        login: The user name of the token; needed if the token may not request it.
-        remote: The Git remote of the base branch; with `git` also of comments and checks.
+        forge: `github`, `gitlab` or `git`; by default the forge that runs the job, or `git` if no
+            forge does.
+        login: The name of the token's user; needed if the token has no right to read this name,
+            unless the token belongs to a GitHub workflow.
+        remote: The Git remote of the base branch. The forge `git` also pushes comments and checks
+            to it.
         prefix: Prefix of a pull request's number in its environment's name.
-        samples: Maximum number of sample rows in a comment, for each model and each of changed,
-            added and removed rows; 0 shows none.
+        samples: Maximum number of rows in each sample of a comment; 0 shows none. A model has one
+            sample of changed, one of added and one of removed rows.
         dagster_url: The URL of Dagster, for links.
         docs_url: URL of an environment's documentation; `{environment}` becomes its name.
     """

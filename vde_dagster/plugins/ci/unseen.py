@@ -14,8 +14,9 @@ def unreviewed_effects(
 ) -> list[str]:
     """Describe each effect of a plan for production that the reviewed plans do not have.
 
-    Effects are changed, computed, broken or removed models, and statements. Intervals that became
-    due after the review do not count if the table was reviewed, or is in production already.
+    An effect is a model that the plan changes, computes, breaks or removes, a statement that it
+    runs, or definitions that it stores for a plug-in. Intervals that became due after the review
+    do not count if the table was reviewed, or is in production already.
 
     Args:
         replaced: Snapshots that any of the plans replaces, by id.

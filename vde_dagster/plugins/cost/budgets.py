@@ -78,9 +78,10 @@ Span = Literal["plan", "day", "month", "environment"]
 
 
 def budgets_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator[Objection]:
-    """Yield an objection for each limit below the sum of the spent and the plan's expected cost.
+    """Yield an objection for each limit that the plan's expected cost would exceed.
 
-    A limit in money without configured prices is an objection, too.
+    The cost of earlier work in the limit's time is added to the expected cost. A limit in money
+    yields an objection, too, if no prices are configured.
     """
     settings = _read_settings(workspace)
     wanted = [

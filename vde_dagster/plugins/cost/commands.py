@@ -79,7 +79,8 @@ def cost(
 
 
 _LEGEND = """in the last {days}
-seconds: by the clock, of all fills; task seconds: of Spark's tasks, which run at the same time
+seconds: total duration of all fills
+task seconds: total duration of Spark's tasks, which run in parallel
 written, read: bytes of data files
 saved: fills that were skipped, and tables that an environment reused, at their earlier cost"""
 
@@ -110,7 +111,7 @@ def _show(console: Console, workspace: Workspace, by: str, totals: dict[str, Tot
             than = "less" if whole.unspent_seconds > 0 else "more"
             console.print(
                 f"they took about {abs(whole.unspent_seconds):,.1f} s {than} than computing all "
-                "rows (an estimate of each fill when it began)"
+                "rows would have taken, as estimated when each fill began"
             )
 
 

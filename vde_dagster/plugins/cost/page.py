@@ -24,8 +24,9 @@ MOST_ROWS = 20
 _EACH_SECONDS = 60
 _TEXT = f"""The cost of work, and the savings from skipping and reuse, as in `vde cost`.
 
-Each event has the last 30 days as figures (*Plots* shows them) and by environment, plan or run, and
-model, and the last {MONTHS} months. Money is included if `[tool.vde.cost]` has prices."""
+Each event has figures of the last 30 days, which *Plots* shows, and four tables. Three tables cover
+the last 30 days: by environment, by plan or run, and by model. The fourth table lists the last
+{MONTHS} months. Money is included if `[tool.vde.cost]` has prices."""
 
 
 def cost_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:

@@ -370,8 +370,8 @@ class Compiler:
             hint = "run `dbt deps`"
         elif "'None' has no attribute" in output:
             hint = (
-                "a macro may query the warehouse, which is not read: run `dbt compile`, and set "
-                "compile = false under [tool.vde.dbt]"
+                "a macro may query the warehouse, but this compile does not read the warehouse: "
+                "run `dbt compile`, and set compile = false under [tool.vde.dbt]"
             )
         elif "connection never acquired" in output:
             hint = (

@@ -149,7 +149,7 @@ class Hooks:
 
 
 def _macros_by_name(manifest: Manifest) -> dict[str, list[str]]:
-    """Return the Jinja of macros by the names that call them."""
+    """Return the Jinja of macros by name; `default__f` is listed under `f`, too."""
     # `default__f` can also be called as `f`.
     found: dict[str, list[str]] = {}
     for unique_id, macro in manifest.macros.items():

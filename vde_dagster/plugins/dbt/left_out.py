@@ -20,7 +20,7 @@ class LeftOutNodes:
     """Nodes of a manifest that do not become models.
 
     Args:
-        unique_ids: The nodes, and unit tests of their models.
+        unique_ids: Ids of the left-out nodes, and of the unit tests of left-out models.
         relations: Names of the nodes' tables, in parts.
     """
 

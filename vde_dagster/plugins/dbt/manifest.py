@@ -26,7 +26,7 @@ _NEWER = (
 )
 MODEL_TYPES = ("model", "seed", "snapshot")
 IGNORED_PARTS = ("metrics", "semantic_models", "saved_queries")
-"""Parts of the manifest without models; `plugins.metrics` reads `semantic_manifest.json`."""
+"""Parts that do not become models; `plugins.metrics` reads them from `semantic_manifest.json`."""
 _WORDS = {"analysis": "analyses", "sql_operation": "inline queries"}
 """Words for unsupported types of nodes, for warnings."""
 

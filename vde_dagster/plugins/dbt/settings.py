@@ -20,8 +20,9 @@ class DbtSettings(PluginSettings):
         vars: Variables, as for `--vars`.
         grants: Whether GRANT and REVOKE run when a model is published; Spark has these statements
             only with extensions of some catalogs.
-        introspect: Whether introspective calls get results: for a Spark target from production's
-            views (the default), for other targets from the warehouse.
+        introspect: Whether introspective calls get results; by default only for a Spark target.
+            Results for a Spark target come from production's views and from sources, results for
+            other targets from the warehouse.
     """
 
     compile: bool = True

@@ -377,7 +377,7 @@ class DbtProject:
         unread.update(self._around[1])
         if unread:
             ignored = "; ".join(f"{word} ({number})" for word, number in sorted(unread.items()))
-            message = f"parts of the dbt project are ignored, by number of nodes: {ignored}"
+            message = f"ignored parts of the dbt project, with their numbers of nodes: {ignored}"
             hint = "`vde help dbt` lists the meaning of each"
             found.append(Problem(message, hint, SourceLocation(Path(self._path)), False))
         if self._memory["left_out"]:

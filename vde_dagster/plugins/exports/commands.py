@@ -28,8 +28,8 @@ Of = Annotated[
     str | None,
     typer.Argument(
         metavar="[ENV]",
-        help="The environment to describe as published, such as prod or dev@7. Without it, the "
-        "project's files are described (datahub: prod).",
+        help="The environment to describe as published, such as prod or dev@7. Without it, "
+        "datahub describes prod, and the other forms describe the project's files.",
     ),
 ]
 To = Annotated[

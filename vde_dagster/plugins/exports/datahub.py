@@ -25,7 +25,8 @@ _FABRICS = (
     *("DEV", "TEST", "QA", "UAT", "EI", "PRE", "STG"),
     *("CORP", "RVW", "TST", "SIT", "SBX", "SANDBOX", "CERT"),
 )
-"""DataHub's environments except production's: a closed list; other environments map to NON_PROD."""
+"""DataHub's names of environments other than production. DataHub accepts no further names, so
+environments with any other name map to NON_PROD."""
 _DIRECT_USES = ("identity", "transformation", "aggregation")
 _UNKNOWN_USES = ("python", "unknown")
 _COLUMN_AUDIT = re.compile(r"(not_null|unique_values)\(columns=\(([^()]*)\)\)")

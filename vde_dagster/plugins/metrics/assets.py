@@ -122,5 +122,5 @@ def _compute_metadata(
 
 
 def _plotted(value: Any) -> Any:
-    """Return a value as metadata; Dagster plots numbers, but no decimals."""
+    """Return a value as metadata. A Decimal becomes a float, which Dagster can plot."""
     return float(value) if isinstance(value, Decimal) else json_value(value)

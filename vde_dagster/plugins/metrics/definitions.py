@@ -195,7 +195,10 @@ class _DefinitionsReader:
         return Definitions(manifest, self.models, self._places(manifest))
 
     def _places(self, manifest: PydanticSemanticManifest) -> dict[str, SourceLocation]:
-        """Return the place of each metric and saved query, or of the measure with its name."""
+        """Return the place of each metric and saved query.
+
+        The place of a metric that MetricFlow creates from a measure is the measure's place.
+        """
         found = {
             name: place
             for (what, _), document in self.documents.items()

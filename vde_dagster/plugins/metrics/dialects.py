@@ -83,7 +83,7 @@ def _translate(text: str, dialect: str, settings: Settings) -> str:
 
 
 def _translation_error(path: Path, name: str, text: str, problem: ValueError) -> ProjectError:
-    hint = "write it in SQL that Spark has, too"
+    hint = "write it in SQL that Spark also accepts"
     function = getattr(problem.__cause__, "function", None)
     if function is not None:
         hint += f'; or trust the function: dialect_trust = ["{function}"] under [tool.vde]'

@@ -185,8 +185,8 @@ class SemanticLayer:
         sql = _remove_comments(statement.sql)
         if NO_SPINE in sql:
             raise UsageError(
-                f"{', '.join(question.names)} needs a table of days, a time spine, but none is "
-                "declared",
+                f"{', '.join(question.names)} needs a time spine (a table of days), but none "
+                "is declared",
                 hint="name one under project_configuration: time_spines in metrics/, see "
                 "`vde help metrics`",
             )

@@ -1,8 +1,9 @@
 """The columns that a metric reads, found by the lineage of the SQL that MetricFlow writes.
 
-The analyzed SQL is grouped only by the metric's time. So a metric reads the columns of measures,
-conditions, time and the joins for them, but not of dimensions that a question could group by. A
-saved query also reads the dimensions that it groups by.
+The analyzed SQL is grouped only by the metric's time. So a metric reads the columns of its
+measures, conditions and time, and of the joins that these need. It does not read a dimension
+only because a question could group by it. A saved query also reads the dimensions that it groups
+by.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from vde_dagster.api.workspace import OutboxRecord, Workspace
 
 _MENTION = re.compile(r"(?<!\w)[!@](?=(?:channel|everyone|here|subteam)\b)|(?<=<)@", re.IGNORECASE)
-"""Sign that begins a mention in Slack and Discord, of all members or of one, such as `<@U1>`."""
+"""The `!` or `@` that mentions everyone (`@here`) or one member (`<@U1>`) in Slack and Discord."""
 FIRST = timedelta(days=1)
 """Maximum age of the events for a new receiver."""
 _HOUR = timedelta(hours=1)

@@ -163,8 +163,8 @@ class Messages:
             f"Nothing was computed. Change what the rules object to, and plan again: "
             f"`vde plan {plan.environment}`."
             if refused
-            else f"Nothing was computed. Read it, and approve it with {again}, or reject it with "
-            f"`vde plan reject {plan.id}`.",
+            else f"Nothing was computed. Read the plan, and approve it with {again}, or reject it "
+            f"with `vde plan reject {plan.id}`.",
             self._run_url(record) or self._page_url("plan", plan.id),
         )
 

@@ -14,7 +14,7 @@ EVENTS = {
     "contract": "published models or columns are removed, or columns change their type",
     "late": "tables are older than their models promise",
     "publication": "a plan was published",
-    "refused": "rules or budgets refuse a plan that somebody applied",
+    "refused": "rules or budgets refuse an apply or a run",
     "rollback": "an environment was rolled back",
     "run": "due intervals were computed and published",
     "run_failed": "an apply or a run failed",
@@ -82,7 +82,7 @@ def _check_target(key: str, target: Mapping[str, Any]) -> Iterator[tuple[str, st
         if not _is_texts(target.get(part, [])):
             yield f"{key}.{part}", "is not a list of texts", "write ['…', '…']"
         elif part in target and not target[part]:
-            yield f"{key}.{part}", "is an empty list", "remove it for the default, or name some"
+            yield f"{key}.{part}", "is an empty list", "remove it for the default, or add an entry"
         else:
             check = _check_events if part == "events" else _check_environments
             yield from check(f"{key}.{part}", target.get(part, []))

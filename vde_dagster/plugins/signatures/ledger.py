@@ -65,7 +65,7 @@ class Signatures:
     def descriptions(self, workspace: Workspace, plan_ids: Sequence[str]) -> Mapping[str, str]:
         """Return texts such as `signed by anna, ben`, by plan id.
 
-        The names are from the time of storing.
+        The names come from the settings at the time when the signatures were stored.
         """
         database = workspace.store.database
         if not database.has_table(rows.name):

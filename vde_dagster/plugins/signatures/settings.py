@@ -30,7 +30,7 @@ class SignaturesSettings(PluginSettings):
             if name_hint := Settings.environment_hint(environment):
                 yield "required", f"has an invalid environment '{environment}'", name_hint
             if not 0 <= number <= len(self.trusted):
-                told = f"requires {count(number, 'signature')} of '{environment}'"
+                told = f"requires {count(number, 'signature')} for plans of '{environment}'"
                 yield (
                     "required",
                     told,

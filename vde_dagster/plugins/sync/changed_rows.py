@@ -31,7 +31,7 @@ Rows = Callable[[Sequence[str]], Iterator[dict[str, Any]]]
 """Reads some columns of rows, as Python's values."""
 
 Change = tuple[Literal["row", "gone", "same"], dict[str, Any]]
-"""A row to write outside, the key of a row to remove, or an unchanged compared row."""
+"""A row to write (`row`), the key of a row to remove (`gone`), or an unchanged row (`same`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ def sync_run(
     names: SyncNames = None,
     full: Full = False,
 ) -> None:
-    """Send outside systems the changes of an environment since the last run.
+    """Update outside systems with the changes of an environment since the last run.
 
     The exit code is 1 if rows were refused. Example: vde sync run prod customers
     """

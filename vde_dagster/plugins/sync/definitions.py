@@ -143,7 +143,7 @@ def _parse_definition(
             (number, "key"),
             f"the sync '{written.name}' has {'a' if written.key else 'no'} key, and its mode is "
             f"{written.mode}",
-            "remove key: append adds all rows"
+            "remove `key`, because append only adds rows"
             if written.key
             else "write key: [customer_id], the columns that identify a row",
         )

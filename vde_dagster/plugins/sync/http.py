@@ -33,8 +33,8 @@ class HttpSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         headers: Sent with each batch; `${NAME}` is read from the environment when used.
         rate: Maximum number of batches per second; 0 for no limit.
         attempts: Number of attempts to send a batch before the run stops.
-        backoff: Half of the seconds between the second and the third attempt. The second attempt
-            follows at once, each later one after twice the time, with jitter. `Retry-After` takes
+        backoff: Sets the waits between attempts: none before the second, `2 * backoff` seconds
+            before the third, then twice as long each time, with jitter. `Retry-After` takes
             precedence.
         timeout: Maximum number of seconds until a response.
     """

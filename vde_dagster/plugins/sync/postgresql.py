@@ -54,8 +54,8 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Yield a writer in a transaction, which is committed afterwards except in a dry run.
 
         Raises:
-            ExecutionError: The server failed. Only if it failed during the commit, rows may have
-                changed.
+            ExecutionError: The server failed. Rows are unchanged, unless it failed during the
+                commit.
         """
         effects = workspace.store.database.effects
         try:

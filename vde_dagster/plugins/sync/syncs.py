@@ -365,7 +365,7 @@ def _send(outside: _OpenSink, version: Environment, batch: Batch, done: SyncResu
 def _earlier_refused(
     ledger: Ledger, version: Environment, found: ChangedRows
 ) -> dict[str, list[int]]:
-    """Return the numbers of stored refused rows that a step may send again, by `_identity`.
+    """Map each `_identity` to the `RefusedRow.number` of its rows that a step may send again.
 
     Without a key, only a step that sends all rows, or that continues an interrupted step, sends a
     refused row again. In any other step, a row that equals a refused row is an additional row.

@@ -1,9 +1,8 @@
 """Writer of CHANGES tables: recomputes the states of all keys that have new rows.
 
 A table depends only on the rows that ever arrived. A row that repeats the previous state is not
-stored, but its time is stored with the state's first row. The time is needed if a late row arrives
-that has a different state, and a time between the first and the repeated row: then the repeated row
-becomes a change.
+stored, but its time is stored with the state's first row. If a late row with a different state
+falls between these two times, the repeated row becomes a change, and is restored from its time.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from vde_dagster.plugins.vault.first_seen import check_time, null_error
 from vde_dagster.plugins.vault.kinds import AGAIN, DELETED, Changes
 
 SEVERAL_STATES = "vde_several_states"
-"""Column that is TRUE if several states of the row's key arrived at its time; one is kept."""
+"""Column that is TRUE if the row was chosen from several states of its key at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class States:
             delivery lacks it.
         sequence: The column that orders states of the same time, or None.
         fields: The fields to compare, by column; see `Write.compared_fields`.
-        hidden: Type by column that stored rows have, but that new rows lack, or lack fields of.
+        hidden: Type of each stored column that new rows lack, completely or in some struct fields.
     """
 
     types: Mapping[str, str]
@@ -420,14 +419,14 @@ def _warn_of_several_states(write: Write, kind: Changes, number: int) -> str:
     moment = "load date" if kind.sequence is None else f"load date and {kind.sequence}"
     what = f"({', '.join((*kind.key, *kind.set_key))})"
     hint = (
-        "name a column that orders them: sequence"
+        "set `sequence` to a column that orders them"
         if kind.sequence is None and not kind.deletes
-        else f"let the source deliver one state of {what} at a time"
+        else f"let the source deliver the states of {what} with different times"
     )
     return (
-        f"{write.task.snapshot.name} {write.task.interval.text}: {count(number, 'time')}, several "
-        f"states of one {what} arrived at one {moment}; one of them is kept. To keep them all, "
-        f"{hint}"
+        f"{write.task.snapshot.name} {write.task.interval.text}: several states of one {what} "
+        f"arrived at one {moment} ({count(number, 'time')}); only one of them is kept. "
+        f"To keep them all, {hint}"
     )
 
 

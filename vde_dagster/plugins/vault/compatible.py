@@ -123,7 +123,7 @@ def _datavault4dbt(
     if digest.binary:
         raise evaluator.error(
             f"@HASH_KEY and @HASHDIFF have no binary form with compat := '{rules.name}'",
-            "its default is text: write form := 'text'",
+            "write form := 'text', the default of this package",
         )
     if set_key is not None and rules.name != "datavault4dbt":
         raise evaluator.error(

@@ -71,7 +71,7 @@ def without_nulls(source: str, columns: Iterable[str]) -> str:
 
 
 def _fail_at_nulls(rows: str, types: Mapping[str, str], columns: Sequence[str]) -> str:
-    """Write a query of the same rows that fails if a given column has NULL."""
+    """Write a query that returns the same rows, but fails if a given column has NULL."""
     # Without a window, Spark may check a row for NULL before a condition leaves the row out.
     checked = {
         name: f"COALESCE({quote(name)}, RAISE_ERROR('{_NULL_IN}{position}')) AS {quote(name)}"

@@ -134,8 +134,9 @@ def pit(
     that satellite's valid row. Before the satellite's first row they have the ghost row's values.
 
     Args:
-        satellites: A satellite with a sequence is written as `(satellite, number)`. Of several
-            states at a time the last is valid; a third column has its number.
+        satellites: A satellite whose column `number` orders states of the same time is written as
+            `(satellite, number)`. The last of these states is valid, and a third column has its
+            `number`.
         columns: Further columns of `hub`, such as business keys, or a link's keys of hubs.
         as_of: A table, or a query in brackets, whose column `as_of` has the times.
         algorithm, form, time_type: See `@GHOST`.

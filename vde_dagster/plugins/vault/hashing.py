@@ -55,7 +55,8 @@ def hash_key(
         compat: `automate_dv`, `datavault4dbt` (2.0) or `datavault4dbt_1`: write exactly the hashes
             of this package on Databricks; by default the variable `vault_compat`.
         nulls: `zero` returns the zero key, not NULL, if all columns are NULL.
-        case_sensitive: Only with `compat`; by default as the mode defines.
+        case_sensitive: Only with `compat`: False hashes values in upper case, True keeps their
+            case. By default, the rule of the `compat` package applies.
     """
     parts = _parse_parts(evaluator, "HASH_KEY", columns)
     digest = _choose_digest(evaluator, algorithm, form)

@@ -180,7 +180,7 @@ class Changes(Kind):
     skip_null: tuple[str, ...] = Kind.later(())
     name: Literal["CHANGES"] = "CHANGES"
 
-    summary = "interval by interval; a row is kept if its key's columns differ from the row before"
+    summary = "interval by interval; keeps each row that differs from the previous row of its key"
     by_intervals = True
     restates_whole = True
     changes_in_place = True
@@ -208,7 +208,7 @@ class Changes(Kind):
         if twice := [name for name, times in named.items() if times > 1]:
             raise ValueError(
                 f"'{twice[0]}' occurs twice in key, time, sequence and set_key; the key identifies "
-                "what has states, and the other columns its rows"
+                "an object with states, and the other columns identify the object's rows"
             )
         return kind
 

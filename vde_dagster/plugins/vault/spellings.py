@@ -74,7 +74,7 @@ MultiActiveSatellite = _spelling(
 EffectivitySatellite = _spelling(
     "EFFECTIVITY_SATELLITE",
     Changes,
-    "CHANGES of the other sides (set_key) of a driving key",
+    "CHANGES of a link's other keys (set_key) for each driving key",
     needs=("key", "set_key"),
 )
 StatusTracking = _spelling(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 _NULLS = {"required": "-1", "optional": "-2"}
-"""Default values for NULL, for unset variables `vault_null_required` and `vault_null_optional`."""
+"""Values that replace NULL if `vault_null_required` and `vault_null_optional` are not set."""
 _ORIGINAL = "_original"
 """Suffix of the column that keeps the original value where NULL is replaced."""
 _ALL_EXCEPT = "all_except"
@@ -91,7 +91,7 @@ def _null_values(
         for column in columns:
             if column.lower() not in map(str.lower, there):
                 raise evaluator.error(
-                    f"@STAGE lacks the column '{column}' in null_{kind}",
+                    f"@STAGE: the column '{column}' in null_{kind} does not exist",
                     suggest(column, there, "columns"),
                 )
             if column.lower() in found:

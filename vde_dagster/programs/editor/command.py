@@ -21,8 +21,8 @@ def lsp_command(
 ) -> None:
     """Run a language server on stdin and stdout, for editors.
 
-    It shows mistakes while a model is typed, the effect of each edit above the model, and where
-    names are defined and used. Editors start it; see `vde help editor`.
+    It shows mistakes while you type and, above a model, the effect of each edit. It finds the
+    definitions and uses of names. Editors start it; see `vde help editor`.
     """
     if find_spec("pygls") is None:
         raise UsageError("`vde lsp` needs the package pygls", hint=how_to_install("editor"))

@@ -1,7 +1,7 @@
 """Conversion between lines and columns, offsets in texts, and LSP positions.
 
-Clients count a line's UTF-16 units, unless another unit was agreed on. Texts and messages count
-characters; messages count from 1.
+LSP positions count the UTF-16 units of a line, unless client and server agree on another unit.
+Offsets in texts and columns in messages count characters. Lines and columns in messages begin at 1.
 """
 
 from __future__ import annotations

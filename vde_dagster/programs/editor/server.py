@@ -1,7 +1,7 @@
 """The language server `vde lsp`, over stdin and stdout, for any LSP client.
 
-All analysis runs on one thread, in the order of requests, so messages from the client never wait
-for analysis. Diagnostics of outdated texts are not sent.
+One separate thread runs all analyses, in the order of requests, so the server can receive messages
+during an analysis. Diagnostics of outdated texts are not sent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Open texts of a project in an editor, their analysis, and the resulting plan.
+"""Analysis and plan of a project, including texts that an editor has not saved.
 
 All files are read again if a text changed or a second has passed. This takes a tenth of a second
 for 1,000 models, because unchanged files and models are cached.

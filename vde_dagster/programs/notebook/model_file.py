@@ -41,7 +41,9 @@ PAGE = Column("page", "STRING", "The notebook as it was run, as HTML")
 
 
 def read_model(folder: Folder, path: Path, text: str, context: FileContext) -> LoadedFile:
-    """Read a notebook as a Python model; as no model if the first cell has no `MODEL (…)`.
+    """Read a notebook as a Python model.
+
+    If the first cell has no `MODEL (…)` header, the result contains no model.
 
     Raises:
         ProjectError: The file, its header or the code of a cell has a mistake.
@@ -249,9 +251,10 @@ def _find_inputs(
                 if lists_inputs:
                     continue
                 raise ProjectError(
-                    f"cell {cell.number}: the model read here cannot be determined from the code: "
+                    f"cell {cell.number}: cannot determine which models this call reads: "
                     f"{ast.unparse(call)[:80]}",
-                    hint="write the name as a string, or list it in depends_on (…) of the header",
+                    hint="write the name or the query as a string, or list the models in "
+                    "depends_on (…) of the header",
                     location=SourceLocation(notebook.path),
                 )
             yield from _named_models(cell, text, notebook.path, context, is_query=is_query)
@@ -275,7 +278,10 @@ def _named_models(
 
 
 _READING_METHODS = {"read": (0, "model", False), "ask": (1, "sql", True)}
-"""Methods of `workspace`: position and name of an argument, and whether it is SQL or a model."""
+"""Arguments of `workspace.read` and `workspace.ask` that determine which models are read.
+
+By method: the position and name of the argument, and whether it is SQL or the name of a model.
+"""
 
 
 def _read_argument(call: ast.Call) -> tuple[bool, str | None] | None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from vde_dagster.spark.models.python_models import ModelContext
 
 KEPT_PLANS = 50
-"""Number of plans whose pages are kept."""
+"""Number of plans whose executed notebooks (`.ipynb` files) are kept."""
 _CANCEL_CHECK_SECONDS = 0.2
 """Seconds between two checks whether the plan was canceled."""
 _KILL_AFTER_SECONDS = 5.0

@@ -83,7 +83,8 @@ def spark_condition(condition: Condition, floats: Mapping[tuple[str, ...], str])
     """Write a condition of `parse_filter` as Spark SQL: `day >= '2026-01-01'`.
 
     Args:
-        floats: FLOAT or DOUBLE, by the lower-case names of such a column or nested field.
+        floats: Type (`float` or `double`) of each floating-point column or nested field, by its
+            path in lower case.
     """
     from vde_dagster.lakehouse.rows.row_filters import Always, Among, Both, Comparison, Like, Not
 

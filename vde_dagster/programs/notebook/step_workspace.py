@@ -98,8 +98,8 @@ class StepWorkspace:
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
-            f"a step's workspace has no '{name}': it supports read, ask and yields; tag cells "
-            "that steps should not run with `skip-execution`"
+            f"a step's workspace has no '{name}': it supports read, ask and yields; add the tag "
+            "`skip-execution` to cells that steps should not run"
         )
 
     def _request_rows(self, what: str, environment: str, given: dict[str, Any]) -> Rows:

@@ -127,8 +127,8 @@ def token_route() -> APIRouter:
         """Refuse to exchange secrets for tokens, and describe how to get one."""
         answer = {
             "error": "unsupported_grant_type",
-            "error_description": "this server does not exchange tokens: its operator creates them "
-            "(vde token create ENV), and a client sends one unchanged, as its property `token`",
+            "error_description": "this server does not exchange tokens: ask its operator for a "
+            "token (vde token create ENV), and set the client's property `token` to it, unchanged",
         }
         return JSONResponse(answer, 400)
 

@@ -1,7 +1,7 @@
 """The application of the server: routes, errors, access.
 
-Only documentation sites have scripts, which may request only the site's files. Any other script
-would have the rights of this server's pages, and could read everything.
+Only documentation sites have scripts, which may request only the site's files. A script on any
+other page of this server could request everything that the user of the page may read.
 
 The server reads each request to its end, even if it refuses the request. If it closed the
 connection while a client is sending, the client would get a socket error instead of the response.

@@ -31,7 +31,7 @@ _WAIT_SECONDS = 60.0
 
 Version = Annotated[
     str,
-    Path(description="An environment, `prod`, or a version of it: `prod@41`, `prod@2026-11-01`."),
+    Path(description="Environment (`prod`), or a version of it (`prod@41`, `prod@2026-11-01`)."),
 ]
 Model = Annotated[str, Path(description="The model: `marts.daily`.")]
 Columns = Annotated[

@@ -143,8 +143,8 @@ class Loader:
         if pin is None:
             raise missing(
                 "Table",
-                f"the rows of {name} in {_describe(served)} are unknown, because a release of vde "
-                "that pinned no data published this version; read a later version",
+                f"the rows of {name} in {_describe(served)} are unknown, because the release of "
+                "vde that published this version did not record pins; read a later version",
             )
         version = served.version
         pinned = as_pinned(table, metadata, pin.schema_id)

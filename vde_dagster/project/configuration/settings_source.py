@@ -330,7 +330,7 @@ _Findings = Iterator[tuple[str, str, str]]
 
 
 _MOST_DAYS = 365_000
-"""Maximum of settings in days: dates that far in the past or future still exist."""
+"""Maximum of settings in days. Python can represent today's date plus or minus this maximum."""
 
 
 def _wrong_numbers(settings: Settings) -> _Findings:
@@ -457,7 +457,11 @@ def _wrong_catalogs(settings: Settings, plugins: Mapping[str, PluginSettings]) -
         yield "view_catalogs", message, "remove one of them"
     if settings.catalog_options and named in ([], ["rest.uri"]):
         message = "setting 'catalog_options' is given without 'catalog_type'"
-        yield "catalog_options", message, "name the catalog plug-in as catalog_type, or remove it"
+        yield (
+            "catalog_options",
+            message,
+            "set catalog_type to the name of the catalog plug-in, or remove catalog_options",
+        )
     if len(named) > 1:
         message = f"settings '{named[0]}' and '{named[1]}' select two different catalogs"
         yield named[0], message, "remove one of them"

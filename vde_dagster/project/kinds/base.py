@@ -151,8 +151,8 @@ class Kind:
         forward_only: Whether every change of its models is made in place.
         on_destructive_change: Policy for removed columns and changed types: one of `POLICIES`.
         on_additive_change: Policy for added and widened columns.
-        LOOKBACK: Property for `properties` of kinds with a field `lookback`.
-        REFRESH: Property for `properties` of kinds with a field `refresh`.
+        LOOKBACK: Property `lookback`; kinds with this field can add it to `properties`.
+        REFRESH: Property `refresh`; kinds with this field can add it to `properties`.
         RESTATEMENT: Properties `disable_restatement` and `auto_restatement_cron`.
         IN_PLACE: Property `forward_only`, and properties for the two policies.
     """
@@ -237,7 +237,7 @@ class Kind:
         """Declare a field that was added after models of the kind had been stored.
 
         Args:
-            hashed: Whether hashes include the field, unless its value is `absent`.
+            hashed: Whether hashes include the field's value if it differs from `absent`.
             absent: Value for models that were stored without the field; by default `default`.
         """
         # Models that were stored without the field keep their hashes.
@@ -281,7 +281,7 @@ class Kind:
         return None
 
     def with_time_format(self, text: str | None) -> Kind:
-        """Return the kind with a time format, if its time column has none."""
+        """Return the kind with `text` as the format of a time column that has no format."""
         return self
 
     @property
@@ -366,7 +366,10 @@ def kind_names() -> tuple[str, ...]:
 
 
 def column_properties() -> frozenset[str]:
-    """Return names of properties whose values are columns, of built-in and loaded plug-in kinds."""
+    """Return the names of properties whose values are columns.
+
+    The result covers built-in kinds, and kinds of plug-ins that are loaded.
+    """
     return frozenset(
         item.name
         for kind in (*KINDS.by_name.values(), *KINDS.plugins.loaded())

@@ -102,7 +102,7 @@ class ScdType2(Kind):
         as_dbt: Whether versions start and end as in dbt's snapshots: each new or changed row of the
             query starts a version at its `updated_at` or now, and NULL keys are never equal.
         deleted_name: Added column that is `True` in records of deletions; empty for no such column.
-        refresh: With `changes`, a fill compares only keys that changes of the inputs affect.
+        refresh: With `changes`, a fill compares only the keys affected by changes of the inputs.
     """
 
     __slots__ = ()
@@ -138,7 +138,7 @@ class ScdType2(Kind):
 
     @property
     def compared(self) -> tuple[str, ...] | None:
-        """The columns whose changes start a new version, or None if only the update time does."""
+        """The columns whose changes start a version, or None if only a new update time does so."""
         return None
 
     @property

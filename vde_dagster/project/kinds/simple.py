@@ -14,16 +14,16 @@ REFRESHES = ("whole", "changes", "auto")
 class Full(Kind):
     """A table with the rows that its query returns over all rows of its inputs.
 
-    With `refresh changes`, a fill computes only the rows that changes of the inputs affect. With
-    `refresh auto`, a fill does so only if it is likely to be faster.
+    With `refresh changes`, a fill computes only the rows that are affected by changes of the
+    inputs. With `refresh auto`, a fill does so only if it is likely to be faster.
     """
 
     refresh: str = Kind.later("auto", absent="whole")
     name: Literal["FULL"] = "FULL"
 
     summary = (
-        "whole, in one commit, or only the rows that changes of its inputs affect, if that is "
-        "likely to be faster"
+        "whole, in one commit, or only the rows that are affected by changes of its inputs, if "
+        "that is likely to be faster"
     )
     properties = (Property.word("refresh", REFRESHES, "way to refresh", "ways"),)
 

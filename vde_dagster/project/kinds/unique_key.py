@@ -208,7 +208,7 @@ class IncrementalByUniqueKey(Kind):
         strategy: One of dbt's strategies in `STRATEGIES`, which keep all rows of a key. If it is
             empty, the table keeps one row per key.
         nulls_match: Whether NULL equals NULL, for a model with a strategy.
-        refresh: With `changes`, a fill merges only rows of keys that changes of the inputs affect.
+        refresh: With `changes`, a fill merges only rows whose keys are affected by changed inputs.
     """
 
     unique_key: tuple[str, ...]
@@ -257,8 +257,9 @@ class IncrementalByUniqueKey(Kind):
         refused = expressions or clauses or values.get("merge_filter")
         if refused and values.get("refresh") == "changes":
             raise ValueError(
-                "'refresh changes' requires columns as the key, and neither when_matched nor "
-                "merge_filter, because merging a row again must not change the table"
+                "'refresh changes' requires columns as the key and cannot be combined with "
+                "when_matched or merge_filter, because merging a row again must not change the "
+                "table"
             )
         sided = [text for condition, _ in clauses for text in [condition] if text]
         sided += [text for _, sets in clauses for _, text in sets if text != ALL]

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 _MANY_FILES = 500
-"""Number of files to read from which worker processes save time."""
+"""Worker processes are used for at least this many files; with fewer, they save no time."""
 _SETTINGS_FILES = ("pyproject.toml", *CONFIG_FILES, DOTENV)
 
 
@@ -406,8 +406,9 @@ OTHER_TOOLS = {"dbt_project.yml": "dbt"}
 def project_sources(settings: Settings) -> tuple[SourceFactory, ...]:
     """Return a project's sources of models.
 
-    The built-in sources come first, or the source of another tool such as dbt if the folder has
-    the tool's file. The sources in the setting `sources` follow.
+    The built-in sources come first. If the folder has the file of another tool, such as
+    `dbt_project.yml`, the source of that tool replaces the built-in sources. The sources in the
+    setting `sources` follow.
     """
     for file, name in OTHER_TOOLS.items():
         if (settings.root / file).is_file():

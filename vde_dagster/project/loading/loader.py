@@ -114,7 +114,7 @@ def join_models(
             problems.append(
                 ProjectError(
                     f"model {model.name} is defined twice: in {other.location} and here",
-                    hint="rename one of them, or delete it",
+                    hint="rename or delete one of them",
                     location=model.location,
                     models=(model.name,),
                 )
@@ -154,7 +154,7 @@ def _add_externals(
             location = item.reads.get(parent, item.model.location)
             if parent in names and not models[parent].kind.is_read:
                 yield ProjectError(
-                    f"{name} reads {parent}, which is a standalone audit without rows",
+                    f"{name} reads {parent}, which is a standalone audit and has no rows",
                     hint="read a table that the audit reads",
                     location=location,
                     models=(name,),

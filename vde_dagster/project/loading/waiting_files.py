@@ -61,7 +61,7 @@ class WaitingFiles:
         return replace(file, uses=tuple(sorted({*file.uses, *uses}))) if uses else file
 
     def _release_without_columns(self) -> list[str]:
-        """Release files that do not require the columns they wait for; return the files' paths."""
+        """Release files that can be read without the wanted columns, and return their paths."""
         paths = [path for path, wanted in self._waiting.items() if wanted.mistake is None]
         for path in paths:
             name = self._waiting[path].name

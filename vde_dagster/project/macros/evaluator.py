@@ -76,11 +76,12 @@ class MacroEvaluator:
 
     @property
     def runtime_stage(self) -> str:
-        """Stage that uses the macro's text, such as `evaluating` or `auditing`.
+        """Stage in which the macro's text is used, such as `evaluating` or `auditing`.
 
-        It is `evaluating` in queries and the statements around them, `promoting` in statements on
-        virtual update, `auditing`, `testing` for a unit test, `before_all`, or `after_all`.
-        Comparing it with `loading` raises an error.
+        The stages are `evaluating` (queries and the statements around them), `promoting`
+        (statements on virtual update), `auditing` (audits), `testing` (unit tests), `before_all`
+        and `after_all` (statements in the settings with these names). Comparing the stage with
+        `loading` raises an error.
         """
         return _Stage(self._expander)
 
@@ -160,7 +161,7 @@ class MacroEvaluator:
         return found
 
     def var(self, name: str, default: Any = _NONE_GIVEN) -> Any:
-        """Return a variable of the settings; if it is not set, return `default`, or else None."""
+        """Return a variable of the settings, or `default` (None if omitted) if it is not set."""
         settings = self._expander.scope.settings
         if name.lower() in settings or default is not _NONE_GIVEN:
             return settings.get(name.lower(), default)

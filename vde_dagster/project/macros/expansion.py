@@ -50,7 +50,7 @@ _MOST_TEXT = 500_000
 _MOST_MADE = 4_000_000
 """Maximum total length of the texts that the macros of one `Expander` create."""
 _UNITS_PER_CALL = 100
-"""Number of characters that each macro call counts in addition to its text."""
+"""Characters added to the total for each text, so that many short texts also reach the limit."""
 _NO_MACRO = "define it in a Python file of macros/, under @macro()"
 _NO_NAME = ("there is no name after '@'", "write @name or @macro(…)")
 
@@ -220,7 +220,11 @@ class Expander:
         *,
         glued: bool,
     ) -> tuple[str | None, int]:
-        """Return a macro's expansion (None if its clause is removed) and its number of tokens."""
+        """Expand the macro at the start of `tokens`.
+
+        Returns:
+            The expansion (None to remove the clause), and the number of the macro's tokens.
+        """
         following = tokens[1]
         if following.start != tokens[0].end:
             raise self.error(*_NO_NAME)

@@ -17,7 +17,7 @@ _OPENS = frozenset(
 _CLOSES = frozenset(
     {"", ")", "]", ",", "AS", "THEN", "ELSE", "END", "WHEN", "ASC", "DESC", "FROM", ";"}
 )
-"""Tokens before and after an expression that needs no brackets."""
+"""A parameter's value needs no brackets between a token of `_OPENS` and one of `_CLOSES`."""
 
 
 def call_function(function: MacroFunction, expander: MacroContext, arguments: list[str]) -> str:

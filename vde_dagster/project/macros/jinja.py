@@ -250,7 +250,7 @@ def _compile(text: str, file: str) -> CodeType:
 
 
 def _insert_offsets(environment: Sandbox, text: str, start: int) -> str | None:
-    """Write each line's offset before the line, in a template's plain text; None on failure."""
+    """Mark each line of text outside of Jinja tags with its offset; return None on failure."""
     edits: list[Edit] = []
     position = 0
     for _, kind, value in environment.lex(text):
@@ -267,7 +267,7 @@ def _insert_offsets(environment: Sandbox, text: str, start: int) -> str | None:
 _THIS_MODEL = "this_model"
 _PRINTED = re.compile("\ue010(\\w+)\ue011")
 _PLAIN = (*NUMBERS, "model")
-"""Suffixes of variables without quotes: numbers, and a table's name."""
+"""Endings of variables that need no quotes around `{{ … }}`: numbers, and `this_model`."""
 _TYPES = {"DATE": "DATE", "TIMESTAMP": "TIMESTAMP", "DATETIME": "TIMESTAMP"}
 
 

@@ -77,8 +77,8 @@ def signal(name: str | None = None) -> Callable[[F], F]:
     """Make a Python function a signal, which models name in `signals (…)`.
 
     The function's first argument is a batch: a sequence of missing intervals without gaps between
-    them, each a pair of instants (UTC, half-open). It gets the call's arguments by name, and
-    `execution_time` (UTC), `environment` and `model` if it has parameters of these names. It
+    them, each a pair of instants (UTC, half-open). The function gets the call's arguments by name,
+    and `execution_time` (UTC), `environment` and `model` if it has parameters of these names. It
     returns true or false for the whole batch, or the intervals of the batch that may be filled.
     """
     return _register("signals", name, "write @signal() with parentheses")

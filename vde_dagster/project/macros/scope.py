@@ -73,7 +73,7 @@ class MacroScope:
 
 
 class MacroContext(Protocol):
-    """Methods that macros use to expand texts of the file that calls them.
+    """Methods that a macro uses to expand texts of the file that calls the macro.
 
     Args:
         is_condition: Whether unset variables are NULL, as in a condition.
@@ -122,7 +122,7 @@ class MacroContext(Protocol):
         """Find a Python macro of the project or of a plug-in, or return None.
 
         Raises:
-            ProjectError: The plug-in cannot be imported, or two distributions have the name.
+            ProjectError: The plug-in cannot be imported, or two distributions define the macro.
         """
 
     def bound(self, values: Mapping[str, str]) -> AbstractContextManager[None]:

@@ -25,7 +25,7 @@ def filled(expander: MacroContext, text: str) -> str:
 
 
 def template(expander: MacroContext, text: str) -> str:
-    """Write a text with variables as a SQL string, or `CONCAT(…)` with run-time variables."""
+    """Write a text with variables in SQL: a string, or `CONCAT(…)` if it has time variables."""
     parts: list[str] = []
     done = 0
     for found in variables.IN_TEXT.finditer(text):

@@ -37,7 +37,7 @@ TIME_VARIABLES = frozenset(
 
 NUMBERS = ("epoch", "millis", "hour")
 AS_TEXT = {"date": "ds", "dt": "tstz", "dtntz": "ts"}
-"""Endings of variables for days and instants, with the ending of the same value as text."""
+"""Endings of variables, each with the ending of the variable that has the same value as text."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -137,7 +137,7 @@ TABLE_PARTS = {
     "schema_name": "this_model_schema",
     "table_name": "this_model_table",
 }
-"""Variables for the parts of a table's name in a template."""
+"""Variables that replace names such as `@{table_name}` in a template of `@RESOLVE_TEMPLATE`."""
 KIND_NAME = "model_kind_name"
 STAGE = "runtime_stage"
 EVALUATING, PROMOTING, AUDITING, TESTING = "evaluating", "promoting", "auditing", "testing"

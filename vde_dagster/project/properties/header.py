@@ -52,7 +52,7 @@ def parse_header(source: SourceText, tokens: list[Token]) -> Header:
 
 
 _NAMING_COLUMNS = ("partitioned_by", "clustered_by", "grain", "grains")
-"""Properties of models whose values name columns, which are written without quotes."""
+"""Properties of models that name columns; their values are written without quotes."""
 
 
 def property_text(key: str, value: Any, dialect: str = "spark", *, macros: bool = False) -> str:
@@ -60,7 +60,8 @@ def property_text(key: str, value: Any, dialect: str = "spark", *, macros: bool 
 
     Args:
         dialect: Dialect for types and columns that are given as expressions.
-        macros: Whether `@NAME(…)`, and each text in a table that begins with `@`, is a macro.
+        macros: Whether to write macros without quotes: `@NAME(…)`, and in a table every text that
+            begins with `@`.
     """
     value = getattr(value, "value", value) if isinstance(value, Enum) else value
     if key == "kind":

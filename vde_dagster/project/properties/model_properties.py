@@ -47,7 +47,7 @@ _KINDS_BY_MATERIALIZATION = {
     "MATERIALIZED_VIEW": "FULL",
     "DYNAMIC_TABLE": "FULL",
 }
-"""Kinds to suggest for the names of materializations."""
+"""Kinds to suggest if the name of a dbt materialization is written as a kind."""
 
 _IGNORED = (
     *("on_destructive_change", "on_additive_change", "disable_restatement"),
@@ -342,7 +342,7 @@ _AFTER_TYPES = (
     *("NOT", "NULL", "COMMENT", "COLLATE", "WITH", "WITHOUT", "CHARACTER", "DEFAULT", "PRIMARY"),
     *("UNIQUE", "CHECK", "REFERENCES", "OPTIONS", "GENERATED", "UNSIGNED", "PRECISION"),
 )
-"""Words that follow a type and do not begin another column."""
+"""Words that can follow a type in the same column, such as NOT in `id INT NOT NULL`."""
 
 
 def canonical_type(

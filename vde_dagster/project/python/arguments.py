@@ -59,5 +59,5 @@ def _wrong_value(function: Callable[..., Any], name: str, value: str) -> UsageEr
     return UsageError(
         f"the parameter '{name}' of {function.__name__} would get {what}",
         hint=f"write def {function.__name__}({', '.join(_BY_POSITION)}, **kwargs), or fewer of "
-        "these; other parameters need the name of a variable of the project, or a default",
+        "these; give every other parameter the name of a variable of the project, or a default",
     )

@@ -32,7 +32,9 @@ def parse_python(path: Path, text: str) -> ast.Module:
         return ast.parse(text, str(path))
     except (MemoryError, RecursionError):
         # Python's parser raises these for too deeply nested code.
-        raise nesting_error(SourceText(path, text), "assign parts of it to names") from None
+        raise nesting_error(
+            SourceText(path, text), "assign parts of the code to variables"
+        ) from None
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         raise ProjectError(
@@ -43,7 +45,7 @@ def parse_python(path: Path, text: str) -> ast.Module:
 
 
 def with_local_imports(root: Path, path: str, text: str) -> dict[str, str]:
-    """Return the texts of a file and its project imports (also in functions), by path."""
+    """Return the texts of a file and the project files it imports, also in functions, by path."""
     files: dict[str, str] = {}
     waiting = [(path, text)]
     while waiting:
@@ -61,7 +63,8 @@ def run_file(root: Path, path: str, text: str) -> tuple[ModuleType, Collector, d
     """Run a Python file of the project.
 
     Returns:
-        The module, the functions that it and its imports decorate, and their texts by path.
+        The module, the functions that it and its imports decorate, and the texts of the module and
+        its imports by path.
     """
     files = with_local_imports(root, path, text)
     try:

@@ -232,7 +232,8 @@ def _audit_call(
 ) -> AuditCall:
     """Read `"not_null"`, or `("not_null", {"columns": ["a"]})`.
 
-    Texts are column names or SQL, except that `is_in` and `patterns` are lists of values.
+    A string in the arguments is SQL, such as a column name. In `is_in` and `patterns`, and in all
+    arguments if `literal` is true, it is a value instead and becomes a string literal.
     """
     if isinstance(item, str):
         return AuditCall(item, {}, location)

@@ -190,7 +190,7 @@ _TEXT_ATTRIBUTES = _TEXT | frozenset(
 
 _DOCUMENTS = frozenset({"__doc__", "docopt", "doctest", "getdoc", "help", "inspect", "pydoc"})
 _CALLERS_NAMES = frozenset({"eval", "query"})
-"""Pandas methods whose text may name the caller's variables: `df.query("x > @LIMIT")`."""
+"""Pandas methods whose argument may name the caller's variables: `df.query("x > @LIMIT")`."""
 
 _WORD = re.compile(r"[^\W\d]\w*")
 

@@ -123,7 +123,7 @@ class Inertness:
     def _is_inert_class(
         self, module: Module, node: ast.ClassDef, children: tuple[ast.ClassDef, ...]
     ) -> bool:
-        """Return whether defining a class, and `children` with it as a base, only binds names."""
+        """Return whether defining a class, and deriving `children` from it, only binds names."""
         if node in children or _is_special(node.name):
             return False
         functions = [f for f in node.body if isinstance(f, Function)]

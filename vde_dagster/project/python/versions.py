@@ -3,9 +3,9 @@
 Modules are parsed with `ast`, not imported or run. The version includes the model's function, every
 definition that it mentions, also through imports, and all definitions that these mention. It also
 includes every top-level statement with side effects (`side_effects`) of imported modules, because
-it runs with the import. Comments and formatting are left out, and docstrings that no code can read.
-If the text does not determine what code reaches (star imports, `globals()`, `importlib`), whole
-modules are included: if unsure, a version changes.
+it runs with the import. Comments, formatting and docstrings are left out, unless the included code
+may read them. If the included code may use objects without naming them (star imports, `globals()`,
+`importlib`), whole modules are included; the version may then change unnecessarily.
 """
 
 from __future__ import annotations

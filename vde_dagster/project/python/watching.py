@@ -197,9 +197,9 @@ class TooSlow(BaseException):  # So that `except Exception` in a project does no
     def after(seconds: float) -> AbstractContextManager[None]:
         """Return a context manager that raises `TooSlow` in its block after some seconds.
 
-        In the main thread a system timer interrupts, even during waits, unless other code uses that
-        timer. In other threads a second thread raises the exception, which interrupts Python code
-        but not waits.
+        In the main thread, a system timer interrupts the block, even while it waits. In other
+        threads, or if the timer is missing or in use, a second thread interrupts the block, but
+        not while it waits.
         """
         if (
             threading.current_thread() is not threading.main_thread()

@@ -149,8 +149,8 @@ _TEMPLATES = {
     )
 }
 """Queries by audit. The query of `kl_divergence` follows SQLMesh's documentation, because engines
-refuse SQLMesh's own query for columns of different names; as there, a value in only one of the
-columns adds nothing.
+refuse SQLMesh's own query if the two columns have different names. In both queries, a value that
+occurs in only one of the two columns adds nothing to the divergence.
 """
 
 _METHODS = ", ".join(

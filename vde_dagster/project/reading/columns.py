@@ -1,8 +1,9 @@
 """Names of output columns, and query forms that need them: `* REPLACE`, `UNION BY NAME`.
 
-Spark does not support these forms, so they are rewritten with column names if the project's files
-determine the names, and refused otherwise. If the names are unknown, an alias in WHERE is left to
-Spark, which prefers a column of that name. Types are known only if declared.
+Spark does not support these forms. They are rewritten with column names; if the project's files do
+not determine the names, the query is refused. An alias in WHERE is replaced by its expression,
+unless a table of the query has, or may have, a column of that name. Types are known only if
+declared.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class FileContext:
         known_columns: Columns of models that were read before.
         templates: Texts of files with Jinja macros, by path.
         model: The model that is being read.
-        trusted: Functions that this model assumes to be equal on Spark.
+        trusted: The model's `dialect_trust`: functions assumed to give equal results on Spark.
     """
 
     settings: Settings

@@ -33,7 +33,10 @@ class _SettingText(SourceText):
     root: Path
 
     def location(self, offset: int) -> SourceLocation:
-        """Return the line with the words at an offset, or no line if several lines have them."""
+        """Find the line at an offset of this text, and return its place in the settings' file.
+
+        If the line occurs several times in the file, or never, the place has no line number.
+        """
         begin = self.text.rfind("\n", 0, offset) + 1
         words = self.text[begin:].partition("\n")[0].strip()
         try:

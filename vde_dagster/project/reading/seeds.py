@@ -331,7 +331,7 @@ def _read_names(cells: Sequence[str], location: SourceLocation) -> list[str]:
 
 
 _MOST_CHARS = 80
-"""Maximum number of an invalid value's characters that a message shows."""
+"""Maximum length of an invalid value in a message; a longer value is cut."""
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _DAY = r"[+-]?\d{4,7}(?:-(?:0?[1-9]|1[0-2])(?:-(?:0?[1-9]|[12]\d|3[01])(?:[ T].*)?)?)?"
 _INTEGER_BITS = {
@@ -356,7 +356,9 @@ _TYPE_PATTERNS = {
     # A time alone is a time of today.
     **dict.fromkeys(_TIMES, rf"(?:{_DAY}|T?\d{{1,2}}:.*)"),
 }
-"""Patterns that match at least all values that a cast to the type reads, without whitespace."""
+"""Patterns by type: each matches every value that Spark can cast to the type, and maybe others.
+Whitespace around a value must be removed first.
+"""
 _DIGITS = 20
 """More digits than any integer type of Spark has."""
 _DECIMAL = re.compile(r"(?i:DECIMAL|DEC|NUMERIC)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")

@@ -268,7 +268,7 @@ def _expand_blueprints(source: SourceText, value: Value, scope: MacroScope) -> V
 
 
 _INSERT_SEED = re.compile(r"@insert_seed\s*\(\s*\)\s*", re.IGNORECASE)
-"""Macro that separates a seed's statements before its rows are written from those after it."""
+"""Macro between a seed's statements; it marks the point at which the seed's rows are written."""
 
 
 def _read_statements(

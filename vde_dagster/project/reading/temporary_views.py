@@ -21,7 +21,9 @@ from vde_dagster.sql.scanner import Token, unquote
 from vde_dagster.sql.statements import TemporaryView, read_dropped_name, read_temporary_view
 
 SESSION_VIEW = "CREATE OR REPLACE TEMPORARY VIEW "
-"""Beginning of the statement that also creates a view of the query in the session."""
+"""Beginning of a statement that creates a temporary view in the session. If the model has a query,
+the query also contains the view, as a CTE.
+"""
 
 
 @dataclass(frozen=True, slots=True)

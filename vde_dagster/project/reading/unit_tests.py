@@ -42,7 +42,7 @@ def load_unit_tests(
     are ignored.
 
     Args:
-        scope: Macros and variables for names.
+        scope: Macros and variables that the file may use, and the dialect of its queries.
         read_file: Returns the text of a file with rows, by its path from the project's root.
         asked: Receives the environment variables that Jinja in the file uses.
     """

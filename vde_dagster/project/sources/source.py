@@ -94,7 +94,7 @@ class Surrounds(Protocol):
 
 
 _FORMS: Seam[Callable[..., LoadedFile]] = Seam("model_files")
-"""Plug-ins for files other than SQL and Python: models by suffix, `syncs.yaml`, and metrics."""
+"""Plug-ins that read files other than SQL and Python: notebooks, `syncs.yaml` and metrics."""
 
 SourceFactory = Callable[["Folder"], Source | None]
 """Creates a source for a folder, or None if the folder has no files for it."""

@@ -64,7 +64,7 @@ class Terms:
         self.keys: dict[Group, list[frozenset[Node]]] = {}
         """Results of `uniqueness` for completed groups."""
         self.same_type: set[Node] = set()
-        """Equalities between values of one type, which map these values one to one."""
+        """Equalities in which each value of a side equals at most one value of the other side."""
 
     def make(self, tag: str, *parts: Any) -> Node:
         key = (tag, *parts, *map(type, parts))  # 1 and True are equal, and two expressions
@@ -373,7 +373,7 @@ class Rel:
 
     Args:
         local: Whether this is the right side of a semi or anti join.
-        rest: The table with unknown columns that a star includes.
+        rest: Table with unknown columns, if a star includes such a table.
     """
 
     group: Group

@@ -1,7 +1,7 @@
 """Unique keys of relations, which show for example that a LEFT JOIN by a key adds no rows.
 
 Keys come from GROUP BY, DISTINCT, parents, and ``ROW_NUMBER() OVER (PARTITION BY k …) = 1``. A key
-of one side of a join is also a key of the join if each of its rows has at most one match. Only
+of one side of a join is also a key of the join if each row of that side has at most one match. Only
 equalities between values of like types count, because ``'1'`` and ``'01'`` both equal the number 1.
 NULLs of a key are equal: with the key (id, valid_to), ``valid_to IS NULL`` leaves one row per id.
 """

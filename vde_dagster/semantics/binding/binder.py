@@ -167,7 +167,7 @@ class Binder:
         """Return a CASE or similar, or `unknown` if its values have no common type."""
         if not lack_common_type(map(infer_family, values), ordered=ordered):
             return node
-        return self.give_up("values of types that have none in common", node)
+        return self.give_up("values without a common type", node)
 
     def require_comparable(self, node: Node, values: Sequence[exp.Expr]) -> Node:
         """Return a comparison, or `unknown` if Spark cannot compare its operands."""

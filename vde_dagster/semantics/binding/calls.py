@@ -194,7 +194,7 @@ _BY_UNIT = {
     **dict.fromkeys(("date_add", "timestampadd"), "timestampadd"),
     **dict.fromkeys(("datediff", "timestampdiff", "timediff"), "timestampdiff"),
 }
-"""Functions that are equal in Spark if they have three arguments, the first of them a unit."""
+"""Canonical names of functions in calls with three arguments, the first of which is a unit."""
 
 
 def _is_blank(node: Node) -> bool:
@@ -374,7 +374,7 @@ def make_call(terms: Terms, name: str, *arguments: Any) -> Node:
 
 
 def make_case(terms: Terms, parts: list[Node], other: Node | None) -> Node:
-    """Create a CASE. `parts` alternate conditions and values."""
+    """Create a CASE. `parts` contains each condition followed by its value."""
     if other is None or other.tag == "Null":
         return terms.make("case", *parts)
     return terms.make("case", *parts, other)

@@ -55,7 +55,11 @@ def _has_no_text(e: exp.Binary) -> bool:
 
 def _like(binder: Binder, e: exp.Like | exp.ILike, scope: Scope) -> Node:
     node = binder.bind_by_class(e, scope)
-    return binder.give_up("LIKE of a type that has no text", node) if _has_no_text(e) else node
+    return (
+        binder.give_up("LIKE of values that Spark cannot use as text", node)
+        if _has_no_text(e)
+        else node
+    )
 
 
 def _between(binder: Binder, e: exp.Between, scope: Scope) -> Node:

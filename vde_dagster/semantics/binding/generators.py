@@ -46,7 +46,7 @@ def bind_generator(
         raise Unsupported(f"{op} without names for its columns")
     if own and len(columns) != len(own):
         binder.record_refusal("alias list", e, len(columns), len(own))
-        raise Unsupported("a list of names of another length than the columns")
+        raise Unsupported("an alias list whose length is not the number of columns")
     if op == "posexplode" and len(columns) not in (2, 3):
         raise Unsupported("posexplode with these aliases")
     source = Generator(op, outer or own_outer, nodes)

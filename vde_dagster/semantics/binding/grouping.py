@@ -63,7 +63,7 @@ def bind_group_by(
     ]
     if len(sets) > 1 and reader.has_two_names_of_one_value:
         # A set without one of the names makes that one NULL and leaves the other.
-        raise Unsupported("grouping sets over two names of one value")
+        raise Unsupported("grouping sets whose keys include one value under two names")
     if sets == [[]]:
         # As by a constant: of no rows Spark makes no group, where without GROUP BY it makes one.
         return [[binder.terms.number(0)]]

@@ -88,7 +88,7 @@ class Scope:
     lambdas: list[dict[str, Node]] = field(default_factory=list)
     rest: list[NamedSource] = field(default_factory=list)
     in_sets: bool = False
-    """Whether the query has grouping sets; Spark tells their keys apart by text."""
+    """Whether the query has grouping sets, whose keys Spark distinguishes by their text."""
 
 
 class ResolvedColumn(NamedTuple):

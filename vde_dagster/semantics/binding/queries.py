@@ -109,7 +109,10 @@ def _select(binder: Binder, e: exp.Select, outer: Scope | None, known: VisibleCt
         asked = chain(order, *(([*lists[0], *qualify], scope.group_keys) if computed else ()))
         own = {*group.sources, *made}
         if any(n.tag == "ref" and n.parts[0] not in own for n in walk(asked)):
-            binder.give_up("an outer query's column where a subquery groups or sorts its rows")
+            binder.give_up(
+                "an outer query's column in a subquery's ORDER BY, or in SELECT, GROUP BY or "
+                "QUALIFY of a subquery with groups or windows"
+            )
     if grouping is not None:
         understood = binder.unsupported_reason is None
         source, changed = make_grouped_source(binder, group, grouping, list(chain(*lists)), scope)
@@ -211,7 +214,7 @@ def _names(item: exp.Expr) -> list[str]:
 
 _SET_ARGS = {"this", "expression", "with_", "distinct", "order", "limit", "offset"}
 _NAMING = (exp.DType.STRUCT, exp.DType.ARRAY, exp.DType.MAP)
-"""Types that may contain names; a set operation uses the names of its first query."""
+"""Types that may contain field names; a set operation takes these from its first query."""
 
 
 def _bind_set_operation(
@@ -342,7 +345,7 @@ def apply_limit(binder: Binder, e: exp.Expr, rel: Rel, order: list[Node]) -> Rel
         rel.group.sorts = order + rel.group.sorts
         return rel
     if sum(int_value(part) or 0 for part in (limit, offset) if part is not None) > _MOST_ROWS:
-        binder.give_up("LIMIT and OFFSET are together more than an INT")
+        binder.give_up("the sum of LIMIT and OFFSET is larger than the maximum INT")
     terms = binder.terms
     source = Derived(
         "limit",

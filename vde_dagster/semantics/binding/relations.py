@@ -113,7 +113,7 @@ def _alias_columns(e: exp.Expr) -> list[str]:
 def _renames(binder: Binder, e: exp.Expr, names: list[str], width: int) -> None:
     if names and len(names) != width:
         binder.record_refusal("alias list", e, len(names), width)
-        raise Unsupported("a list of names of another length than the columns")
+        raise Unsupported("the number of column names differs from the number of columns")
 
 
 def _entry(
@@ -484,7 +484,7 @@ def _read_cte(definition: CteDef, reach: VisibleCtes, binder: Binder) -> Rel:
     rel = bind_partial(binder, definition.query, definition.outer, reach)
     if binder.cte_readings > binder.CTE_BUDGET:
         if rel.rest is not None:
-            raise Unsupported("many readings of a CTE whose columns are not known")
+            raise Unsupported("too many uses of CTEs, one of which has unknown columns")
         definition.apart = rel
         return _copy(rel, binder)
     return rel

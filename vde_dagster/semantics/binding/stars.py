@@ -90,7 +90,7 @@ def _fields(binder: Binder, names: list[str], scope: Scope) -> list[Output]:
             tuple(name.lower() for name in names), replace(scope, clause="where"), binder.terms
         )
     except (Ambiguous, NotFound, UnclearName):
-        raise Unsupported(f"{text}.* names no single table or struct") from None
+        raise Unsupported(f"{text}.* refers to no table or struct, or to several") from None
     before = tuple(names[len(names) - found.fields :])
     node = bind_struct_fields(binder, found.node, before, found.type)
     kind = field_type(found.type, before)

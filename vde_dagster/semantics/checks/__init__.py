@@ -49,7 +49,7 @@ _WITHOUT_CHECKS = frozenset({exp.Identifier, exp.Column})
 
 
 def is_in_written_query(one: Finding, query: str) -> bool:
-    """Return False for a finding on a comma in FROM if the query has CROSS JOIN instead."""
+    """Return False for a finding about a comma in FROM if the text has CROSS JOIN in its place."""
     # A finding about a join by a comma does not hold for CROSS JOIN, which has the same tree.
     offset = mistake_offset(query, one)
     return one.rule != CROSSED or (offset is not None and query[:offset].rstrip().endswith(","))

@@ -240,8 +240,8 @@ def _literal(e: exp.Literal) -> Finding | None:
     return make_finding_at(
         "jinja in a string",
         e,
-        f"the string {text if len(text) < 60 else text[:56] + '…'} looks like Jinja, which is "
-        "evaluated only in blocks: it stays unchanged",
+        f"the string {text if len(text) < 60 else text[:56] + '…'} looks like Jinja and "
+        "stays unchanged: Jinja is evaluated only in blocks",
         "write macros and variables with @, such as @start_ds or @VAR('name'), without quotes",
         certain=False,
     )

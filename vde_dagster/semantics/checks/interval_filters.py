@@ -28,7 +28,10 @@ _UNITS = (
     (_END - _DAY, _END),
     (datetime(2024, 2, 1), _END),
 )
-"""An interval per unit, half-open (UTC); a filter that includes any of them is correct."""
+"""One half-open interval (UTC) per unit.
+
+A bound is reported only if it leaves out a value of every one of these intervals.
+"""
 
 _INSTANTS = frozenset({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPNTZ})
 _CASTS = {"date": "DATE", "to_date": "DATE", "timestamp": "TIMESTAMP", "to_timestamp": "TIMESTAMP"}
@@ -124,7 +127,7 @@ def _checked(bounds: Sequence[_Bound]) -> Iterator[Finding]:
 def _reason(name: str, type_: str, grain: timedelta) -> str:
     of_day = name.endswith(("_date", "_ds"))
     if of_day and grain != _DAY:
-        return f"compared with a {type_}, @{name} is the first midnight of its day"
+        return f"compared with a {type_}, @{name} is midnight at the start of its day"
     edge = "last" if name.startswith("end_") else "first"
     return f"@{name} is the {edge} {'day' if of_day else 'instant'} inside the interval"
 

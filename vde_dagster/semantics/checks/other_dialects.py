@@ -145,7 +145,7 @@ def _round(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 _HALVES_TO_EVEN = {"postgres": 1, "redshift": 1, "mysql": 2}
-"""Maximum number of arguments of a ROUND that rounds halves of floats to even, by dialect."""
+"""Maximum number of arguments with which ROUND of a float rounds halves to even, by dialect."""
 
 
 def _average(e: exp.Expr, origin: Origin) -> Finding | None:
@@ -245,7 +245,7 @@ def _is_interval(e: exp.Expr) -> bool:
 
 
 def _moved_time(e: exp.Expr, origin: Origin) -> Finding:
-    what = "a time plus a number of days, which Spark refuses, is a date"
+    what = "a time plus or minus a number of days is a date, but an error in Spark"
     return certain_finding(e, origin, what, "cast the time: CAST(… AS DATE)")
 
 
@@ -255,7 +255,7 @@ def _sum(e: exp.Expr, origin: Origin) -> Finding | None:
         return moved
     sides = (kind_of_value(e.this), kind_of_value(e.expression))
     if sides == ("int", "date"):
-        what = "a number plus a date, which Spark refuses, is a date"
+        what = "a number plus a date is a date, but may be an error in Spark"
         return certain_finding(e, origin, what, "write the date first: date + number")
     if set(sides) == {"time", "int"}:
         return _moved_time(e, origin)
@@ -287,7 +287,7 @@ def _added_months(e: exp.Expr, origin: Origin) -> Finding | None:
     if kind is None:
         return untyped_finding(e, origin, "add_months of a timestamp keeps its time")
     if kind != "date":
-        what = "add_months of other values than dates keeps their type"
+        what = "add_months returns a value of its first argument's type, not a date"
         return certain_finding(e, origin, what, "cast the value: CAST(… AS DATE)")
     return None
 
@@ -313,7 +313,7 @@ def _list_or_text(e: exp.Expr, origin: Origin) -> Finding | None:
     if kind is None:
         if origin.dialect not in _LISTS_LIKE_TEXTS or not e.expressions:
             return None
-        what = "the length may be of a list" if is_length else "a subscript may be of a text"
+        what = "LENGTH may count list elements" if is_length else "a subscript may be of a text"
         return untyped_finding(e, origin, what)
     if is_length and kind.this in (exp.DType.ARRAY, exp.DType.MAP):
         what = "the length of a list is its number of elements"

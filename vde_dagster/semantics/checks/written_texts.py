@@ -195,7 +195,7 @@ def _typed_text(e: exp.Expr, value: exp.Expr, origin: Origin) -> Finding | None:
     for leaf in values.leaves(value):
         if isinstance(leaf, TableColumn):
             if leaf in origin.other_texts:
-                what = f"the text of {leaf.column}, which {leaf.table} cuts to days,"
+                what = f"the text of {leaf.column}, which {leaf.table} computes by date_trunc,"
                 hint = "cast the column where it is computed: CAST(date_trunc(…) AS DATE)"
                 return certain_finding(e, origin, f"{what} differs from Spark's", hint)
         elif isinstance(leaf, exp.Expr):
@@ -206,7 +206,10 @@ def _typed_text(e: exp.Expr, value: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def _scale_finding(e: exp.Expr, origin: Origin) -> Finding:
-    what = "the text of a decimal has the digits of its value, not of a common type"
+    what = (
+        "decimals as text keep their own digits, such as '0' and '1.50'; "
+        "Spark first converts them to one type"
+    )
     return certain_finding(e, origin, what, "cast the value: CAST(… AS DECIMAL(p, s))")
 
 
@@ -380,7 +383,10 @@ def _narrowed(e: exp.Expr, origin: Origin, values: Iterable[exp.Expr]) -> Findin
     # If a type needs more digits than the maximum, digits after the point are lost.
     if before + after <= MOST_DIGITS:
         return None
-    what = f"a type with {before} digits before the point and {after} after it loses digits"
+    what = (
+        f"the common type needs too many digits ({before} before the point, {after} after), "
+        "so values lose digits"
+    )
     hint = "cast the values to one type: CAST(… AS DECIMAL(p, s))"
     return certain_finding(e, origin, f"{what} after the point", hint)
 

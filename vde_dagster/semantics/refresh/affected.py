@@ -18,8 +18,9 @@ columns whose values are known for these rows:
   Floats are not exact: 0.0 and -0.0 are in one group, so a changed row may have the value 0.0 while
   its group's row has -0.0.
 
-If several references change, one after the other, the result changes by the sum of the steps, as
-deltas of products do (Blakeley, Larson, Tompa: Efficiently Updating Materialized Views, SIGMOD
+If several references change, each has its own step, in which earlier references have their new rows
+and later references their old rows. The steps together find all changes of the result, as in the
+delta of a product (Blakeley, Larson, Tompa: Efficiently Updating Materialized Views, SIGMOD
 1986).
 """
 
@@ -257,7 +258,7 @@ class _Step:
         """Add a source to `made` with an inner join on the conditions `known`."""
         if not known:
             raise NotRefreshableError(
-                "the changed rows determine no condition of a join",
+                "no condition of a join can be computed for the changed rows",
                 source,
                 "join by columns whose values are known on both sides",
             )
@@ -276,7 +277,7 @@ class _Step:
     ) -> None:
         if not known:
             raise NotRefreshableError(
-                "the changed rows determine no condition of a FULL JOIN",
+                "no condition of a FULL JOIN can be computed for the changed rows",
                 source,
                 "join by columns whose values are known on both sides",
             )
@@ -537,9 +538,9 @@ def _is_correlated(query: exp.Expr) -> bool:
 
 
 def _in_condition_may_change(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Expr:
-    """Return a condition for the rows whose IN or NOT IN may change with the subquery's rows.
+    """Return a condition for the rows whose IN or NOT IN a subquery's changed rows may affect.
 
-    If a changed row of the subquery has NULL, these are all rows.
+    A changed row with NULL affects all rows.
     """
     source = exp.Subquery(
         this=query.copy(), alias=exp.TableAlias(this=exp.to_identifier("vde_nulls"))

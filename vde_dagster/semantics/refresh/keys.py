@@ -94,7 +94,7 @@ def find_key_steps(
     if not columns:
         hint = "select a column that the joins make equal in all tables, but not a float"
         raise NotRefreshableError(
-            "no output column is determined by the changed rows of every changed table", hint=hint
+            "each output column is unknown for the changed rows of at least one table", hint=hint
         )
     for one in sorted(map(sorted, unique), key=len):
         if not wanted and one and set(one) <= set(columns):

@@ -7,9 +7,9 @@ and loses, if all other references stay as they are.
 - A SELECT without groups, aggregates, windows, DISTINCT and LIMIT returns rows for each combination
   of source rows. WHERE, outputs and generators look at one combination at a time.
 - Both sides of an inner or CROSS JOIN are linear, because every combination has one row of each
-  side. In a LEFT, RIGHT, SEMI or ANTI JOIN, only the outer side is linear. A row of the other side
-  may change nothing if it is a second match, or may remove a row with NULLs. No side of a FULL JOIN
-  is linear.
+  side. In a LEFT, RIGHT, SEMI or ANTI JOIN, only the outer side is linear. An added row of the
+  other side may change nothing (a second match in a SEMI JOIN), or may replace a row with NULLs
+  (the first match in a LEFT JOIN). No side of a FULL JOIN is linear.
 - A reference in a subquery of a condition or an output is not linear, because one row of the
   subquery affects all outer rows that match it. Such a subquery may read tables that did not
   change.

@@ -6,9 +6,9 @@ aggregates, which are updated as follows:
 - `count` adds 1 for each added row, and -1 for each removed row.
 - `sum` of integers and decimals adds the added values, and subtracts the removed values. Their
   addition is exact, so the order of the rows does not matter. If a sum overflows, Spark raises an
-  error (with ANSI off, integers wrap around, in any order with the same result). Sums of floats are
-  refused, because they depend on the order. A sum is NULL if no value is left, so if rows were
-  removed, a count of the same values must be among the outputs.
+  error; with ANSI off, integers wrap around, and the result is the same in any order. Sums of
+  floats are refused, because they depend on the order. A sum is NULL if no value is left, so if
+  rows were removed, a count of the same values must be among the outputs.
 - `min`, `max`, `bool_and` and `bool_or` combine the old value with the added values. They are
   refused if rows were removed.
 - A group ends when its last row is removed, so `count(*)` must be among the outputs if rows were

@@ -26,7 +26,7 @@ from vde_dagster.sql.reading import DOUBT, parse_plain
 from vde_dagster.sql.trees import dismantle
 
 _MOST_NODES = 20_000
-"""Maximum size of a query after each CTE is written where it is read."""
+"""Maximum number of nodes in a query's tree after references to CTEs become subqueries."""
 _MOST_LETTERS = 90
 """Maximum length of a clause in a message."""
 

@@ -1,4 +1,4 @@
-"""Writes queries over the changed rows of one reference to a table."""
+"""Writes a query in which one reference to a table returns only the changed rows of the table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vde_dagster.sql.outline import replace_qualify
 
 _ROWS = "vde_rows_6c1f0a58d4_"
 _PLACE = re.compile(rf"\b{_ROWS}(\d+)_")
-"""A table of a derived query, in whose place its rows are written."""
+"""Pattern of placeholder names, each of which is replaced with a query of a table's rows."""
 State = Literal["earlier", "now", "changed", "signed"]
 """Rows of a table that a step reads.
 
@@ -22,7 +22,7 @@ State = Literal["earlier", "now", "changed", "signed"]
 was added or removed, with 1 or -1 in the column `vde_sign`.
 """
 Relation = Callable[[str, State], str]
-"""Returns a query for a state's rows of a table (its name in the schema)."""
+"""Returns a query of a table's rows in a state, given the table's name in the schema."""
 
 
 def write_step(

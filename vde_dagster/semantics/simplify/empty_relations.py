@@ -1,10 +1,10 @@
 """Removal of relations without rows, such as ``WHERE FALSE`` and ``LIMIT 0``.
 
-Spark's rule `PropagateEmptyRelation` removes a relation that is empty by its text before it
-evaluates expressions, so the removed expressions never raise errors. If only contradicting
-conditions (``x = 1 AND x = 2``) make a relation empty, Spark may evaluate the removed
-expressions. Therefore such a relation is removed only if the expressions next to it cannot raise
-errors.
+If a literal FALSE or `LIMIT 0` in a query makes a relation empty, Spark's rule
+`PropagateEmptyRelation` removes the relation before Spark evaluates expressions, so the removed
+expressions never raise errors. If only contradicting conditions (``x = 1 AND x = 2``) make a
+relation empty, Spark may evaluate the removed expressions. Therefore such a relation is removed
+only if the expressions next to it cannot raise errors.
 """
 
 from __future__ import annotations

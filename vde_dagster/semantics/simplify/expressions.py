@@ -52,7 +52,7 @@ _SPELLED: dict[str, Rule] = {
     "Div": spellings.drop_double_casts,
     **dict.fromkeys(("and", "or"), spellings.between_as_in),
 }
-"""Rules for synonyms, applied if the first rule of a tag changes nothing."""
+"""Rules that replace synonyms, by tag. A rule runs only if the `_OF_TAG` rule changes nothing."""
 _OPERATORS = frozenset({*COMPARED, "add", "sub", "mul"})
 _SIMPLE = frozenset({"ref", "lit", "bool", "Null"})
 _MOST_STEPS = 8

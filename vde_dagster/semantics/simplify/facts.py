@@ -395,7 +395,10 @@ def _total_type(node: Node) -> exp.DType | None:
 
 
 def comparable(one: Node, two: Node) -> bool:
-    """Return whether two values can be compared unconverted, as wider integers, or as dates."""
+    """Return whether two values have types that can be compared.
+
+    These are the same exact type, two integer types, or a date and a text literal of a date.
+    """
     left, right = value_type(one), value_type(two)
     if left is None or right is None:
         return False

@@ -245,7 +245,11 @@ def find_equal_values(conditions: Iterable[Node]) -> EqualityClasses:
 
 
 def _like(one: Node, two: Node) -> bool:
-    """Return whether an equality of two values is transitive: equal types, or integers."""
+    """Return whether the equality of two values is transitive.
+
+    This is true for columns and literals of the same exact type or of integer types, and for two
+    references to the same column of a table.
+    """
     if not {one.tag, two.tag} <= {"ref", "lit"}:
         return False
     left, right = value_type(one), value_type(two)

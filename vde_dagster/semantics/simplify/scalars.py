@@ -249,7 +249,7 @@ _FIELDS = {
     "week": "weekofyear",
     "doy": "dayofyear",
 }
-"""Functions that extract a unit from a date or time, by unit; "" if they have its name."""
+"""Name of the function that extracts a unit, by unit; "" if it is the name of the unit."""
 _MADE = {"to_date": DATE, "to_timestamp": TIMESTAMP}
 _DAYS = re.compile(r"'?\s*([+-]?[0-9]{1,8})\s*'?\s+(DAY|WEEK)S?\s*'?", re.IGNORECASE)
 _COUNTS = WHOLE[:-1]

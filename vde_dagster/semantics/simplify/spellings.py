@@ -94,7 +94,7 @@ def _is_exact(other: Node, floating: bool, scale: int, facts: Facts) -> bool:
 
 _CLOCK = re.compile(r"[ T](\d\d:\d\d)(?::(\d\d)(\.\d{1,6})?)?")
 _FIRST_YEAR, _LAST_YEAR = 1970, 2037
-"""Years in which no time zone skips both midnight and the time before it."""
+"""Range of years in which no time zone's clock jumps from before midnight to after midnight."""
 _NAMES = {"TIMESTAMPTZ<>": "timestamp", "TIMESTAMPLTZ<>": "timestamp"} | {
     "TIMESTAMPNTZ<>": "timestamp_ntz"
 }

@@ -227,7 +227,8 @@ class _Steps:
             i: Index of the column with the inner aggregate.
             total: The inner aggregate.
             may_be_empty: Whether the inner query may return no row.
-            through: Whether replacements read the column, not the argument of `total`.
+            through: Whether replacements apply the function of `total` to the column. Otherwise,
+                and for COUNT(*), `total` itself is the replacement.
         """
         kind = _name(total)
         if kind is None or (kind == "sum" and _argument_type(total) not in INTEGERS):

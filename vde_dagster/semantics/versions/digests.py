@@ -173,7 +173,7 @@ class Digester:
         return closed
 
     def _keyed(self, source: Derived, frame: Frame) -> Frame:
-        """Return a frame that gives different hashes to all keys of grouping sets."""
+        """Return a frame in which the keys of grouping sets have unique hashes."""
         if len(source.keys) < 2:
             return frame
         known = self._of_sets.get((frame, source))

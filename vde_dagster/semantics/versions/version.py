@@ -18,7 +18,7 @@ OTHER_COLUMNS = "*"
 UNKNOWN_STAR = "its star may have more columns"
 """End of `SemanticVersion.opaque` for a query with unknown output columns."""
 UNKNOWN_TABLE = re.compile(r"the columns of (.+) are not known")
-"""Reason why a star is not known: the columns of its table are not."""
+"""Pattern of the reason in `opaque` when a star reads a table with unknown columns."""
 
 
 def canonicaliser() -> str:

@@ -16,7 +16,7 @@ from vde_dagster.base.hashing import digest
 from vde_dagster.spark.jvm.known_start import StartCommand, cache_folder
 
 _ARCHIVES_TO_KEEP = 3
-"""Number of archives to keep, the newest; each has some 200 MB."""
+"""Number of archives to keep; older archives are removed. An archive has some 200 MB."""
 _SHARING = (
     *("-Xshare", "-XX:SharedArchiveFile", "-XX:ArchiveClassesAtExit", "-XX:SharedClassListFile"),
     *("-XX:DumpLoadedClassList", "-XX:+AutoCreateSharedArchive", "-XX:AOT"),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 GetColumnTypes = Callable[[str], Mapping[str, str] | None]
-"""Returns the Spark SQL types of a table's columns by its dotted name; None for no such table."""
+"""Maps a table's dotted name to its columns' Spark SQL types; to None if no such table exists."""
 
 
 def translate_query(

@@ -24,7 +24,7 @@ COMMON_MODULES = (
     "vde_dagster.execution.unit_testing.run_test",
     "vde_dagster.planning.plan.planner",
 )
-"""Modules that commands need after an edit of a model, imported whichever command runs first."""
+"""Modules that commands need after an edit of a model; every ready process imports them."""
 
 
 def start_ready_process(settings: Settings, modules: Callable[[], Sequence[str]]) -> None:

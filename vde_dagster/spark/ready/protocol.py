@@ -25,7 +25,10 @@ def engine_folder(root: Path) -> Path:
 
 
 def process_identity() -> list[Any]:
-    """Return Python's path, version, flags and environment variables, which clients must share."""
+    """Return Python's path, version, flags and the environment variables that affect imports.
+
+    A client can use the ready process only if their identities are equal.
+    """
     read = sorted(item for item in os.environ.items() if item[0].startswith(_IMPORT_VARIABLES))
     return [sys.executable, sys.version, list(sys.flags), [list(item) for item in read]]
 

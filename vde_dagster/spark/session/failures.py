@@ -34,7 +34,10 @@ _OUT_OF_MEMORY = re.compile(
     r"|\b(?:exit status|(?:exited with|exit)(?: exit)? code):? (?:137|52)\b",
     re.I,
 )
-"""Messages of Java, Python and Spark's executors; 137 is a kill, 52 Spark's out of memory."""
+"""Messages of Java, Python and Spark's executors about a lack of memory.
+
+Exit code 137 means that the process was killed, 52 that Spark ran out of memory.
+"""
 _WRAPPED = "SELECT * FROM (\n{}\n)"
 _SHOWN_PLACE = re.compile(r"== SQL \(line (\d+), position (\d+)\) ==\n(.*)\n( *)(\^+)")
 _PLACE = re.compile(r"\bline (\d+),? pos (\d+)")
@@ -147,7 +150,7 @@ def query_place(text: str, query: str, words: str = "") -> QueryPlace | None:
 
 
 def column_of_cast(words: str) -> str | None:
-    """Return the column that words such as ``CAST(`x` AS double)`` cast, or None.
+    """Return the column's name from words such as ``CAST(`x` AS double)``, or None for other words.
 
     >>> column_of_cast("CAST(`x` AS double) AS `x`")
     'x'

@@ -51,9 +51,9 @@ class LaunchedJvm:
 _current_jvm: list[LaunchedJvm] = []
 """The JVM that this process started."""
 _used_engine: ContextVar[LaunchedJvm | None] = ContextVar("used_engine", default=None)
-"""The warm engine that this thread used last: each of a process's projects may have another."""
+"""The warm engine that this thread used last; each project may have its own warm engine."""
 _last_end: list[StoreError] = []
-"""The end of the previous JVM, which threads may notice when the next JVM is running."""
+"""Error for the previous JVM's end, which a thread may notice after the next JVM has started."""
 
 
 def remember(launched: LaunchedJvm) -> None:

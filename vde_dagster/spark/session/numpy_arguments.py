@@ -8,10 +8,10 @@ import numpy as np
 
 
 class _NumpyOnly:
-    """A converter of Py4J that asks PySpark's converter only about values of NumPy.
+    """A Py4J converter that passes only NumPy values to one of PySpark's converters.
 
-    PySpark's converters import its testing package before they look at a value, even at a text,
-    and so pandas and PyArrow: half a second of each process.
+    Before PySpark's converters look at a value, even at a text, they import PySpark's testing
+    package, and with it pandas and PyArrow. This takes half a second in each process.
     """
 
     def __init__(self, converter: Any) -> None:
@@ -26,7 +26,7 @@ class _NumpyOnly:
 
 
 def convert_numpy_only() -> None:
-    """Ask PySpark's converters of NumPy values only about such values, from now on."""
+    """Make Py4J call PySpark's converters of NumPy values only for NumPy values."""
     from py4j import protocol
     from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 

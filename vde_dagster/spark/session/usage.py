@@ -127,9 +127,9 @@ class _StatusStores:
         return Usage(task_seconds, self._bytes_read(map(int, queries)))
 
     def _may_lack_stages(self, job: int) -> bool:
-        """Return whether a job is the oldest stored job, so that stages of the job may be deleted.
+        """Return whether the store may have deleted stages of a job.
 
-        The process's first job (0) is complete.
+        This is possible for the oldest stored job, except for the process's first job (0).
         """
         return job > 0 and int(self._jobs.jobsList(None).last().jobId()) == job
 

@@ -46,7 +46,7 @@ _ENVIRONMENT = (
 )
 """Prefixes of variables that affect a JVM and its Python workers."""
 _CLIENT_VARIABLES = ("SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "SPARK_REMOTE")
-"""Variables that make PySpark a client; a process sets one when it joins its first engine."""
+"""Variables that make PySpark a Spark Connect client; `connect()` sets the first variable."""
 
 
 @dataclass(frozen=True, slots=True)

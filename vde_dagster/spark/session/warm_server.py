@@ -29,7 +29,7 @@ _PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 _POLL_SECONDS = 0.5
 _END_SECONDS = 15.0
 _LAST_USERS_SECONDS = 60.0
-"""Seconds that an engine without new users waits for statements of its last users."""
+"""Maximum idle time of an engine that accepts no new users, in seconds."""
 
 
 def main(folder: Path) -> None:

@@ -43,7 +43,7 @@ _locks: dict[str, threading.Lock] = {}
 _ZONE = "spark.sql.session.timeZone"
 _GEOSPATIAL = re.compile(r"\bgeo(?:graphy|metry)\b(?![`:])", re.IGNORECASE)
 _MOST_BYTES = 16 * 2**20
-"""Maximum size of a table whose rows are all read after a fill of a part of the table."""
+"""Maximum bytes of a table that is read completely after a fill of some rows, for its digests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,7 @@ class Write:
 
     @staticmethod
     def sortable(value: str, data_type: str, shown: ShownFields | None = None) -> str:
-        """Write a SQL value that Spark can sort and compare; only equal values become equal.
+        """Convert a SQL value to one that Spark can sort and compare; unequal values stay unequal.
 
         Args:
             shown: The struct fields to compare; None for all.
@@ -242,7 +242,11 @@ class Write:
         return grouping_expression(value, data_type)
 
     def physical_name(self, column: str) -> str:
-        """Return the physical column of an output column, or raise ExecutionError without one."""
+        """Return the physical column of an output column.
+
+        Raises:
+            ExecutionError: The model has no such output column.
+        """
         name = self.physical.get(column.lower())
         if name is None:
             raise ExecutionError(

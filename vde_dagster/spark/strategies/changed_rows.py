@@ -1,8 +1,8 @@
 """Fills that add and delete single rows, or merge aggregates with the changes of inputs.
 
 Readers see one commit, after which the rows are the same as after a fill of all rows. Changes are
-computed before the commit, and may fail: their queries evaluate expressions also for rows that the
-model's query filters out first.
+computed before the commit. Their queries may fail although the model's query succeeds, because they
+also evaluate expressions for rows that the model's query filters out.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _NEW = "vde_new"
 _SMALL_BYTES = 4 * 2**20
 """Size up to which rewriting a table or a file costs less than the fixed costs of a write."""
 _MOST_DELETED = 0.1
-"""Share of deleted rows above which the files are rewritten, as by the janitor's compaction."""
+"""Share of deleted rows above which the files are rewritten; the janitor has the same limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Deletion:
 
     @property
     def mode(self) -> str:
-        """The cheaper one of Iceberg's delete modes, counting reads until the next compaction."""
+        """Iceberg's delete mode with the lower cost of deletion and of reads until compaction."""
         if self.touched_bytes <= _SMALL_BYTES:
             return COPY_ON_WRITE
         return MERGE_ON_READ if self.rows <= _MOST_DELETED * self.touched_rows else COPY_ON_WRITE

@@ -178,7 +178,7 @@ class Versions:
     def _row_start(self) -> str:
         """Write the start of a row's version: `updated_at`, or now if the kind has no such column.
 
-        In place of a NULL in `updated_at`: 1970 if rows are compared by time, otherwise now.
+        For a NULL in `updated_at`, the start is 1970 if rows are compared by time, otherwise now.
         """
         if self.kind.updated_at_name is None:
             return self._now

@@ -1,4 +1,4 @@
-"""FULL: tables whose rows are all replaced, or changed where they differ."""
+"""FULL: fills replace all rows of the table, or only the changed rows."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ class IcebergTable:
         """Apply the only commit of a branch to another branch: add and remove the same files.
 
         Args:
-            source: The branch with the commit. It was created at the head that `onto` had then.
+            source: The branch with the commit. It was created from `onto`, which may have moved.
             onto: The branch to change. No other writer may change it meanwhile.
 
         Returns:

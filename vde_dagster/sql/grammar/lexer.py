@@ -22,7 +22,7 @@ _PIECE = re.compile(
 )
 """Pattern of a likely token and the next character."""
 Guard = Callable[[str, int], bool]
-"""Returns whether a token may end, from the next character and the number of open `<`."""
+"""Takes the next character and the number of open `<`; returns whether a token may end here."""
 _GUARDS: Mapping[str, Guard] = {
     "isValidDecimal": lambda behind, _: (
         not (behind.isascii() and (behind.isalnum() or behind == "_"))

@@ -15,7 +15,10 @@ from vde_dagster.sql.grammar.compiled import PRECEDENCE, PREDICATE, RULE, Networ
 _Call = tuple[int, int]
 """A rule's first state, and the required precedence."""
 _Move = tuple["_State | None", tuple[tuple["_State", "_State"], ...]]
-"""The state after a token, and rules that it begins, each with the state after the rule."""
+"""The state after a token (or None), and the rules that may begin with the token.
+
+Each rule is a pair: the first state of the rule, and the state after the rule.
+"""
 
 
 class Exclusions(NamedTuple):
@@ -213,8 +216,8 @@ class Recogniser:
     def _first_tokens(self, call: _Call) -> tuple[int, int]:
         """Return two bit masks of the tokens that a rule can begin with.
 
-        The first mask has the tokens that match the rule alone; the second has the first tokens of
-        longer matches.
+        A token of the first mask is a whole match of the rule; a token of the second mask begins a
+        longer match.
         """
         known = self._begins.get(call)
         if known is not None:

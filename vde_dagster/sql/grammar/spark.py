@@ -34,7 +34,7 @@ _UNFINISHED = {
     "nonTrivialPrimitiveType": ("CHAR", "CHARACTER", "VARCHAR"),
     "sampleMethod": ("expression",),
 }
-"""Tokens and rules after which Spark refuses a rule's end, although its grammar accepts it."""
+"""Tokens and rules that Spark refuses at the end of a rule, although its grammar accepts them."""
 _QUERY = "query"
 
 

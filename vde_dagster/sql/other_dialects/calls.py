@@ -164,7 +164,10 @@ def _rewrite_is_not(node: exp.Is, dialect: str) -> Replacement:
 
 
 _COUNT_BOUNDARIES = frozenset({"duckdb", "redshift", "tsql", "fabric", "clickhouse"})
-"""Dialects whose DATEDIFF always counts boundaries of units; SQLGlot marks other such calls."""
+"""Dialects in which every DATEDIFF counts boundaries of units.
+
+In other dialects, SQLGlot marks the calls that count boundaries (`date_part_boundary`).
+"""
 _SUNDAY_WEEKS = frozenset({"bigquery", "tsql", "fabric", "mysql"})
 """Dialects whose weeks begin on Sunday by default."""
 _UNITS = {

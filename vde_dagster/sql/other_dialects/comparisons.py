@@ -45,7 +45,7 @@ def compare_fields(node: exp.Binary, dialect: str) -> Replacement:
         )
         return equal if isinstance(node, exp.EQ) else exp.Not(this=equal)
     if dialect not in _ORDERED_ROWS:
-        raise Unwritable("an order of rows, in which NULLs have another place on Spark,")
+        raise Unwritable("rows compared by <, <=, > or >=, because Spark orders NULLs differently")
     made: exp.Expr = node.__class__(this=left[-1].copy(), expression=right[-1].copy())
     first = _ORDERS[node.__class__]
     for one, other in zip(left[-2::-1], right[-2::-1], strict=True):
@@ -91,7 +91,7 @@ def find_value_in_query(node: exp.In, dialect: str) -> Replacement:
 
 
 _PASSING = (exp.Paren, exp.And, exp.Or)
-"""Expressions in which false and NULL of an operand have the same effect on a condition."""
+"""Parts of a condition in which an operand has the same effect whether it is false or NULL."""
 
 
 def _is_condition(node: exp.Expr) -> bool:

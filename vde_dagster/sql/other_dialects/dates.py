@@ -76,7 +76,7 @@ def _truncate_in_zone(node: exp.Expr, zone: exp.Expr, dialect: str) -> exp.Expr:
     """
     unit = node.args["unit"].name.upper()
     if unit not in ("DAY", "MONTH", "QUARTER", "YEAR", "ISOWEEK"):
-        raise Unwritable(f"a time of a zone cut to {unit}")
+        raise Unwritable(f"a time cut to {unit} in a time zone")
     instant = exp.cast(node.this.copy(), "TIMESTAMP", dialect="spark")
     local = call("FROM_UTC_TIMESTAMP", instant, zone)
     plain_cut = exp.TimestampTrunc(this=local, unit=node.args["unit"].copy())

@@ -94,7 +94,10 @@ def rewrite_series(node: exp.GenerateSeries, dialect: str) -> Replacement:
         raise Unwritable("a series of numbers with a computed or negative step, or as a table")
     if node.args.get("is_end_exclusive"):
         if None in ends or by != 1:
-            raise Unwritable("a series of numbers without its end")
+            raise Unwritable(
+                "a series of numbers that excludes its end, if a bound is computed or "
+                "the step is over 1"
+            )
         end = exp.Literal.number((ends[1] or 0) - 1)
         ends = ends[0], literal_int(end)
     numbers = call("SEQUENCE", start, end, *([] if step is None else [step]))
@@ -160,7 +163,10 @@ def check_limit(node: exp.Limit | exp.Fetch, dialect: str) -> Replacement:
 
 
 _INPUT_IN_ORDER = frozenset({"postgres", "redshift", "tsql", "fabric"})
-"""Dialects whose ORDER BY expressions have no aliases. DuckDB has aliases that are no columns."""
+"""Dialects in which a name inside an ORDER BY expression is an input column, not an alias.
+
+In DuckDB, such a name is an alias only if no input column has the same name.
+"""
 
 
 def _sorts_by_alias(query: exp.Query, order: exp.Order, dialect: str) -> bool:

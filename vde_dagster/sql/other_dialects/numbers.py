@@ -122,8 +122,9 @@ _TRY_TEMPLATES = {
 }
 """Templates by dialect and type for the number that TRY_CAST reads from a text.
 
-The first digit after the point decides how a text is rounded. A text that may be another number
-fails: with blanks in Snowflake, and with an exponent after more than 18 digits.
+The first digit after the point decides how a text is rounded. The query fails for a text that the
+dialect may read as another number than Spark, for example a text with blanks in Snowflake, or an
+exponent after more than 18 digits.
 """
 
 

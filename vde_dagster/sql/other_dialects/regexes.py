@@ -110,7 +110,10 @@ def _translate_outside(item: str, posix: bool, matched: bool) -> str:
     if item == "$":
         return r"\z"
     if item == "|" and posix and matched:
-        raise Unwritable("alternatives in a regular expression, whose longest match counts")
+        raise Unwritable(
+            "a regular expression with '|', because PostgreSQL matches the longest alternative and "
+            "Java the first"
+        )
     if item[0] == "(" and len(item) > 2 and item != "(?:":
         raise Unwritable(f"'{item}' in a regular expression")
     if item == "(?":

@@ -19,7 +19,7 @@ from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.building import Replacement, call, fill_template
 
 _BEFORE_THE_TEXT = frozenset({"postgres", "redshift", "tsql", "fabric"})
-"""Dialects in which a substring may begin before the text, where positions are empty."""
+"""Dialects in which a substring may begin before the text: SUBSTRING('abc', 0, 2) is 'a'."""
 _FROM_THE_END = frozenset({"duckdb", "postgres"})
 """Dialects in which LEFT and RIGHT with a negative length leave out that many characters."""
 _UNKNOWN_LENGTHS = frozenset({"redshift", "snowflake"})

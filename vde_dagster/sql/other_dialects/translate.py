@@ -34,7 +34,7 @@ _UNTRANSLATABLE = {
     "Localtimestamp": "LOCALTIMESTAMP",
     "SafeFunc": "SAFE.",
 }
-"""SQLGlot classes whose Spark spelling (30.30) has another meaning, or no meaning."""
+"""Classes that SQLGlot (30.30) writes with another meaning in Spark, or as invalid Spark SQL."""
 
 
 def write_spark_sql(
@@ -57,7 +57,7 @@ def write_spark_sql(
         if isinstance(node, exp.DataType) and node.this in (exp.DType.TIME, exp.DType.TIMETZ):
             raise Unwritable("the type TIME", "TIME", "TIMETZ")
         if dialect not in SPARKS and writes_instant(node, dialect):
-            raise Unwritable("the text of an instant, which has a zone").at_node(node)
+            raise Unwritable("the text of an instant, because Spark writes no zone").at_node(node)
         if isinstance(
             node, exp.StrToTime | exp.StrToDate | exp.TsOrDsToDate | exp.TimeToStr
         ) and not _has_known_format(node, dialect):
@@ -208,7 +208,7 @@ def _refuse_combined_unnest(tree: exp.Expr) -> None:
 
 
 def _replace_aliases_in_groups(tree: exp.Expr) -> None:
-    """Replace aliases in GROUP BY, in place, because Spark prefers input columns of their names."""
+    """Replace aliases in GROUP BY, in place; Spark prefers input columns with the same names."""
     keys = exp.Group | exp.Rollup | exp.Cube | exp.GroupingSets | exp.Tuple | exp.Paren
     for select in tree.find_all(exp.Select):
         aliases = {

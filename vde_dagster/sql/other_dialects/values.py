@@ -107,7 +107,7 @@ def refuse_array_of_rows(node: exp.Array, dialect: str) -> Replacement:
 
 
 def refuse_ordinality(node: exp.Unnest, dialect: str) -> Replacement:
-    """Raise Unwritable for WITH ORDINALITY, which SQLGlot would number from 0."""
+    """Raise Unwritable for WITH ORDINALITY, because SQLGlot would number the rows from 0."""
     if node.args.get("offset") and dialect not in ("bigquery",):
         raise Unwritable("UNNEST WITH ORDINALITY")
     return None
@@ -177,7 +177,8 @@ _PASS_OVER_NULL = (
 def filter_window(node: exp.Window, dialect: str) -> Replacement:
     """Rewrite `f(a) FILTER (WHERE b) OVER …` as `f(CASE WHEN b THEN a END) OVER …` for Spark.
 
-    Raises Unwritable if the aggregate has DISTINCT or may not skip NULL.
+    Raises Unwritable if the aggregate has DISTINCT or several arguments, or is not known to skip
+    NULL.
     """
     inner = node.this
     if not isinstance(inner, exp.Filter):
@@ -201,7 +202,10 @@ _OF_FRAMES = (exp.FirstValue, exp.LastValue, exp.NthValue)
 
 
 def set_whole_frame(node: exp.Window, dialect: str) -> Replacement:
-    """Give FIRST_VALUE, LAST_VALUE and NTH_VALUE Snowflake's default frame, the whole partition."""
+    """Add Snowflake's default frame to FIRST_VALUE, LAST_VALUE and NTH_VALUE without a frame.
+
+    The default frame is the whole partition.
+    """
     inner = node.this
     if isinstance(inner, exp.IgnoreNulls | exp.RespectNulls):
         inner = inner.this

@@ -19,7 +19,7 @@ _SYNTAX = (
     *(exp.Cast, exp.Connector, exp.Case, exp.If, exp.Exists, exp.Array, exp.Struct, exp.Unnest),
     *(exp.Explode, exp.ReadParquet, exp.JSONTable, exp.Columns, exp.Dot),
 )
-"""SQLGlot's function classes that are syntax in SQL."""
+"""Classes such as `Case` that `signature` skips, although SQLGlot derives most from `Func`."""
 
 
 def signature(node: exp.Expr) -> str | None:

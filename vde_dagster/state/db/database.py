@@ -4,8 +4,8 @@ PostgreSQL: writing transactions are SERIALIZABLE, reading ones REPEATABLE READ 
 snapshot, without serialization failures). The server ends a transaction whose client is silent for
 a while (a stopped machine, a lost network), so that no client blocks other clients for long.
 
-A test can make a commit fail (see `effects`), or a single statement, because the connection has the
-transaction's name (`TRANSACTION`).
+Tests can make a commit fail (see `effects`). They can also make a single statement fail, because
+the connection has the transaction's name in the execution option `TRANSACTION`.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from vde_dagster.state.db.sqlite import BEGIN, make_sqlite_engine, raise_damaged
 T = TypeVar("T")
 
 _TURN_SECONDS = 1.0
-"""Longest wait for other threads that write to a SQLite file, before SQLite itself waits."""
+"""Seconds for which a thread waits for other threads' writes to SQLite; then SQLite waits."""
 IDLE_SECONDS = 30.0
 """Seconds for which a PostgreSQL client may be idle in a transaction: half of a lease."""
 MAX_ATTEMPTS = 12
 _ALONE_FROM = 5
-"""From this attempt on, a transaction that failed by conflicts locks its tables first."""
+"""From this attempt on, `run_transaction` locks the tables `beside` before it calls `work`."""
 TRANSACTION = "vde_transaction"
 """Execution option with the effects port and the name of a writing transaction."""
 _SQLITE_TRANSIENT = ("database is locked", "database table is locked", "database is busy")
@@ -58,7 +58,7 @@ _SQLITE_FAULTS = (
 """SQLite errors about the database file, as opposed to errors in a statement."""
 _POSTGRES_ROLLED_BACK = ("40001", "40P01", "55P03")
 _POSTGRES_IDLE = ("25P03", "25P04")
-"""SQL states after the server ended a transaction that took too long, and its connection."""
+"""SQL states of connections that the server closed, because a transaction took too long."""
 _POSTGRES_FAULTS = ("08", "25006", "42501", "53", "57", "58", "F0", "XX", *_POSTGRES_IDLE)
 """Prefixes of SQL states about the server itself (read-only, full, canceled, damaged)."""
 _READ_ONLY = "25006"

@@ -49,7 +49,7 @@ class NoEffects:
 MOST_APART = timedelta(seconds=30)
 """Maximum difference between a writing machine's clock and the database server's."""
 STEP = timedelta(seconds=1)
-"""Maximum step back of a clock, or difference between processes, that is not an error."""
+"""A clock may step back, or differ between processes, by at most this time without an error."""
 _FRESH_SECONDS = 10.0
 """Seconds for which a comparison of two clocks remains valid."""
 

@@ -56,7 +56,7 @@ Act = Literal[
     "sql",
 ]
 FIRST = "0" * 64
-"""The previous hash of the first row."""
+"""Value of `previous` in the first row of the log."""
 _ROW = schema.log.c
 _LAST = select(_ROW.number, _ROW.hash).order_by(_ROW.number.desc()).limit(1)
 
@@ -144,7 +144,7 @@ class LogStore:
         return [value_from_row(LogEntry, row) for row in self.database.rows(query)]
 
     def was_published(self, environment: str, plan_id: str) -> bool:
-        """Return whether a version of an environment was published by a plan, deleted or not."""
+        """Return whether a plan published a version of an environment, even one deleted since."""
         part = json.dumps({"plan": plan_id}, separators=(",", ":"))[1:-1]
         query = select(_ROW.number).where(
             _ROW.environment == environment,
@@ -163,10 +163,9 @@ class LogStore:
         record(self.database, connection, act, environment, detail=detail)
 
     def verify(self, head: str | None = None) -> Verified:
-        """Check the hashes, and that rows of kept versions are not missing.
+        """Check the log's hashes, and that each kept version of an environment has a row.
 
-        Each kept version must have a row if a row of the log has an earlier version of the same
-        environment.
+        A version is checked only if the log has an earlier version of the same environment.
 
         Args:
             head: A hash that the log had earlier and must still have, or at least its first eight

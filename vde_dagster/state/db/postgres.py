@@ -2,10 +2,11 @@
 
 The server ends a transaction whose client is idle for `idle_in_transaction_session_timeout`,
 counted from the moment when the server is ready for the next message. psycopg's own `executemany`
-uses a pipeline, which may send a flush request after its last synchronization. Then the server does
-not count the idle time, so a client that stops at this point keeps its locks (PostgreSQL 15 to 18).
-The server does not count it within a pipeline either. Therefore a batch is sent here as one message
-with all statements, and the message that begins a transaction also limits it.
+uses a pipeline, and the server does not count idle time within a pipeline. A pipeline may also send
+a flush request after its last synchronization. After this request, too, the server does not count
+idle time, so a client that stops at this point keeps its locks (PostgreSQL 15 to 18). Therefore
+this module sends a batch as one message with all statements, and sets a transaction's limits in the
+message that begins the transaction.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def make_postgres_engine(url: URL, idle_seconds: float) -> Engine:
 
 
 def make_limited_engine(url: URL, idle_seconds: float, **options: Any) -> Engine:
-    """Create an engine for a server other than the state's, which ends idle transactions.
+    """Create an engine for a server other than the state's, with a limit on idle transactions.
 
     Args:
         idle_seconds: Maximum idle time of a client in a transaction.

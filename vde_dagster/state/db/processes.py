@@ -2,8 +2,8 @@
 
 On Linux the identity consists of the boot of the machine, the namespace of process ids (a container
 has its own), the id, and the start time of the process, because ids are reused. On other systems
-the identity is unknown (None). Then, and for a process of another machine or container, a lease
-lasts until it expires.
+the identity is unknown (None). If the identity is unknown, or the process runs on another machine
+or in another container, its end is not detected, and its lease lasts until it expires.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ _WRITES = {
     "vde_signatures": Writes("plan", "plan", "publish"),
     "vde_ci_deploys": Writes("publish", "publish", "publish"),
 }
-"""Minimum rights for writing a table, where `_OTHERS` do not apply."""
+"""Minimum rights for writing a table; `_OTHERS` is the default."""
 _OTHERS = Writes("apply", "apply", "apply")
 _LIMITS = {"idle_in_transaction_session_timeout": 60, "lock_timeout": 30}
 """Session defaults for logins with a right, in seconds."""

@@ -72,7 +72,7 @@ def span(table_id: str, interval: Interval) -> dict[str, Any]:
 
 
 def value_from_row(kind: type[T], row: sa.Row[Any], **others: Any) -> T:
-    """Create a dataclass value from the columns of a row with the same names, and from `others`."""
+    """Create a dataclass value. Fields that are not in `others` get the row's columns by name."""
     hashable: Any = kind
     values = {name: getattr(row, name) for name in _fields(hashable) if name not in others}
     return kind(**values, **others)
@@ -84,7 +84,7 @@ def _fields(kind: Any) -> tuple[str, ...]:
 
 
 def row_from_value(value: object, table: sa.Table, **others: Any) -> dict[str, Any]:
-    """Create a row from a value's attributes with the names of columns, and from `others`."""
+    """Create a row. Columns that are not in `others` get the value's attributes by name."""
     names = (column.name for column in table.c)
     return {name: getattr(value, name) for name in names if hasattr(value, name)} | others
 

@@ -142,15 +142,15 @@ class EnvironmentStore:
         """Write the next version of an environment, in the transaction of its publication.
 
         Args:
-            ends: Whether the version drops the environment; then it has only its author, time and
-                reason.
+            ends: Whether the version drops the environment. Such a version has an author, a time
+                and a reason, but no entries.
             act: The act to write to the log; None to derive it from the version.
 
         Raises:
             ConflictError: The environment is at another version (the message names its author), or
                 the janitor has marked one of the tables for deletion.
-            UsageError: The environment is frozen, and the version does not drop it; or the
-                machine's clock is wrong.
+            UsageError: The environment is frozen and `ends` is False, or the machine's clock is
+                wrong.
         """
         head = versions.read_head(connection, environment.name)
         current = head.version if head is not None and head.live else 0

@@ -142,7 +142,7 @@ class PinStore:
         return {row.table_id: _head(row) for row in rows}
 
     def note(self, connection: sa.Connection, heads: Iterable[Head]) -> None:
-        """Record the current snapshots that tables have after this transaction."""
+        """Record the heads that tables will have when this transaction is committed."""
         ordered = sorted(heads, key=lambda head: head.table_id)
         rows = [{**_row(head), "metadata_location": head.location} for head in ordered]
         upsert(connection, schema.heads, rows, *(one.name for one in _HEAD if not one.primary_key))

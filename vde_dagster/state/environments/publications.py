@@ -73,7 +73,7 @@ class PublishedFile:
 
 
 UNREADABLE = (PublishedFile("", None, "unreadable"),)
-"""Files of a record whose list of files is damaged."""
+"""Value of `PublicationRecord.files` if the stored list of files is damaged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class StatementStore:
     def put_around_runs(
         self, connection: Connection, environment: str, statements: EnvironmentStatements
     ) -> None:
-        """Store the statements to run before and after each run, in a publication's transaction."""
+        """Store, in a publication's transaction, statements to run before and after each run."""
         if self.around_runs(environment, connection) == statements:
             return
         self._delete(connection, _ROWS.c.step == _around(environment))
@@ -61,7 +61,7 @@ class StatementStore:
         plan_id: str | None,
         statements: Iterable[tuple[ModelName, str]],
     ) -> None:
-        """Store statements to run after a publication, in the publication's transaction.
+        """Store, in a publication's transaction, the statements to run after the publication.
 
         Earlier statements of the same models that have not run yet are deleted.
         """

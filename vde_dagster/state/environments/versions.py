@@ -327,10 +327,10 @@ class VersionStore:
         return found
 
     def differing(self, name: str, version: int, *, data: bool = False) -> list[int]:
-        """Return kept versions before `version`, newest first: one for each different content.
+        """Return the last version of each group of equal consecutive versions, newest first.
 
-        Of consecutive versions with the same entries, only the last is returned, and none if
-        `version` is one of them. With `data`, consecutive versions must have the same pins, too.
+        Versions are equal if they have the same entries, and with `data` the same pins. Only kept
+        versions before `version` are returned. The group that contains `version` is left out.
         """
         known = schema.environment_versions.c
         versions = (

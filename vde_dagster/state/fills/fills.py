@@ -136,7 +136,11 @@ class FillRecord:
         return Work.from_fill(self.seconds, self.task_seconds, self.bytes, self.bytes_read)
 
     def as_skipped(self) -> Skipped:
-        """Return time, cost and commit of the computed rows, to record a skipped later fill."""
+        """Build the value that the next fill records if it is skipped.
+
+        The value has the time, cost and commit of the last fill that computed rows: this fill, or
+        an earlier one if this fill was skipped.
+        """
         if self.facts.skipped is not None:
             return self.facts.skipped
         return Skipped(
@@ -258,7 +262,8 @@ class FillStore:
         """Find the ranges that were filled too early, because the clock of a machine ran ahead.
 
         Returns:
-            By table id, these ranges, and the time (UTC) of the last fill by a correct clock.
+            By table id, these ranges, and the time (UTC) of the last fill that was not too early;
+            `BEGINNING` if all fills were too early.
         """
         late = now + STEP
         ahead = {one for one, ranges in filled.items() if ranges and ranges.ranges[-1].end > late}

@@ -164,7 +164,7 @@ class World:
     def scopes(
         self, snapshots: Mapping[str, Snapshot], changed: RestatedRanges
     ) -> Iterator[EnvironmentScope]:
-        """Yield the affected models' entries, for each version that changed such an entry."""
+        """Yield the affected models' entries in each version that changed one of them."""
         names = find_reached_models((entry for _, _, entry in self.rows), snapshots, changed)
         rows = [row for row in self.rows if row[2].name in names]
         points = sorted({v for since, until, _ in rows for v in (since, until) if v is not None})

@@ -100,7 +100,11 @@ class AuditStore:
         )
 
     def failing(self, table_id: str) -> list[AuditRecord]:
-        """Return failed audits of visible rows that were not audited again since, oldest first."""
+        """Return the failed audits of a table's visible rows, oldest first.
+
+        A failed audit is left out if later results of the same audit, also for visible rows, cover
+        its range.
+        """
         failed = self.results(table_id=table_id, failed=True)
         if not failed:
             return []
@@ -154,7 +158,7 @@ class AuditStore:
     def audited_until(
         self, environment: str, names: Collection[ModelName]
     ) -> dict[ModelName, datetime]:
-        """Return the end (UTC) of the last range that applied plans audited, by model."""
+        """Return, by model, the latest end (UTC) of the ranges audited in applied plans."""
         table, plans = schema.audit_results.c, schema.plans.c
         query = (
             select(table.model_namespace, table.model_name, func.max(table.end_at).label("until"))

@@ -40,10 +40,10 @@ _ACTS: dict[str, Act] = {
     PlanKind.RUN.value: "run",
 }
 _MOST_WAITING = 30
-"""Maximum number of open plans, the newest, among which `waiting` searches."""
+"""Maximum number of open plans that `waiting` checks, newest first."""
 _BY_ID = select(schema.plans).where(schema.plans.c.plan_id == bindparam("of"))
 _MOST_COMPARED = 5
-"""Maximum number of open plans, the newest, with which a new plan is compared."""
+"""Maximum number of open plans that a new plan is compared with, newest first."""
 CLOSED = ("superseded", "rejected")
 """Statuses of plans that were not applied, and wait for no approval."""
 OUT_OF_TIME = "it was not applied within the grace time"
@@ -195,7 +195,11 @@ class PlanStore:
         return [_record(row) for row in self.database.rows(query)]
 
     def between(self, since: datetime, until: datetime) -> list[PlanRecord]:
-        """Return the status of the plans whose creation to end overlaps a half-open range (UTC)."""
+        """Return the status of plans created before `until` and finished at `since` or later (UTC).
+
+        A plan that is being applied counts as finished later. Any other unfinished plan counts as
+        finished when it was created.
+        """
         table = schema.plans
         began, ended = table.c.created_at, func.coalesce(table.c.finished_at, table.c.created_at)
         overlaps = (ended >= since) | (table.c.status == "applying")
@@ -411,9 +415,10 @@ class PlanStore:
 
 
 def has_current_base() -> ColumnElement[bool]:
-    """Build the SQL condition that a plan's environment has not changed since; see `current_base`.
+    """Build the SQL condition that the environment has not changed since the plan was made.
 
-    The query outer joins the plans with their environments.
+    The condition is for queries that outer join plans with their environments. `current_base`
+    defines which changes count.
     """
     plans, heads = schema.plans.c, schema.environments.c
     current = func.coalesce(case((heads.live, heads.version), else_=0), 0)

@@ -186,7 +186,10 @@ class SnapshotStore:
 
 
 def has_columns(snapshot: Snapshot, types: Iterable[tuple[str, str]]) -> bool:
-    """Return whether columns have the names of a snapshot's columns; True if these are unknown."""
+    """Return whether `types` has the column names of a snapshot.
+
+    Also True if the names of the snapshot's columns are unknown, or its query is opaque.
+    """
     found, own = _names(snapshot, types)
     return not own or snapshot.version.opaque is not None or found == own
 

@@ -81,7 +81,11 @@ class Forge(Protocol):
         """Return the pull request's comment that begins with the marker, or None."""
 
     def write_comment(self, number: int, marker: str, text: str) -> None:
-        """Write a comment that begins with the marker; replace an earlier comment with it."""
+        """Replace the comment that begins with the marker, or add a comment if there is none.
+
+        Args:
+            text: The new comment, which begins with the marker.
+        """
 
     def write_check(self, check: Check) -> None:
         """Publish the result of a check at its commit."""

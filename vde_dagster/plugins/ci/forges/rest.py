@@ -174,7 +174,7 @@ class RestForge(ABC):
     author: ClassVar[tuple[str, str]] = ("user", "login")
     """The fields of a comment's author, and of the author's login."""
     oldest_first: ClassVar[str] = ""
-    """Query parameters for the oldest comments first, before other parameters."""
+    """Query parameters that list the oldest comments first, with a trailing `&`."""
 
     def comment(self, number: int, marker: str) -> str | None:
         """Return the comment that the token's user wrote with this marker, or None."""

@@ -49,7 +49,7 @@ def github_workflow(root: Path) -> Workflow:
 def gitlab_workflow(root: Path) -> Workflow:
     """Return the project's GitLab jobs as files to write.
 
-    A missing `.gitlab-ci.yml`, which includes the jobs, is added.
+    If the repository has no `.gitlab-ci.yml`, the files contain one that includes the jobs.
     """
     secrets = ["GITLAB_TOKEN", *_find_secrets(root)]
     top = _repository_root(root)
@@ -57,10 +57,11 @@ def gitlab_workflow(root: Path) -> Workflow:
     files = {top / ".gitlab" / name: _fill_template(root, "gitlab.yml", SECRETS=", ".join(secrets))}
     suffix = _suffix(root)
     todo = [
-        f"give the project the variables {', '.join(secrets)}, each with two environment scopes: "
-        f"for vde{suffix}/* a login of the role vde_apply, not protected; for "
-        f"vde{suffix}-production a login of vde_publish, protected; GITLAB_TOKEN is a project "
-        "access token with the role Reporter and the scope api",
+        f"create each of these variables twice in the project: {', '.join(secrets)}; for the "
+        f"environment scope vde{suffix}/* unprotected, with a login of the role vde_apply; for the "
+        f"environment scope vde{suffix}-production protected, with a login of the role "
+        "vde_publish; GITLAB_TOKEN is a project access token with the role Reporter and the scope "
+        "api",
         f"protect the environment vde{suffix}-production",
     ]
     if (top / ".gitlab-ci.yml").exists():

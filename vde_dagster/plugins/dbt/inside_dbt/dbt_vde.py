@@ -1,4 +1,4 @@
-"""Compiling without the warehouse, which continues after introspective nodes.
+"""Patches that let dbt compile without the warehouse, and continue after introspective nodes.
 
 dbt imports this module when it looks for plug-ins. A call of `adapter.…` is introspective if it
 reads the warehouse: dbt replaces such a call with a stub while it parses. For a Spark target, `vde`
@@ -30,7 +30,7 @@ plugins: list[Any] = []
 _NEEDS_NO_WAREHOUSE = frozenset(
     {"get_hard_deletes_behavior", "get_incremental_strategy_macro", "standardize_grants_dict"}
 )
-"""Methods that read no table, although dbt does not call them while it parses."""
+"""Methods that dbt replaces with stubs while it parses, although they read no table."""
 
 
 # This is not an `Exception`, because dbt and its adapters catch exceptions, and then continue or

@@ -115,7 +115,8 @@ def incremental_filling(
     if strategy == "insert_overwrite":
         if config.get("partitions"):
             raise ValueError(
-                "partitions is not supported, as it also replaces partitions without new rows"
+                "the option partitions is not supported, as it also replaces partitions without "
+                "new rows"
             )
         if partitioned:
             return Filling(Kind.named("INCREMENTAL_BY_PARTITION", **kept), both)

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 _REFUSED_STATUSES = (400, 409, 413, 422)
 """Status codes of a receiver that rejects a single event."""
 _ACKNOWLEDGING = ("http", "file", "console")
-"""Transports that acknowledge each event; others fail or succeed with a batch."""
+"""Transports that acknowledge each event. If another one fails, the whole batch is sent again."""
 _KEYS = ("type", "name", "priority")
 """Keys of all transports."""
 _SPELLINGS = (
     *("sslContext", "sslcontext", "message_key", "domainId", "endpointOverride"),
     *("apiKey", "apikey"),
 )
-"""Keys that OpenLineage's client reads under another name than that of its field."""
+"""Keys that OpenLineage's client reads, although its config classes have no such parameters."""
 
 
 def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
@@ -82,8 +82,9 @@ def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
         raise ExecutionError(
             f"exporter 'openlineage' failed at records {records[0].number} to "
             f"{records[-1].number}: {listed(lost.messages, 1)}",
-            hint="`vde export openlineage` sends these records again; if the receiver refuses one "
-            "event each time, the transport 'http' sets this event aside",
+            hint="`vde export openlineage` sends these records again; if the receiver refuses the "
+            "same event each time, use the transport 'http', which stores refused events in a file "
+            "and continues",
         )
     if refused.events:
         outbox.move_cursor("openlineage", records[-1].number)
@@ -130,7 +131,7 @@ def _open_client(given: Mapping[str, Any]) -> OpenLineageClient:
 
 
 class _LoggedErrors(logging.Handler):
-    """Collects errors of sending events that a transport logs, but does not raise."""
+    """Collects sending errors that a transport logs instead of raising."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -218,14 +219,17 @@ class _Sender:
 
 @dataclass
 class RefusedEvents:
-    """Writes events to a file of the project if they could not be created, or were refused."""
+    """Writes refused events to a file of the project.
+
+    A record whose events could not be created gets a line without an event.
+    """
 
     workspace: Workspace
     events: list[str] = field(default_factory=list)
 
     @property
     def path(self) -> Path:
-        """The file of these events and their reasons, with one JSON object per line."""
+        """The file of refused events and the reasons, with one JSON object per line."""
         return self.workspace.settings.work_dir / "openlineage_refused.jsonl"
 
     def append(self, title: str, event: str, error: Exception) -> None:
@@ -245,7 +249,9 @@ class RefusedEvents:
         """Return a note for the end of a message; empty without refused events."""
         if not self.events:
             return ""
-        return f"; before it, {count(len(self.events), 'event')} not exported, see {self.path}"
+        return (
+            f"; earlier, {count(len(self.events), 'event')} could not be exported: see {self.path}"
+        )
 
     def error(self) -> ExecutionError:
         more = f", and {len(self.events) - 1} more" if len(self.events) > 1 else ""

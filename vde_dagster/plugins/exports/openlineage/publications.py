@@ -127,7 +127,7 @@ class Publications:
     def _is_new_table(
         self, record: OutboxRecord, before: Environment | None, table_id: str
     ) -> bool:
-        """Return whether a publication shows a table for the first time; never for a rollback."""
+        """Return whether a publication is the first one to show a table; False for a rollback."""
         known = self.runs.plan(record.subject["plan"]) if record.subject.get("plan") else None
         if known is None:
             return False

@@ -160,7 +160,10 @@ class Runs:
     def _abort_events(
         self, record: OutboxRecord, plan: Plan, datasets: DatasetFactory
     ) -> Iterator[RunEvent]:
-        """Yield an end event for each fill whose process died, at the end of the plan's attempt."""
+        """Yield an ABORT event for each fill whose process died during an attempt to apply a plan.
+
+        `record` is the end of the attempt.
+        """
         own = self._attempt_records(record)
         for begun in own:
             if begun.kind != "begun" or any(

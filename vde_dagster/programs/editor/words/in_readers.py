@@ -1,7 +1,8 @@
 """Words that refer to models in exposures, syncs, descriptions, metrics and policies.
 
-A column in a metric's expression has a known place. A word without a known place, such as a word of
-another dialect, is a mention that only its author can change.
+Columns in a metric's expression are found by parsing it. Mentions are `by_hand`, so only the author
+can change them, in an expression that cannot be parsed (another dialect, for example), in policies,
+and in values with YAML escapes.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from vde_dagster.project.model import Model
 from vde_dagster.project.reading import external_models, unit_tests
 
 Scopes = Callable[[ModelName], Mapping[str, int]]
-"""Numbers of a model's common table expressions, by their names."""
+"""Function that returns the `Symbol.scope` of each CTE of a model, by the CTE's name."""
 
 
 def is_yaml(path: str) -> bool:
@@ -70,7 +70,7 @@ class YamlWords:
                 yield self.word(node, owner._replace(name=node.value.lower()), defines=defines)
 
     def columns_by_hand(self, node: yaml.Node, owner: Symbol) -> Iterator[Mention]:
-        """Yield the words of a text that are columns of `owner`'s model, as mentions `by_hand`."""
+        """Yield a `by_hand` mention for each word in `node` that names a column of the model."""
         # A rename cannot change these words safely.
         for word in re.compile(r"\w+").finditer(
             self.text, node.start_mark.index, node.end_mark.index

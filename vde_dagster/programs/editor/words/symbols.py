@@ -72,8 +72,10 @@ class Symbols:
         return symbol
 
     def find_definitions(self, symbol: Symbol) -> list[Mention]:
-        """Return the mentions that define a symbol; for a column from `*`, in its source table."""
-        # A column from `*` is defined where it is named.
+        """Return the mentions that define a symbol.
+
+        For a column from `*`, return the mentions that define its source column.
+        """
         seen: set[Symbol] = set()
         while symbol not in seen:
             seen.add(symbol)

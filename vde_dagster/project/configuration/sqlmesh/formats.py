@@ -29,7 +29,7 @@ class RawConfig:
     """A configuration file as read, before its keys are checked.
 
     Args:
-        lines: Lines of values, as far as known, by the values' paths of keys.
+        lines: Line numbers by path of keys, such as `("linter", "rules")`; some may be missing.
         seen: Files and environment variables that were read for the configuration.
         above: The user's configuration, which overrides the project's.
     """

@@ -18,7 +18,10 @@ _EVENTS = {
     "run_failure": ("run_failed", "audit_blocked"),
     "audit_failure": ("audit_blocked",),
 }
-"""Events by SQLMesh's names; starts of work, and migrations, have no counterpart."""
+"""Events of `[tool.vde.notify]` for each event of SQLMesh.
+
+SQLMesh's events for migrations, and for the start of an apply or run, have no counterpart.
+"""
 _SHORTEST = 3
 """Minimum length (characters) of a variable's value that is replaced in texts."""
 

@@ -66,7 +66,7 @@ def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 _TIME = re.compile(r"(?:in\s+)?(\d{1,5})\s*(minute|hour|day|week|month|year)s?", re.IGNORECASE)
 _HOURS = {"minute": 1 / 60, "hour": 1, "day": 24, "week": 168, "month": 720, "year": 8760}
 _MODEL_SETTINGS = ("dialect", "cron", "cron_tz", "owner", "start")
-"""Defaults of models that are settings of their own."""
+"""Keys of `model_defaults` that become top-level keys of `[tool.vde]`."""
 _SETTINGS = {
     "project": "name",
     "ignore_patterns": "ignore_patterns",
@@ -90,7 +90,7 @@ class _SettingsConverter:
         self.table: dict[str, Any] = {}
         """Keys and values of `[tool.vde]`."""
         self.places: dict[str, SourceLocation] = {}
-        """Places of the settings by dotted name."""
+        """Source location of each setting's value, by the setting's dotted name."""
         self.unused_keys: list[str] = []
         """Dotted names of keys without an effect."""
         self.mistakes: list[ProjectError] = []
@@ -221,7 +221,7 @@ class _SettingsConverter:
                 given[key] = _json_value(values.get(key))
             except TypeError as error:
                 message = f"key '{key}' has a {error}"
-                self._add_mistake((key,), message, "write texts, numbers, lists and tables of them")
+                self._add_mistake((key,), message, "use only texts, numbers, lists and tables")
                 return
         targets, users = given["notification_targets"], given["users"]
         table, unread = notify_table(targets, users, self.written.seen.variables)
@@ -271,7 +271,7 @@ class _SettingsConverter:
                 self._add_mistake(
                     (*keys, name),
                     f"variable '{name}' is a {type(value).__name__}",
-                    "write a text, a number, true, false, or lists and tables of them",
+                    "write a text, number, true, false, or a list or table of such values",
                 )
 
     def _convert_model_defaults(self, given: Any, keys: KeyPath) -> None:
@@ -300,7 +300,11 @@ def _is_day(value: Any) -> bool:
 
 
 def _json_value(value: Any) -> Any:
-    """Convert a value to JSON values, dates to texts; raise TypeError for other types."""
+    """Convert a value to a JSON value; dates become texts.
+
+    Raises:
+        TypeError: A type is not supported; the message is its name.
+    """
     if isinstance(value, Enum):
         return _json_value(value.value)
     if value is None or isinstance(value, bool | int | float | str):

@@ -1,4 +1,4 @@
-"""Modules that replace `sqlmesh` in Python files of SQLMesh projects, installed or not.
+"""Modules that replace `sqlmesh` in SQLMesh projects' Python files, even if SQLMesh is installed.
 
 Importing a name that is missing here is an ImportError at the line of the import.
 """

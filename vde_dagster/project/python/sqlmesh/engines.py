@@ -1,6 +1,7 @@
 """Placeholders for SQLMesh's engine adapters, which configurations import, subclass and patch.
 
-Their methods raise errors, because Spark is the only engine: `context.engine_adapter` runs SQL.
+Their methods raise errors, because Spark is the only engine. To run SQL on Spark, Python code uses
+`context.engine_adapter`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Substitutes for SQLMesh's modules; `modules.txt` has the `vde_dagster` module of each name.
+"""Substitutes that Python files of a project import instead of SQLMesh's modules.
 
-A substitute is created when a project's file imports it. SQLMesh itself is never imported, because
-it changes SQLGlot's parser for the whole process.
+For each name in a substitute, `modules.txt` lists the module of `vde_dagster` that defines it. A
+substitute is created when a project's file imports it. SQLMesh itself is never imported, because it
+changes SQLGlot's parser for the whole process.
 """
 
 from __future__ import annotations

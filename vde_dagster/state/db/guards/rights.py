@@ -18,7 +18,7 @@ STALLED_SECONDS = 30
 LONGEST_SECONDS = 60
 """Maximum seconds of a writing transaction of a login without the right to publish."""
 _LONGEST_LEASE = 900
-"""Maximum seconds of a lease of such a login between renewals."""
+"""Maximum seconds for which a login without the right to publish may take or renew a lease."""
 
 
 def put_guards_of_rights(

@@ -10,7 +10,7 @@ down_revision = "0022"
 
 
 def upgrade() -> None:
-    """Store the folder that is the warehouse of all existing tables, if there is one."""
+    """Store the warehouse of the existing tables, if all of them are in the same warehouse."""
     op.add_column("vde_project", sa.Column("warehouse", sa.String(1000)))
     tables = op.get_bind().execute(
         sa.text(
