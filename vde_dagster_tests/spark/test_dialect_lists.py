@@ -102,7 +102,7 @@ def test_lists_have_the_values_of_their_dialects(spark_engine: SparkEngine) -> N
         ("bigquery", "ARRAY_CONCAT_AGG(x ORDER BY n LIMIT 2)", "LIMIT inside"),
         ("bigquery", "GENERATE_ARRAY(5, 1, -1)", "series"),
         ("bigquery", "GENERATE_ARRAY(a, b, c)", "series"),
-        ("duckdb", "range(a, b)", "without its end"),
+        ("duckdb", "range(a, b)", "excludes its end"),
         ("duckdb", "MAP {1: 2}[1]", "Literal"),
         ("postgres", "array_length(x, 2)", "another dimension"),
         ("snowflake", "object_construct('a', n)", "OBJECT_CONSTRUCT"),

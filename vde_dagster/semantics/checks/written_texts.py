@@ -207,8 +207,8 @@ def _typed_text(e: exp.Expr, value: exp.Expr, origin: Origin) -> Finding | None:
 
 def _scale_finding(e: exp.Expr, origin: Origin) -> Finding:
     what = (
-        "decimals as text keep their own digits, such as '0' and '1.50'; "
-        "Spark first converts them to one type"
+        "the text of a decimal keeps the digits of the value, such as '0' and '1.50'; "
+        "Spark first converts all values to one type"
     )
     return certain_finding(e, origin, what, "cast the value: CAST(… AS DECIMAL(p, s))")
 
