@@ -99,7 +99,7 @@ class Delivery(Protocol):
 
         Raises:
             ExecutionError: The batch was not written, or it is unknown whether it was; it is sent
-                again. `Batch.Refused`: it can never be written.
+                again. `Batch.Refused`: it can never be written, and no row of it was.
         """
 
     def end(self) -> int:

@@ -1,4 +1,4 @@
-"""Names, texts, hashes and settings, for every plug-in."""
+"""Names, texts, hashes and settings that plug-ins of every sort need."""
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.installing import how_to_install

@@ -132,7 +132,7 @@ class CostSettings:
 
     Args:
         core_hour: Price of a core-hour.
-        cores: Number of cores charged for each second of wall-clock time without known task times.
+        cores: Number of cores to charge for a second by the clock, if task times are unknown.
         terabyte: Price of 10^12 bytes written or read.
         currency: Name of the currency, printed after amounts.
     """

@@ -173,8 +173,8 @@ def _require_named_fields(store: StateStore, table: PhysicalTable, snapshot: Sna
             if physical in growing and output not in fields:
                 raise ConflictError(
                     f"{snapshot.name} cannot add fields to column {output} in place: the view in "
-                    f"environment '{environment}' reads the whole column, because its definition "
-                    "of this model is not forward-only",
+                    f"environment '{environment}' reads the whole column, because that "
+                    "environment's definition of this model is not forward-only",
                     hint=f"publish the forward-only definition there: vde apply {environment}; or "
                     f"remove the environment: vde drop {environment}",
                 )

@@ -45,7 +45,7 @@ class ComputesAllError(Exception):
     """Raised if a fill must compute all rows of its table, because any row may have changed.
 
     Args:
-        lost: Whether the only reason is that the state read by the last fill was deleted.
+        lost: Whether the only reason is that an Iceberg snapshot of the last fill was deleted.
     """
 
     def __init__(self, why: str, *, lost: bool = False) -> None:

@@ -252,7 +252,7 @@ def reuse_production_tables(
 def related_models(
     store: StateStore, environment: Environment, names: Iterable[ModelName]
 ) -> frozenset[ModelName]:
-    """Return `names`, and all models that a plan for them must read.
+    """Return `names`, and all models that a plan for them must read, if `environment` has them.
 
     For every returned model, its parents, the models that its audits read, and the models that
     share its table are returned, too.

@@ -209,8 +209,7 @@ def _check_parents(
         parents = ", ".join(sorted(str(root) for root, ranges in lacking if ranges & left))
         raise dg.Failure(
             f"{name} cannot be filled: no data for {format_ranges(left)} in {parents} yet. "
-            f"Materialize {parents} first, or wait for the run after the next cron tick of "
-            f"{parents}",
+            f"Materialize {parents} first, or wait for the run after the next cron tick of each",
             allow_retries=False,
         )
 

@@ -67,7 +67,7 @@ def plan_window(options: PlanOptions, now: datetime, default_start: datetime | N
     if end is not None and end > now and end != tonight:
         raise UsageError(
             f"the end {end_text(end)} lies in the future",
-            hint=f"give an end before now, {instant_text(now)}, or today",
+            hint=f"give an end before {instant_text(now)} (now), or today's date",
         )
     return Window(now, start, end, default_start, options.ignore_cron, options.min_intervals)
 

@@ -158,7 +158,7 @@ def restate_published(
 
 
 def require_same_ranges(run: Plan, shown: Mapping[ModelName, PhysicalTable]) -> None:
-    """Raise UsageError if a restatement gives a model a table with fewer filled ranges."""
+    """Raise UsageError if a model's new table lacks ranges that the shown table has filled."""
     # A run assigns another table to a model if a parent's table was replaced, for example by a
     # preview, after production stopped showing the table that it shared with the environment.
     for model in run.models:

@@ -136,8 +136,8 @@ def find_deployment_base(workspace: Workspace, commit: str) -> str:
 
     Returns:
         The newest earlier commit whose deployment is complete. If there is none, the first parent
-        of the oldest commit whose deployment began, or else the first parent of `commit`. Empty if
-        `commit` is the repository's first commit.
+        of the oldest earlier commit whose deployment began (or this commit, if it has no parent),
+        or else the first parent of `commit`. Empty if `commit` is the repository's first commit.
 
     Raises:
         UsageError: The clone is shallow and lacks the commit.

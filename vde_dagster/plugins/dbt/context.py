@@ -58,7 +58,7 @@ class Context:
 
 
 def _translation_hint(function: str | None) -> str:
-    hint = "write it in SQL that Spark has, too, or leave it out: config(enabled=false)"
+    hint = "write it in SQL that Spark also accepts, or leave it out: config(enabled=false)"
     if function is not None:
         hint += f'; or trust the function: dialect_trust = ["{function}"] under [tool.vde]'
     return hint

@@ -244,7 +244,10 @@ class DbtProject:
         return digest(repr(deciding))
 
     def files(self) -> Sequence[str]:
-        """Return the paths of all units, or only the project file if the manifest is unreadable."""
+        """Return the files to read: one per model, seed, test or source, and semantic models.
+
+        If the manifest is unreadable, this is only the project file.
+        """
         self._find_units()
         if self._problem is not None:
             return [f"{self._inside}{PROJECT_FILE}"]

@@ -41,7 +41,7 @@ class NotifySettings(PluginSettings):
         per_hour: Maximum number of messages per hour to one receiver; further messages wait, and
             are combined.
         dagster_url: The URL of Dagster, for links.
-        sensor: Whether Dagster's sensor for sending starts enabled.
+        sensor: Whether Dagster's sensor that sends messages is enabled from the start.
     """
 
     targets: dict[str, Any] = field(default_factory=dict, repr=False)

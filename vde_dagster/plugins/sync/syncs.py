@@ -161,7 +161,7 @@ class Syncs:
                     continue
                 try:
                     if target is None:
-                        raise UsageError("the version of the interrupted run was deleted")
+                        raise UsageError("the version that the interrupted run sent was deleted")
                     done = self._deliver(definition, outside, target, cursor)
                 except UsageError:
                     if target is version:

@@ -38,8 +38,8 @@ def stage(
             keys prepared for hashing. An expression with a column's name replaces the column.
         hashed: Expressions over the source's columns and the derived columns.
         columns: Selected columns of the source; by default all.
-        null_required, null_optional: Columns with a value that replaces NULL; the column's own
-            value is kept in a column with the suffix `_original`.
+        null_required, null_optional: Columns whose NULLs get a default value. A further column
+            with the suffix `_original` keeps the source's value.
         hashdiffs: `ALL_EXCEPT(a, b) AS name`: a hashdiff of the source's other columns.
         ranked: Named window expressions over all columns above.
     """

@@ -184,7 +184,7 @@ def _rename_model(
         bare = one.qualifies and "." not in old
         if not bare and names.model_name_or_none(ModelName.split(old)) != symbol.model:
             raise UsageError(
-                f"{span.path} writes {symbol.model} as {old}, which cannot be renamed",
+                f"{span.path} refers to {symbol.model} by {old}, which a rename cannot edit",
                 hint="edit it by hand",
             )
         edits[span.path][span] = Edit(span.start, span.end, new.name if bare else str(new))
@@ -263,7 +263,7 @@ def _require_unchanged_rows(
         now = after.snapshots.get(name)
         if now is None or now.version.rows != old.version.rows:
             raise UsageError(
-                f"renaming to '{new}' would change rows of {name}", hint="edit it by hand"
+                f"renaming to '{new}' would change rows of {name}", hint="rename it by hand"
             )
         own = symbol.kind == "column" and name == symbol.model
         versions = {c.name.lower(): c.version for c in old.columns}

@@ -1,9 +1,9 @@
 """Time limits, and recording of the files and variables that project code reads while loading.
 
 A file's cache record is valid only while the files and variables read by its macros are unchanged.
-Inside `watching`, an audit hook of the interpreter and the class of `os.environ` record reads, and
-wrappers of `os.stat` and `os.access` record the files that code looks for. The call's stack frames
-show whether the reader is project code or an imported package.
+Inside `watching`, an audit hook records the files that code reads, the class of `os.environ` the
+variables, and wrappers of `os.stat` and `os.access` the files that code looks for. The call's stack
+frames show whether the reader is project code or an imported package.
 """
 
 from __future__ import annotations

@@ -409,7 +409,7 @@ def _find_misfits(values: pyarrow.ChunkedArray, type_: str) -> tuple[int, int] |
 
 
 def _in_range(values: Any, fits: Any, kind: str, type_: str) -> Any:
-    """Return which values are in the type's range; values of another form count as in range."""
+    """Return which values are in the type's range. Values that do not fit the type count, too."""
     import pyarrow as pa
 
     check = _range_check(kind, type_)

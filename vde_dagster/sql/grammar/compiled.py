@@ -222,7 +222,7 @@ class UnknownFormat(Exception):
 
 
 def read_network(text: str) -> Network:
-    """Decode the network in a constant of a compiled parser.
+    """Decode the grammar (ANTLR's transition network) in a constant of a compiled parser.
 
     Raises:
         UnknownFormat: The constant is from another version of ANTLR.

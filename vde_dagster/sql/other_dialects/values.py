@@ -252,7 +252,7 @@ def rewrite_json_path(node: exp.Expr, dialect: str) -> Replacement:
 
 
 def rewrite_json_cast(node: exp.Cast, dialect: str) -> Replacement:
-    """Drop a cast of a text literal to JSON. Raise Unwritable for JSONB outside of paths."""
+    """Drop a cast of a text literal to JSON. Raise Unwritable for JSONB outside of JSON paths."""
     if node.to.this not in _JSON or dialect not in ("duckdb", "postgres"):
         return None
     parent = node.parent

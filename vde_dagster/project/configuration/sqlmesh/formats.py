@@ -41,7 +41,7 @@ class RawConfig:
     above: RawConfig | None = None
 
     def location(self, keys: KeyPath) -> SourceLocation:
-        """Return the line of a value, or of the nearest table that contains it."""
+        """Return the line of a value, or of the smallest mapping around it if that is unknown."""
         if self.above is not None and keys in self.above.lines:
             return self.above.location(keys)
         while keys and keys not in self.lines:
