@@ -80,7 +80,7 @@ class Problem:
     Args:
         certain: Whether the problem is an error, not a warning.
         untyped: Whether the problem is an error only because a column's type is unknown.
-        fixes: Alternative fixes; by default those of `hint`, if it is a `Hint`.
+        fixes: Alternative fixes; by default the fixes of `hint`, if it is a `Hint`.
     """
 
     message: str

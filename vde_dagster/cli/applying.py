@@ -66,7 +66,7 @@ def confirm(
 
     Returns:
         Whether to apply the plan. The user is not asked, and the result is True, if the plan is
-        empty, if `yes` is set, or if there is no terminal.
+        empty, if `yes` is set, or without a terminal.
 
     Raises:
         UsageError: The plan has breaks, and neither a terminal, `yes` nor `named` confirms it.

@@ -1,4 +1,4 @@
-"""Publishers: plug-ins with which `vde serve` serves environments to other programs."""
+"""Publishers: plug-ins of `vde serve` that serve environments to other programs."""
 
 from __future__ import annotations
 

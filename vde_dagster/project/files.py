@@ -401,7 +401,7 @@ def replacing(path: Path, *, shared: bool = False) -> Iterator[BinaryIO]:
     The path's folder is created if necessary.
 
     Args:
-        shared: Whether the file keeps its permissions, and the umask sets those of a new file. By
+        shared: Whether the file keeps its permissions, and a new file gets them by the umask. By
             default, only the owner can read it.
 
     Raises:

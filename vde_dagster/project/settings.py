@@ -389,7 +389,7 @@ class Settings:
 
     @property
     def identity(self) -> ProjectIdentity:
-        """The project's id and name, by which a state store recognizes its project."""
+        """The id and name that tell a state store whether the project is its own."""
         return ProjectIdentity(self.id, self.name, self.named)
 
     @property

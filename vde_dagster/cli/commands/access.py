@@ -167,8 +167,8 @@ def roles_create(
     """Create the roles in PostgreSQL with their rights on the state's tables; can be repeated.
 
     Run it as the owner of the tables, and again after a plug-in created tables. --dry-run only
-    prints the SQL that creates the roles, their grants, and the views through which the roles
-    write, but not the SQL of the triggers that guard the tables.
+    prints the SQL of the roles, of their grants, and of the views through which they write, but
+    not the SQL of the tables' triggers.
     Examples: vde roles create; vde roles create --prefix shop --dry-run
     """
     from vde_dagster.state.db.transfer import tables_of_plugins

@@ -79,7 +79,7 @@ def changes_between(
 def _model_not_found(environment: str, model: ModelName, since: int, until: int) -> UsageError:
     return UsageError(
         f"the model {model} is not in version {until} of '{environment}'; version {since} does not "
-        "contain it either, or is no longer kept",
+        "contain it either, or was deleted",
         hint=f"to list models, run `vde info`; to list versions, run `vde history {environment}`",
     )
 

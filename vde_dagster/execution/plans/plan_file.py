@@ -167,7 +167,7 @@ class PlanFiles:
         Raises:
             UsageError: The file is invalid, see `read`; the file is for another project; the
                 environment's version, definitions or tables, or the file of a seed, differ from
-                those of the plan; the plan was rejected; the state stores a different plan under
+                the plan; the plan was rejected; the state stores a different plan under
                 the same id; the plan's fields contradict its definitions or tables; or an
                 attachment is invalid.
         """

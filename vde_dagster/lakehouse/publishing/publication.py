@@ -270,7 +270,7 @@ def _return(metadata: dict[str, Any], back: Return) -> changes.Updates:
 
 
 def attempts(metadata: dict[str, Any], table_id: str, into: str | None) -> set[str]:
-    """List the plans' branches on which every commit is a fill of the given table.
+    """List the plans' branches whose commits are all fills of the given table.
 
     Commits without a table id, and commits that `main` (or the branch `into`) also contains, are
     ignored.

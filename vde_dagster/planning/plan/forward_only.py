@@ -104,7 +104,7 @@ class InPlaceFindingCode(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class InPlaceFinding:
-    """A problem with a change in place, for which the plan is refused or gets a warning.
+    """A problem with a change in place: the plan is refused, or gets a warning.
 
     Args:
         refuses: Whether the plan is refused.
@@ -130,7 +130,7 @@ class ForwardOnly:
     Args:
         changes: For each model that keeps its table, the changes of its columns.
         previewed: For each model, the environments that already preview its change in place.
-        findings: Problems for which the plan is refused or gets a warning.
+        findings: Problems that refuse the plan, or give it a warning.
     """
 
     state: WarehouseState

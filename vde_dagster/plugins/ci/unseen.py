@@ -14,8 +14,8 @@ def unreviewed_effects(
 ) -> list[str]:
     """Describe each effect of a plan for production that the reviewed plans do not have.
 
-    An effect is a model that the plan changes, computes, breaks or removes, a statement that it
-    runs, or definitions that it stores for a plug-in. Intervals that became due after the review
+    An effect is a changed, computed, broken or removed model, a statement to run, or a plug-in's
+    definitions to store. Intervals that became due after the review
     do not count if the table was reviewed, or is in production already.
 
     Args:

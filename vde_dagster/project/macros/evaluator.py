@@ -76,7 +76,7 @@ class MacroEvaluator:
 
     @property
     def runtime_stage(self) -> str:
-        """Stage in which the macro's text is used, such as `evaluating` or `auditing`.
+        """Stage that uses the macro's text, such as `evaluating` or `auditing`.
 
         The stages are `evaluating` (queries and the statements around them), `promoting`
         (statements on virtual update), `auditing` (audits), `testing` (unit tests), `before_all`

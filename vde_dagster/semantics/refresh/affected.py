@@ -18,7 +18,7 @@ columns whose values are known for these rows:
   Floats are not exact: 0.0 and -0.0 are in one group, so a changed row may have the value 0.0 while
   its group's row has -0.0.
 
-If several references change, each has its own step, in which earlier references have their new rows
+If several references change, each has its own step: there, earlier references have their new rows
 and later references their old rows. The steps together find all changes of the result, as in the
 delta of a product (Blakeley, Larson, Tompa: Efficiently Updating Materialized Views, SIGMOD
 1986).

@@ -1,4 +1,4 @@
-"""Writes a query in which one reference to a table returns only the changed rows of the table."""
+"""Writes a query with one reference to a table replaced by only the table's changed rows."""
 
 from __future__ import annotations
 

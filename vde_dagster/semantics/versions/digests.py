@@ -173,7 +173,7 @@ class Digester:
         return closed
 
     def _keyed(self, source: Derived, frame: Frame) -> Frame:
-        """Return a frame in which the keys of grouping sets have unique hashes."""
+        """Return a frame with unique hashes for the keys of grouping sets."""
         if len(source.keys) < 2:
             return frame
         known = self._of_sets.get((frame, source))

@@ -163,10 +163,7 @@ def _is_quoted(word: str) -> bool:
 
 
 def _join_strings(words: Sequence[str], at: int) -> tuple[int, str | None]:
-    """Return the index after adjacent strings, and their joined text.
-
-    The text is None if it has a backslash.
-    """
+    """Return the index after adjacent strings, and their joined text (None with a backslash)."""
     end = next((i for i in range(at, len(words)) if not _is_quoted(words[i])), len(words))
     text = "".join(word[1:-1] for word in words[at:end])
     return end, None if "\\" in text else text

@@ -81,7 +81,7 @@ class Forge(Protocol):
         """Return the pull request's comment that begins with the marker, or None."""
 
     def write_comment(self, number: int, marker: str, text: str) -> None:
-        """Replace the comment that begins with the marker, or add a comment if there is none.
+        """Replace the comment that begins with the marker; add a comment if it is missing.
 
         Args:
             text: The new comment, which begins with the marker.
