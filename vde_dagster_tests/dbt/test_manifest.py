@@ -668,7 +668,8 @@ def test_a_refused_model_is_named_with_its_tests_and_a_hint_for_dbt(shop: DbtCop
         "not_null_customers_customer_id, "
         "relationships_customers_customer_id__customer_id__ref_stg_customers_, "
         "unique_customers_customer_id. Hint: write it in SQL that Spark also accepts, or leave it "
-        'out: config(enabled=false); or trust the function: dialect_trust = ["hash"] under [tool.vde]'
+        "out: config(enabled=false); or trust the function: "
+        'dialect_trust = ["hash"] under [tool.vde]'
     )
 
     settings = shop.root / "pyproject.toml"

@@ -1,10 +1,10 @@
 """Data of a rollback: tables moved back to a version's pins, and columns restored.
 
-A rollback of production moves all tables back. Afterwards, the ranges that
-were filled at that version count as filled. A rollback of another environment moves only tables that no other environment
-contains. Inputs of these tables may keep newer rows. So a range of such a table counts as filled
-only if it was filled at that version, is still filled, and was not computed again or marked as
-outdated in between.
+A rollback of production moves all tables back. Afterwards, the ranges that were filled at that
+version count as filled. A rollback of another environment moves only tables that no other
+environment contains. Inputs of these tables may keep newer rows. So a range of such a table counts
+as filled only if it was filled at that version, is still filled, and was not computed again or
+marked as outdated in between.
 """
 
 from __future__ import annotations

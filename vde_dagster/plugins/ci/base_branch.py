@@ -135,9 +135,10 @@ def find_deployment_base(workspace: Workspace, commit: str) -> str:
     A commit's rules do not apply while its deployment waits for an approval.
 
     Returns:
-        The newest earlier commit whose deployment is complete. If no deployment is complete, the first parent
-        of the oldest earlier commit whose deployment began (or this commit, if it has no parent),
-        or else the first parent of `commit`. Empty if `commit` is the repository's first commit.
+        The newest earlier commit whose deployment is complete. If no deployment is complete, the
+        first parent of the oldest earlier commit whose deployment began (or this commit, if it has
+        no parent), or else the first parent of `commit`. Empty if `commit` is the repository's
+        first commit.
 
     Raises:
         UsageError: The clone is shallow and lacks the commit.
