@@ -23,6 +23,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse.metadata.table_metadata import head_of
@@ -46,14 +48,13 @@ FILES = {
 }
 
 
-def _hurry() -> None:
+def _hurry(patch: pytest.MonkeyPatch) -> None:
     """Let what a vanished process holds end after seconds."""
-    database.make_engine.__defaults__ = (IDLE_SECONDS,)
+    patch.setattr(database.make_engine, "__defaults__", (IDLE_SECONDS,))
     for work in map(unwrap, (LeaseStore.acquire, LeaseStore.heartbeat, LeaseStore.holding)):
         given: tuple[Any, ...] = work.__defaults__ or ()
-        work.__defaults__ = tuple(
-            TTL_SECONDS if one == DEFAULT_TTL_SECONDS else one for one in given
-        )
+        hurried = tuple(TTL_SECONDS if one == DEFAULT_TTL_SECONDS else one for one in given)
+        patch.setattr(work, "__defaults__", hurried)
 
 
 def _folder(root: Path, name: str, url: str) -> Path:
@@ -97,7 +98,7 @@ WORK = (_publish, _publish, _run, _rollback, _freeze, _clean)
 
 def work(folder: Path, log: Path, end: Path, seed: int) -> None:
     """Do one thing after another until told to end; note what was acknowledged."""
-    _hurry()
+    _hurry(pytest.MonkeyPatch())
     some = random.Random(seed)
     for number in range(10**6):
         if end.exists():
@@ -222,7 +223,12 @@ def _check(seed: int, main: Path, lines: list[dict[str, Any]], counts: Counter[s
     acknowledged = [line for line in lines if "shown" in line]
     winners = Counter(tuple(line["shown"]) for line in acknowledged)
     assert not winners or max(winners.values()) == 1, f"seed {seed}: two winners {winners}"
-    _hurry()
+    with pytest.MonkeyPatch.context() as patch:
+        _hurry(patch)
+        _check_state(seed, main, acknowledged)
+
+
+def _check_state(seed: int, main: Path, acknowledged: list[dict[str, Any]]) -> None:
     with open_fake(main) as workspace:
         workspace.lakehouse.recover()
         store = workspace.store
