@@ -52,7 +52,10 @@ def run_main_job(
         with Workspace.open(project_root) as workspace:
             began = time.monotonic()
             if not workspace.has_state:
-                workspace.start_engine_in_background()  # A first plan computes every model.
+                # A first plan computes every model. Two threads that import a package with circular
+                # imports can get half of it, so the project's Python files are imported before.
+                _ = workspace.project
+                workspace.start_engine_in_background()
             plan = workspace.plan(environment, author=current_user(), at_once=True)
             if plan.is_empty:
                 current = workspace.store.environments.get(environment)
