@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -132,6 +133,22 @@ def test_results_of_workers_are_cached(tmp_path: Path, answers: list[bool]) -> N
     answers.clear()
     assert outcome(folder.root) == first
     assert answers == []
+
+
+def test_each_process_reads_files_of_all_layers_and_so_builds_what_it_has_parsed(
+    tmp_path: Path, answers: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = Workers.send
+    parts: list[list[str]] = []
+
+    def noted(self: Workers, worker: int, function: object, argument: Any, items: Any) -> None:
+        if function is load.read_files:
+            parts.append([Path(path).name for path in items])
+        send(self, worker, function, argument, items)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Workers, "send", noted)
+    outcome(project(tmp_path, 2).root)
+    assert {name[:2] for name in parts[0]} >= {f"l{level}" for level in range(LEVELS)}
 
 
 def test_a_project_is_loaded_although_its_workers_die(

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from random import Random
 from typing import NamedTuple
 
 from vde_dagster.base.workers import Function, Workers
 from vde_dagster.project.loading.cache import FileRecord
 from vde_dagster.project.serialise import from_bytes
 
-_LARGEST_PART = 40
+_LARGEST_PART, _SEED = 40, 1
 
 
 class SharedFile(NamedTuple):
@@ -40,7 +41,9 @@ def read_in_processes(
         project: The project's folder, and whether to use its cache.
     """
     found: dict[str, FileRecord] = {}
-    left = deque(paths)
+    # Folders often are layers of a project. Each process keeps the trees of the queries that it
+    # reads, so each reads files of all layers: then none has to parse queries again to build them.
+    left = deque(Random(_SEED).sample(paths, len(paths)))
     workers.start()
     while left or workers.busy:
         for number in workers.free:
