@@ -190,6 +190,12 @@ def test_what_fails_and_what_is_dropped_is_heard(shop: ProjectFolder) -> None:
     assert "__dev." in ended["name"]
 
 
+class Server(ThreadingHTTPServer):
+    """A server that also accepts a client that opens many connections at once."""
+
+    request_queue_size = 128
+
+
 class Receiver:
     """A receiver over HTTP that answers as a test wants.
 
@@ -217,7 +223,7 @@ class Receiver:
             def log_message(self, *_: object) -> None:
                 """Log nothing."""
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = Server(("127.0.0.1", 0), Handler)
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
 
     def listen(self, folder: ProjectFolder, kind: str = "http", login: str = "") -> None:

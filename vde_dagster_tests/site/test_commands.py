@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import urllib.request
+from contextlib import ExitStack
 from http.server import ThreadingHTTPServer
 from pathlib import Path
+from socket import create_connection
 from threading import Thread
 
 import pytest
@@ -70,6 +72,23 @@ def test_a_site_is_served_to_this_machine(tmp_path: Path) -> None:
         with urllib.request.urlopen(url, timeout=10) as answer:
             assert answer.read() == b"pages"
         server.shutdown()
+
+
+def test_a_busy_server_answers_a_browser_that_opens_many_connections_at_once(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "index.html").write_text("pages")
+    with serve_site(tmp_path, 0) as server, ExitStack() as opened:
+        clients = [
+            opened.enter_context(create_connection(("127.0.0.1", server.server_port), 2))
+            for _ in range(40)
+        ]
+        for client in clients:
+            client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        answers = [client.makefile("rb").read() for client in clients]
+        server.shutdown()
+    assert {answer[-5:] for answer in answers} == {b"pages"}
 
 
 def test_ctrl_c_ends_the_server_with_the_address_as_the_only_output(

@@ -84,14 +84,18 @@ def serve_site(folder: Path, port: int) -> ThreadingHTTPServer:
         UsageError: The port is in use.
     """
     try:
-        return ThreadingHTTPServer(
-            ("127.0.0.1", port), partial(_SiteHandler, directory=str(folder))
-        )
+        return _SiteServer(("127.0.0.1", port), partial(_SiteHandler, directory=str(folder)))
     except OSError as error:
         raise UsageError(
             f"cannot listen on port {port}: {error.strerror}",
             hint="pass another port: vde docs serve --port PORT",
         ) from error
+
+
+class _SiteServer(ThreadingHTTPServer):
+    # A browser opens several connections at once. With Python's default of 5, the system resets
+    # those beyond it while this process is busy.
+    request_queue_size = 128
 
 
 class _SiteHandler(SimpleHTTPRequestHandler):
