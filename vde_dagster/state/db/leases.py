@@ -288,7 +288,7 @@ class HeldLease:
         self._thread.join()
 
     def check(self) -> None:
-        """Raise LeaseLostError if the thread found that the lease was lost."""
+        """Raise LeaseLostError if the thread that renews the lease has lost it."""
         if isinstance(self._error, LeaseLostError):
             raise self._error
 
