@@ -7,7 +7,7 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-from vde_dagster.errors import UsageError
+from vde_dagster.errors import UsageError, shortened
 
 LONGEST = 190
 """Maximum bytes in a part of a model's name, to which environments add their own name."""
@@ -58,7 +58,7 @@ class ModelName(NamedTuple):
         for part in parts:
             if (size := len(part.encode())) > LONGEST:
                 raise UsageError(
-                    f"the name '{part[:40]}…' has {size} bytes",
+                    f"the name '{shortened(part, 40)}' has {size} bytes",
                     hint=f"use at most {LONGEST} bytes: catalogs and file systems allow 255, and "
                     "environments extend the name",
                 )

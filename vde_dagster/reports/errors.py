@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from vde_dagster.errors import ExecutionError, ProjectError, VdeError
+from vde_dagster.errors import ExecutionError, ProjectError, VdeError, shortened
 
 if TYPE_CHECKING:
     from vde_dagster.base.failures import FailedAudit
@@ -62,5 +62,4 @@ def _failure_lines(error: ExecutionError) -> Iterator[str]:
 def _cell(value: str | None) -> str:
     if value is None:
         return "NULL"
-    text = " ".join(value.split())
-    return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
+    return shortened(" ".join(value.split()), _WIDEST)

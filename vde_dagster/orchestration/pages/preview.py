@@ -9,6 +9,7 @@ from typing import Any
 import dagster as dg
 
 from vde_dagster.base.names import quote
+from vde_dagster.errors import shortened
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.environments.resolver import column_map
 from vde_dagster.planning.intervals.interval import Interval
@@ -103,5 +104,4 @@ def _none(why: str) -> dict[str, Any]:
 def _cell(value: object) -> str | None:
     if value is None:
         return None
-    text = " ".join(str(value).split())
-    return text if len(text) <= MAX_CHARACTERS else text[: MAX_CHARACTERS - 1] + "…"
+    return shortened(" ".join(str(value).split()), MAX_CHARACTERS)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.hashing import content_digest
 from vde_dagster.base.texts import suggest
-from vde_dagster.errors import ProjectError, SourceLocation, UsageError
+from vde_dagster.errors import ProjectError, SourceLocation, UsageError, shortened
 from vde_dagster.project.files import project_file_path
 from vde_dagster.project.kinds import Seed
 from vde_dagster.project.model import Column, Model
@@ -320,7 +320,8 @@ def _read_names(cells: Sequence[str], location: SourceLocation) -> list[str]:
             problem = "a column has no name"
         elif len(name) > _LONGEST_NAME:
             problem = (
-                f"the first line of the CSV file is invalid: '{name[:_MOST_CHARS]}…' is not a name"
+                "the first line of the CSV file is invalid: "
+                f"'{shortened(name, _MOST_CHARS)}' is not a name"
             )
         elif lowered.index(name.lower()) < index:
             problem = f"column '{name}' is named twice"
@@ -381,8 +382,7 @@ def _check_values(
         row, count = wrong
         rows = _numbered_rows(content, model.kind, SourceLocation(path))
         line, _ = next(islice(rows, row + 1, None))  # The first row has the names.
-        value = str(values[row].as_py())
-        value = value if len(value) <= _MOST_CHARS else f"{value[:_MOST_CHARS]}…"
+        value = shortened(str(values[row].as_py()), _MOST_CHARS)
         more = f" ({count:,} values are invalid)" if count > 1 else ""
         message = (
             f"'{value}' in column '{column.name}' is not a valid {column.type}, the type that "

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from sqlglot import exp
 
+from vde_dagster.errors import shortened
 from vde_dagster.project.macros.variables import TIME_VARIABLES
 from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics._sqlglot import called_function
@@ -240,7 +241,7 @@ def _literal(e: exp.Literal) -> Finding | None:
     return make_finding_at(
         "jinja in a string",
         e,
-        f"the string {text if len(text) < 60 else text[:56] + '…'} looks like Jinja and "
+        f"the string {shortened(text, 60)} looks like Jinja and "
         "stays unchanged: Jinja is evaluated only in blocks",
         "write macros and variables with @, such as @start_ds or @VAR('name'), without quotes",
         certain=False,

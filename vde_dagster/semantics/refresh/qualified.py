@@ -13,6 +13,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.helper import find_new_name
 
+from vde_dagster.errors import shortened
 from vde_dagster.semantics._sqlglot import parse
 from vde_dagster.semantics.analysis import Schema, analyze
 from vde_dagster.semantics.binding.binder import Binder, Unsupported
@@ -145,8 +146,7 @@ def _short(part: exp.Expr) -> str:
             node.set("alias", None)
         elif isinstance(node, exp.Identifier) and node.name.isidentifier():
             node.set("quoted", False)
-    text = " ".join(write_spark_sql(shown).split())
-    return text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 1].rstrip()}…"
+    return shortened(" ".join(write_spark_sql(shown).split()), _MOST_LETTERS)
 
 
 def write_spark_sql(query: exp.Expr) -> str:

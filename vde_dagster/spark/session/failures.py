@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from vde_dagster.base.failures import NO_SPACE_HINT, QueryPlace, is_no_space, path_of_project_frame
-from vde_dagster.errors import ExecutionError, SourceLocation, VdeError
+from vde_dagster.errors import ExecutionError, SourceLocation, VdeError, shortened
 from vde_dagster.spark.session.jvm_failure import MEMORY_HINT, ended_error
 
 _NO_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
@@ -270,4 +270,4 @@ def has_java_cause(error: BaseException, *classes: str) -> bool:
 def _first_line(text: str) -> str:
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     line = re.sub(r"\s*SQLSTATE: \w+.*$", "", line)
-    return line if len(line) <= 500 else line[:497] + "…"
+    return shortened(line, 500)
