@@ -26,4 +26,14 @@ def normal_location(place: str) -> str:
     is_azure = scheme.startswith(("abfs", "wasb"))
     host = (parts.netloc if is_azure else parts.netloc.rpartition("@")[2]).lower()
     path = re.sub(r"/{2,}", "/", parts.path).rstrip("/")
-    return f"{_SAME_STORE.get(scheme, scheme)}://{host}{path}"
+    return f"{store_scheme(scheme)}://{host}{path}"
+
+
+def store_scheme(scheme: str) -> str:
+    """Return the one scheme of an object store that has several.
+
+    >>> store_scheme("S3A"), store_scheme("gs")
+    ('s3', 'gs')
+    """
+    lowered = scheme.lower()
+    return _SAME_STORE.get(lowered, lowered)

@@ -21,7 +21,7 @@ from sqlalchemy import insert
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, Swap
 from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
 from vde_dagster.lakehouse.io.files import MetadataFiles
-from vde_dagster.lakehouse.io.inside import flaw_inside
+from vde_dagster.lakehouse.io.inside import flaw_inside, place_key
 from vde_dagster.lakehouse.maintenance.fsck import fsck
 from vde_dagster.lakehouse.maintenance.janitor import JanitorReport, clean
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
@@ -447,3 +447,10 @@ def test_places_in_an_object_store_are_inside_or_not(warehouse: str) -> None:
         found = flaw_inside(location, warehouse)
         assert (found is None) == (flaw is None), (location, found)
         assert flaw is None or flaw in str(found), (location, found)
+
+
+def test_the_schemes_of_one_store_name_the_same_place() -> None:
+    host = "c@shop.dfs.core.windows.net/wh"
+    assert flaw_inside(f"abfs://{host}/ns/t-1", f"abfss://{host}") is None
+    assert place_key(f"abfs://{host}/ns/t-1") == place_key(f"abfss://{host}/ns/t-1/")
+    assert place_key("s3n://b/wh/t-1") == place_key("s3://b/wh/t-1")

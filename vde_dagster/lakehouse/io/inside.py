@@ -13,10 +13,10 @@ import re
 import unicodedata
 from urllib.parse import unquote
 
+from vde_dagster.base.locations import store_scheme
 from vde_dagster.lakehouse.io.locations import local_path
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_SAME_SCHEME = {"s3a": "s3", "s3n": "s3"}
 
 
 def flaw_inside(location: str, warehouse: str) -> str | None:
@@ -45,7 +45,7 @@ def flaw_inside(location: str, warehouse: str) -> str | None:
 def _remote_flaw(location: str, warehouse: str) -> str | None:
     scheme, _, rest = location.partition("://")
     own_scheme, _, own_rest = warehouse.partition("://")
-    if _scheme(scheme) != _scheme(own_scheme):
+    if store_scheme(scheme) != store_scheme(own_scheme):
         return "is outside of the warehouse"
     if "?" in rest or "#" in rest:
         return "has a query or a fragment"  # clients cut it off before they delete
@@ -63,7 +63,7 @@ def place_key(location: str) -> str:
     path = local_path(location)
     if path is None:
         scheme, _, rest = location.partition("://")
-        text = f"{_scheme(scheme)}://{rest.rstrip('/')}"
+        text = f"{store_scheme(scheme)}://{rest.rstrip('/')}"
     else:
         text = os.path.normpath(path)
     # Some file systems treat places that differ only in case or normalization as one place.
@@ -86,8 +86,3 @@ def folders_above(key: str) -> list[str]:
 
 def _parts(path: str) -> list[str]:
     return path.replace("\\", "/").split("/")
-
-
-def _scheme(scheme: str) -> str:
-    lowered = scheme.lower()
-    return _SAME_SCHEME.get(lowered, lowered)
