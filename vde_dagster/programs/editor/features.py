@@ -128,9 +128,9 @@ def add_features(server: VdeServer) -> None:
                 _add_file_rename(server, edit, file_move(symbols, symbol.model, new))
             return edit
 
-        generation = server.session.generation
+        has_changed = server.session.watch_changes()
         edit = await answer_at(params, ask, None)
-        if server.session.generation != generation:
+        if has_changed():
             raise JsonRpcException("the files changed meanwhile. Rename again", REFUSED)
         return edit
 
@@ -162,14 +162,14 @@ def add_features(server: VdeServer) -> None:
         path = server.project_path(params.text_document.uri)
         if path is None:
             return []
-        generation = server.session.generation
+        has_changed = server.session.watch_changes()
         try:
             found = await server.ask(
                 lambda session: list(_quick_fixes(server, session.read(), path, params))
             )
         except ProjectError:
             return []  # The settings are wrong: diagnostics report that.
-        return found if server.session.generation == generation else []
+        return [] if has_changed() else found
 
 
 def locations(server: VdeServer, reading: Reading, spans: Iterable[Span]) -> list[lsp.Location]:

@@ -125,10 +125,10 @@ class VdeServer(LanguageServer):
 
     async def _analyze(self) -> None:
         await asyncio.sleep(QUIET_SECONDS)
-        generation = self.session.generation
+        has_changed = self.session.watch_changes()
         try:
             reading = await self.ask(EditorSession.read)
-            if self.session.generation != generation:
+            if has_changed():
                 return  # A newer analysis was scheduled.
             self._publish(diagnostics(reading, self.workspace.position_codec))
             await self.ask(EditorSession.preview_plan)
@@ -138,7 +138,7 @@ class VdeServer(LanguageServer):
         except Exception as error:
             self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Error, repr(error)))
             return
-        if self.session.generation == generation and self._capability("code_lens.refresh_support"):
+        if not has_changed() and self._capability("code_lens.refresh_support"):
             self.workspace_code_lens_refresh(None)
 
     @property

@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -117,10 +117,10 @@ class EditorSession:
 
     # -- texts -----------------------------------------------------------------------------
 
-    @property
-    def generation(self) -> int:
-        """A counter that grows with every change of a text."""
-        return self._generation
+    def watch_changes(self) -> Callable[[], bool]:
+        """Return a function that returns whether a text has changed since this call."""
+        generation = self._generation
+        return lambda: self._generation != generation
 
     def set_text(self, path: str, text: str | None) -> None:
         r"""Set a file's text in the editor; None means the file on disk.
