@@ -52,10 +52,7 @@ def run_main_job(
         with Workspace.open(project_root) as workspace:
             began = time.monotonic()
             if not workspace.has_state:
-                # A first plan computes every model. Two threads that import a package with circular
-                # imports can get half of it, so the project's Python files are imported before.
-                _ = workspace.project
-                workspace.start_engine_in_background()
+                workspace.start_engine_for_first_plan()
             plan = workspace.plan(environment, author=current_user(), at_once=True)
             if plan.is_empty:
                 current = workspace.store.environments.get(environment)

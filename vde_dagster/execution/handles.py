@@ -243,6 +243,18 @@ class Handles:
         if not self._lent and self._join is None:
             self.engine().start_in_background(writes=writes)
 
+    def start_engine_for_first_plan(self) -> None:
+        """Load the project, and then start its engine in a thread, to compute all models.
+
+        Raises:
+            ProjectError: Files have errors; contains all of them.
+            UsageError: The folder has no models.
+        """
+        # Two threads that import a package with circular imports can get half of it, so the
+        # project's Python files are imported before.
+        _ = self.project
+        self.start_engine_in_background()
+
     def require_engine(self) -> None:
         """Raise NoSparkError if Java or the Spark master is unavailable. Starts nothing."""
         if not self._lent and self._join is None:  # It may be starting in the background.

@@ -372,9 +372,7 @@ def apply(
         asks = is_interactive(output) and not yes
         is_first = not workspace.has_state or not workspace.store.environments.names()
         if is_first and workspace.process_ends and not asks:
-            # Two threads that import a package at once can get half of it: Python files are first.
-            _ = workspace.project
-            workspace.start_engine_in_background()
+            workspace.start_engine_for_first_plan()
         plan = workspace.plan(
             confirm_environment(output, workspace, environment, create=create, yes=yes),
             options,
