@@ -57,6 +57,16 @@ def deployed(clone: ProjectFolder, number: int = 7) -> DeployResult:
         return deploy(workspace, choose_forge(workspace), number=number)
 
 
+def merge_passed(team: Team) -> ProjectFolder:
+    """Merge pull request 8, which edits an unguarded model and passes its check."""
+    clone = team.clone("next")
+    clone.edit(*ASCENDING)
+    team.commit(clone, "next")
+    with open_fake(clone.root) as workspace:
+        assert check_pull_request(workspace, choose_forge(workspace), 8).passed
+    return team.merge("next")
+
+
 RELAXED = {
     "the rule": ("policies.yaml", 'require: "false"', 'require: "true"'),
     "the table": ("pyproject.toml", POLICIES, ""),
@@ -97,12 +107,7 @@ def test_a_guard_counts_until_the_merge_that_relaxes_it_is_deployed(team: Team) 
     assert deployed(team.clone("main"), 5).outcome == "unchanged"
     assert not checked(team, "relaxed", RELAXED["the rule"]).passed
     assert deployed(team.merge("relaxed")).outcome == "waiting"
-    clone = team.clone("next")
-    clone.edit(*ASCENDING)
-    team.commit(clone, "next")
-    with open_fake(clone.root) as workspace:
-        assert check_pull_request(workspace, choose_forge(workspace), 8).passed
-    main = team.merge("next")
+    main = merge_passed(team)
     done = deployed(main, 8)
     assert done.outcome == "waiting"
     assert any("before this change" in one for one in done.reasons)
@@ -150,12 +155,7 @@ def test_a_guard_counts_for_a_merge_of_more_commits_than_are_listed(team: Team) 
 def test_a_deployment_counts_after_the_janitor_deleted_its_plan(team: Team) -> None:
     guarded(team, POLICIES)
     assert deployed(team.clone("main"), 5).outcome == "unchanged"
-    clone = team.clone("next")
-    clone.edit(*ASCENDING)
-    team.commit(clone, "next")
-    with open_fake(clone.root) as workspace:
-        assert check_pull_request(workspace, choose_forge(workspace), 8).passed
-    main = team.merge("next")
+    main = merge_passed(team)
     done = deployed(main, 8)
     assert done.outcome == "published"
     last = team.clone("last")
