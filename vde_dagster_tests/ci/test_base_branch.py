@@ -6,11 +6,15 @@ import pytest
 import sqlalchemy as sa
 
 from vde_dagster.errors import UsageError
-from vde_dagster.plugins.ci.base_branch import find_check_base, find_deployment_base
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.plugins.ci.base_branch import (
+    find_check_base,
+    find_deployment_base,
+    read_deployments,
+)
 from vde_dagster.plugins.ci.checking import CheckResult, check_pull_request
-from vde_dagster.plugins.ci.deploying import DeployResult, deploy
+from vde_dagster.plugins.ci.deploying import MOST_PARENTS, DeployResult, deploy
 from vde_dagster.plugins.ci.forges.choose import choose_forge
-from vde_dagster.plugins.ci.forges.plain_git import MOST_PARENTS
 from vde_dagster.plugins.signatures.keys import make_key
 from vde_dagster.state.db import schema
 from vde_dagster_tests.ci.conftest import Team, git
@@ -55,6 +59,11 @@ def deployed(clone: ProjectFolder, number: int = 7) -> DeployResult:
     """Deploy what a clone has."""
     with open_fake(clone.root) as workspace:
         return deploy(workspace, choose_forge(workspace), number=number)
+
+
+def base_of(workspace: Workspace, commit: str) -> str:
+    """Return the commit whose rules apply when `commit` is deployed."""
+    return find_deployment_base(workspace, read_deployments(workspace, commit))
 
 
 def merge_passed(team: Team) -> ProjectFolder:
@@ -132,7 +141,7 @@ def test_a_guard_counts_too_if_a_shallow_clone_lacks_it(team: Team) -> None:
     with open_fake(shallow) as workspace:
         head = git(shallow, "rev-parse", "HEAD")
         with pytest.raises(UsageError, match="the clone is shallow: it lacks the commit whose"):
-            find_deployment_base(workspace, head)
+            base_of(workspace, head)
 
 
 def test_a_guard_counts_for_a_merge_of_more_commits_than_are_listed(team: Team) -> None:
@@ -145,11 +154,11 @@ def test_a_guard_counts_for_a_merge_of_more_commits_than_are_listed(team: Team) 
     git(many, "push", "-q", "origin", "main")
     head = git(many, "rev-parse", "HEAD")
     with open_fake(many) as workspace:
-        assert find_deployment_base(workspace, head) == base.commit
+        assert base_of(workspace, head) == base.commit
     shallow = team.folder / "shallow"
     git(team.folder, "clone", "-q", "--depth", "50", f"file://{team.bare}", str(shallow))
     with open_fake(shallow) as workspace, pytest.raises(UsageError, match="the clone is shallow"):
-        find_deployment_base(workspace, head)
+        base_of(workspace, head)
 
 
 def test_a_deployment_counts_after_the_janitor_deleted_its_plan(team: Team) -> None:
@@ -167,7 +176,7 @@ def test_a_deployment_counts_after_the_janitor_deleted_its_plan(team: Team) -> N
             lambda conn: conn.execute(sa.delete(plans).where(plans.c.plan_id == done.plan_id)),
             name="test.forget",
         )
-        assert find_deployment_base(workspace, commit) == done.commit
+        assert base_of(workspace, commit) == done.commit
     again = deployed(main, 8)
     assert (again.outcome, again.plan_id) == ("published", done.plan_id)
 
@@ -280,11 +289,11 @@ def test_the_base_of_a_check_is_the_branch_that_it_goes_to(team: Team, vde: Vde)
         assert find_check_base(workspace, {**job, "GITHUB_SHA": main}) == head
         gitea = {**job, "GITHUB_REF": "refs/pull/7/head", "GITHUB_SHA": head}
         assert find_check_base(workspace, gitea) == head
-        assert find_deployment_base(workspace, head) == main
+        assert base_of(workspace, head) == main
     shallow = team.folder / "shallow"
     git(team.folder, "clone", "-q", "--depth", "1", f"file://{team.bare}", str(shallow))
     with open_fake(shallow) as workspace, pytest.raises(UsageError, match="the clone is shallow"):
-        find_deployment_base(workspace, git(shallow, "rev-parse", "HEAD"))
+        base_of(workspace, git(shallow, "rev-parse", "HEAD"))
     done = vde("ci", "check", "--pr", "7", "--base", "nowhere", "--project", clone.root)
     assert done.code == 1
     assert "rev-parse failed" in done.out

@@ -129,36 +129,64 @@ def find_check_base(workspace: Workspace, variables: Mapping[str, str], given: s
     return found
 
 
-def find_deployment_base(workspace: Workspace, commit: str) -> str:
-    """Return the earlier commit whose rules apply when this commit is deployed.
+@dataclass(frozen=True, slots=True)
+class DeploymentHistory:
+    """Deployments of a commit and of the commits before it.
+
+    Args:
+        commits: The commit and its first parents, newest first.
+        plan_ids: Id of the deploying plan by commit, see `load_deployments`.
+        complete: The newest earlier commit whose deployment is complete; empty without one.
+    """
+
+    commits: Sequence[str]
+    plan_ids: Mapping[str, str]
+    complete: str
+
+    @property
+    def commit(self) -> str:
+        return self.commits[0]
+
+    @property
+    def undeployed(self) -> Sequence[str]:
+        """The commit, and the commits between it and `complete`, newest first."""
+        end = self.commits.index(self.complete) if self.complete else len(self.commits)
+        return self.commits[:end]
+
+
+def read_deployments(workspace: Workspace, commit: str) -> DeploymentHistory:
+    # A merge may add any number of commits to the branch.
+    commits = PlainGit(workspace.root).first_parents(commit, limit=-1)
+    plan_ids = load_deployments(workspace)
+    complete = (one for one in commits[1:] if is_applied(workspace, plan_ids.get(one)))
+    return DeploymentHistory(commits, plan_ids, next(complete, ""))
+
+
+def find_deployment_base(workspace: Workspace, history: DeploymentHistory) -> str:
+    """Return the earlier commit whose rules apply when the history's commit is deployed.
 
     A commit's rules do not apply while its deployment waits for an approval.
 
     Returns:
         The newest earlier commit whose deployment is complete. If no deployment is complete, the
         first parent of the oldest earlier commit whose deployment began (or this commit, if it has
-        no parent), or else the first parent of `commit`. Empty if `commit` is the repository's
-        first commit.
+        no parent), or else the first parent of the history's commit. Empty if that is the
+        repository's first commit.
 
     Raises:
         UsageError: The clone is shallow and lacks the commit.
     """
-    git = PlainGit(workspace.root, ci_settings(workspace).remote)
-    # A merge may add any number of commits to the branch, and the rules of none apply yet.
-    listed = git.first_parents(commit, limit=-1)
-    plan_ids = load_deployments(workspace)
-    oldest_waiting = ""
-    for one in listed[1:]:
-        if is_applied(workspace, plan_ids.get(one)):
-            return one
-        if one in plan_ids:
-            oldest_waiting = one
-    parent = "".join(git.first_parents(oldest_waiting or commit, limit=2)[1:])
+    if history.complete:
+        return history.complete
+    git, commits, plan_ids = PlainGit(workspace.root), history.commits, history.plan_ids
+    oldest_waiting = next((one for one in reversed(commits[1:]) if one in plan_ids), "")
+    parent = "".join(git.first_parents(oldest_waiting or history.commit, limit=2)[1:])
     if git.run_git("rev-parse", "--is-shallow-repository").strip() == "true":
-        earlier = (plan_ids[one] for one in plan_ids.keys() - listed)
+        earlier = (plan_ids[one] for one in plan_ids.keys() - commits)
         if not parent or any(is_applied(workspace, plan_id) for plan_id in earlier):
             raise UsageError(
-                f"the clone is shallow: it lacks the commit whose rules apply to {commit[:12]}",
+                "the clone is shallow: it lacks the commit whose rules apply to "
+                f"{history.commit[:12]}",
                 hint="fetch all of the history (fetch-depth: 0, GIT_DEPTH: 0)",
             )
     return parent or oldest_waiting

@@ -10,7 +10,12 @@ from vde_dagster.api.errors import ConflictError, UsageError, VdeError
 from vde_dagster.api.plans import PRODUCTION, Change, Plan
 from vde_dagster.api.values import count
 from vde_dagster.api.workspace import Workspace
-from vde_dagster.plugins.ci.base_branch import base_branch, find_deployment_base
+from vde_dagster.plugins.ci.base_branch import (
+    DeploymentHistory,
+    base_branch,
+    find_deployment_base,
+    read_deployments,
+)
 from vde_dagster.plugins.ci.comment import (
     comment_marker,
     findings_markdown,
@@ -31,6 +36,8 @@ from vde_dagster.plugins.ci.settings import ci_settings
 from vde_dagster.plugins.ci.unseen import unreviewed_effects
 
 Outcome = Literal["published", "unchanged", "waiting", "rejected"]
+MOST_PARENTS = 50
+"""Maximum number of commits whose pull requests are deployed at once."""
 _MOST_VERSIONS = 500
 _MOST_REASONS = 30
 
@@ -141,10 +148,11 @@ def deploy(workspace: Workspace, forge: Forge, commit: str = "", number: int = 0
         ExecutionError: The apply failed without a publication, or the forge cannot be reached.
     """
     commit = _require_checked_out(workspace, commit)
-    commits = _undeployed_commits(workspace, commit)
+    history = read_deployments(workspace, commit)
+    commits = _undeployed_commits(history)
     numbers = (number,) if number else _merged_pull_requests(forge, commits)
     try:
-        done = _earlier_result(workspace, commit, numbers) or _deploy(workspace, commit, numbers)
+        done = _earlier_result(workspace, history, numbers) or _deploy(workspace, history, numbers)
     except ConflictError:
         raise  # The first process reports the result.
     except VdeError as error:
@@ -170,16 +178,12 @@ def _require_checked_out(workspace: Workspace, commit: str) -> str:
     return head
 
 
-def _undeployed_commits(workspace: Workspace, commit: str) -> list[str]:
+def _undeployed_commits(history: DeploymentHistory) -> Sequence[str]:
     """Return a commit, and the earlier commits that were not deployed, newest first."""
     # Earlier commits count because a CI system may skip a deployment if a newer one starts. If this
-    # state has no earlier deployment, only the commit itself counts.
-    waiting: list[str] = []
-    for one in PlainGit(workspace.root).first_parents(commit):
-        if one != commit and is_applied(workspace, deploying_plan_id(workspace, one)):
-            return waiting
-        waiting.append(one)
-    return [commit]
+    # state has no recent deployment, only the commit itself counts.
+    found = history.undeployed
+    return found if history.complete and len(found) < MOST_PARENTS else found[:1]
 
 
 def _merged_pull_requests(forge: Forge, commits: Sequence[str]) -> tuple[int, ...]:
@@ -188,9 +192,10 @@ def _merged_pull_requests(forge: Forge, commits: Sequence[str]) -> tuple[int, ..
 
 
 def _earlier_result(
-    workspace: Workspace, commit: str, numbers: tuple[int, ...]
+    workspace: Workspace, history: DeploymentHistory, numbers: tuple[int, ...]
 ) -> DeployResult | None:
     """Continue or report an earlier deployment of this commit; None if a new one must begin."""
+    commit = history.commit
     plan_id = deploying_plan_id(workspace, commit)
     if plan_id is None:
         return None
@@ -212,26 +217,29 @@ def _earlier_result(
     if plan.proposal is not None:
         # It may have been signed or reviewed since.
         reasons = _reasons_to_wait(
-            workspace, commit, plan, _load_reviewed_plans(workspace, numbers)
+            workspace, history, plan, _load_reviewed_plans(workspace, numbers)
         )
     if reasons:
         return _waiting_result(commit, numbers, plan, reasons)
     return _apply(workspace, commit, numbers, plan)
 
 
-def _deploy(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> DeployResult:
+def _deploy(
+    workspace: Workspace, history: DeploymentHistory, numbers: tuple[int, ...]
+) -> DeployResult:
+    commit = history.commit
     before = deploying_plan_id(workspace, commit)
     fresh = workspace.plan(PRODUCTION, save=False)
     if fresh.is_empty:
         failed = workspace.apply(fresh).failed_statements
         if store_deployment(workspace, commit, "", before):
-            return _concurrent_result(workspace, commit, numbers)
+            return _concurrent_result(workspace, history, numbers)
         return DeployResult(
             commit, "unchanged", numbers, failed=tuple(one.sentence for one in failed)
         )
     seen = _load_reviewed_plans(workspace, numbers)
     plan = _find_reviewed_plan(workspace, fresh, seen) or fresh
-    reasons = _reasons_to_wait(workspace, commit, plan, seen)
+    reasons = _reasons_to_wait(workspace, history, plan, seen)
     if reasons:
         # With a new id: a stored plan never changes.
         plan = workspace.plans.proposed(replace(plan, id=fresh.id), _author(numbers))
@@ -240,17 +248,20 @@ def _deploy(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> Depl
     if store_deployment(workspace, commit, plan.id, before) != plan.id:
         if plan.id == fresh.id:
             store.plans.set_status(plan.id, "superseded", "another deployment was first")
-        return _concurrent_result(workspace, commit, numbers)
+        return _concurrent_result(workspace, history, numbers)
     if reasons:
         return _waiting_result(commit, numbers, plan, reasons)
     return _apply(workspace, commit, numbers, plan)
 
 
-def _concurrent_result(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> DeployResult:
-    done = _earlier_result(workspace, commit, numbers)
+def _concurrent_result(
+    workspace: Workspace, history: DeploymentHistory, numbers: tuple[int, ...]
+) -> DeployResult:
+    done = _earlier_result(workspace, history, numbers)
     if done is None:
         raise ConflictError(
-            f"commit {commit} is being deployed by another process", hint="run the job again"
+            f"commit {history.commit} is being deployed by another process",
+            hint="run the job again",
         )
     return done
 
@@ -304,7 +315,7 @@ def _load_reviewed_plans(workspace: Workspace, numbers: Sequence[int]) -> list[P
 
 
 def _reasons_to_wait(
-    workspace: Workspace, commit: str, plan: Plan, seen: Sequence[Plan] | None
+    workspace: Workspace, history: DeploymentHistory, plan: Plan, seen: Sequence[Plan] | None
 ) -> list[str]:
     """Return the reasons why a plan must wait; without reasons, it may be applied."""
     if seen is None:
@@ -319,7 +330,7 @@ def _reasons_to_wait(
         reasons = unreviewed_effects(
             workspace, plan, seen, workspace.store.snapshots.load(sorted(ids))
         )
-    with base_branch(workspace, find_deployment_base(workspace, commit)) as rules:
+    with base_branch(workspace, find_deployment_base(workspace, history)) as rules:
         against = rules.objections(workspace, plan, workspace.plans.gates.current_objections(plan))
     return [*reasons, *(one.sentence for one in against if one.level != "warn")]
 

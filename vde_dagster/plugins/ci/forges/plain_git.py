@@ -21,7 +21,6 @@ from vde_dagster.plugins.ci.forges.forge import Check, PullRequest
 COMMENTS = "refs/vde/comments"
 NOTES = "refs/notes/vde"
 _ATTEMPTS = 10
-MOST_PARENTS = 50
 _TIMEOUT = 120
 _NO_COMMIT = "0" * 40
 _IDENTITY = {
@@ -62,7 +61,7 @@ class PlainGit:
         _, *parents = self.run_git("rev-list", "--parents", "-n", "1", commit).split()
         return self.find_checked([commit, *parents[1:]])
 
-    def first_parents(self, commit: str, limit: int = MOST_PARENTS) -> list[str]:
+    def first_parents(self, commit: str, limit: int) -> list[str]:
         """Return a commit and its first parents, newest first.
 
         The list ends where a shallow clone ends.
