@@ -212,6 +212,8 @@ def _difference(e: exp.Expr, origin: Origin) -> Finding | None:
     sides = (kind_of_value(e.this), kind_of_value(e.expression))
     if sides == ("time", "int"):
         return _moved_time(e, origin)
+    if sides[0] == "date" and sides[1] in _NUMBERS:
+        return _moved_date(e, e.expression, origin)
     if origin.dialect in _INTERVALS or not {"date", None}.issuperset(sides):
         return None
     what = "the difference of dates is a number"
@@ -249,14 +251,29 @@ def _moved_time(e: exp.Expr, origin: Origin) -> Finding:
     return certain_finding(e, origin, what, "cast the time: CAST(… AS DATE)")
 
 
+def _moved_date(e: exp.Expr, number: exp.Expr, origin: Origin) -> Finding | None:
+    if origin.dialect == "mysql":
+        what = "a date plus or minus a number is a number, such as 20240132"
+        return certain_finding(e, origin, what, "write an interval: date + INTERVAL number DAY")
+    kind = infer(number.unnest())
+    if kind is None or kind.this in _DAYS_OF_SPARK:
+        return None
+    what = f"a date plus or minus a {kind.this.value} is a date, but an error in Spark"
+    return certain_finding(e, origin, what, "cast the number: CAST(… AS INTEGER)")
+
+
+_NUMBERS = frozenset({"int", "float", "decimal"})
+_DAYS_OF_SPARK = frozenset({exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT})
+"""Types of numbers that Spark adds to a date, and subtracts from one."""
+
+
 def _sum(e: exp.Expr, origin: Origin) -> Finding | None:
     moved = _moved_text(e, origin)
     if moved is not None:
         return moved
     sides = (kind_of_value(e.this), kind_of_value(e.expression))
-    if sides == ("int", "date"):
-        what = "a number plus a date is a date, but may be an error in Spark"
-        return certain_finding(e, origin, what, "write the date first: date + number")
+    if "date" in sides and _NUMBERS.intersection(sides):
+        return _moved_date(e, e.this if sides[1] == "date" else e.expression, origin)
     if set(sides) == {"time", "int"}:
         return _moved_time(e, origin)
     if origin.dialect not in ("tsql", "fabric", "redshift"):
