@@ -224,6 +224,8 @@ class LeaseLostError(ConflictError):
 class ExecutionError(VdeError):
     """Work on the warehouse failed: see the cause, then apply the same plan again."""
 
+    cause: str | None = None
+    """The message without the model or the failed work that it begins with, if it has one."""
     place: QueryPlace | None = None
     """The place in the query that ran, if the engine reports it."""
     failures: tuple[ModelFailure, ...] = ()

@@ -15,7 +15,7 @@ from sqlglot.errors import SqlglotError
 
 from vde_dagster.base.failures import QueryPlace
 from vde_dagster.base.names import ModelName, quote
-from vde_dagster.errors import ExecutionError, ProjectError, VdeError
+from vde_dagster.errors import ExecutionError, ProjectError
 from vde_dagster.execution.apply.failure_report import failure_location
 from vde_dagster.execution.apply.worker_pool import run_graph
 from vde_dagster.planning.environments.resolver import Resolver, column_map
@@ -273,13 +273,13 @@ class _QueryAnalyzer:
             mode=self.handles.settings.virtual_environment_mode,
         )
 
-    def _add_mistake(self, snapshot: Snapshot, error: VdeError, audit: Audit | None = None) -> None:
+    def _add_mistake(
+        self, snapshot: Snapshot, error: ExecutionError, audit: Audit | None = None
+    ) -> None:
         what = f"{snapshot.name}: " + (f"audit {audit.label}: " if audit else "")
-        message = error.message.removeprefix("the query failed: ")
-        message = message.removeprefix(f"{snapshot.name}: ")
         self.mistakes[snapshot.name].append(
             ProjectError(
-                what + message,
+                what + (error.cause or error.message),
                 hint=error.hint,
                 location=failure_location(error, self.plan, snapshot, audit),
                 models=(snapshot.name,),
@@ -287,7 +287,7 @@ class _QueryAnalyzer:
         )
 
 
-def _shape_problem(snapshot: Snapshot, sql: str, found: Columns) -> VdeError | None:
+def _shape_problem(snapshot: Snapshot, sql: str, found: Columns) -> ExecutionError | None:
     names = Counter(name.lower() for name, _ in found)
     twice = [name for name, number in names.items() if number > 1]
     if twice:

@@ -88,6 +88,7 @@ def execution_error(error: Exception, what: str, query: str | None = None) -> Vd
         if not is_no_space(OSError(cause)):
             cause = f"no space left on device: {cause}"
     raised = ExecutionError(f"{what} failed: {cause}", hint=hint, location=project_frame(error))
+    raised.cause = cause
     chain = [(type(error).__name__, str(error)), *java_causes(error)]
     raised.lacks_memory = any(_OUT_OF_MEMORY.search(f"{kind}: {text}") for kind, text in chain)
     if query is not None:

@@ -52,13 +52,18 @@ def cast_column(snapshot: Snapshot, column: str, has: str, wanted: str, added: F
             return fields.stored(quote(column), has, strict=strict)
         return cast_by_name(quote(column), has, wanted, strict=strict)
     except UnmatchedField as error:
-        raise ExecutionError(
-            f"{snapshot.name}: the query's column '{column}' has the field '{error.field}', which "
-            f"the table's type {fields.shown if fields is not None else wanted} lacks",
+        cause = (
+            f"the query's column '{column}' has the field '{error.field}', which "
+            f"the table's type {fields.shown if fields is not None else wanted} lacks"
+        )
+        raised = ExecutionError(
+            f"{snapshot.name}: {cause}",
             hint=f"rename the field to one of {', '.join(error.known)}, leave it out, or add it to "
             "the declared type",
             location=snapshot.model.location,
-        ) from error
+        )
+        raised.cause = cause
+        raise raised from error
 
 
 def used_fields(snapshot: Snapshot, column: str, type_: str, added: Fields) -> ShownFields | None:
