@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from vde_dagster.semantics.binding.ctes import VisibleCtes
 
 
+_NO_NAME = "a subquery"
+"""Words for a subquery without an alias."""
+
+
 @dataclass(slots=True, eq=False)
 class NamedSource:
     """A table or subquery in FROM, with its columns and its name in the query.
@@ -47,6 +51,10 @@ class NamedSource:
     hidden: dict[str, None] = field(default_factory=dict)
     repeated: set[str] = field(default_factory=set)
     written: dict[str, str | None] = field(default_factory=dict)
+
+    @property
+    def name_in_messages(self) -> str:
+        return ".".join(self.parts) or _NO_NAME
 
     def has(self, name: str) -> bool:
         return name in self.types
@@ -278,7 +286,7 @@ def field_type(kind: Any, fields: tuple[str, ...]) -> Any:
 
 def _ambiguous(e: exp.Column, parts: tuple[str, ...], error: Ambiguous) -> SemanticError:
     tables = dict.fromkeys(error.tables)
-    shown = " or ".join(one or "a subquery" for one in tables)
+    shown = " or ".join(one or _NO_NAME for one in tables)
     qualified = [f"{one}.{parts[-1]}" for one in tables if one]
     what, hint = f"{shown} has several columns of this name", "Rename one of them: … AS name."
     if len(tables) > 1:
@@ -289,7 +297,7 @@ def _ambiguous(e: exp.Column, parts: tuple[str, ...], error: Ambiguous) -> Seman
 
 def _missing(e: exp.Column, parts: tuple[str, ...], scope: Scope) -> SemanticError:
     visible: list[str] = []
-    tables: list[str] = []
+    sources: list[NamedSource] = []
     outer: Scope | None = scope
     while outer is not None:
         for entry in outer.entries:
@@ -298,10 +306,10 @@ def _missing(e: exp.Column, parts: tuple[str, ...], scope: Scope) -> SemanticErr
                 names = list(entry.types)
                 visible = []
             visible += names
-            tables.append(".".join(entry.parts))
+            sources.append(entry)
         outer = outer.parent
     hint: str | None = None
-    names = [table.split(".")[-1] for table in tables]
+    names = [entry.parts[-1] for entry in sources]
     if len(parts) > 1 and parts[0] not in names:
         near = closest(parts[0], names)
         hint = did_you_mean(parts[0], near, ask="Did you mean the table") if near else None
@@ -311,5 +319,6 @@ def _missing(e: exp.Column, parts: tuple[str, ...], scope: Scope) -> SemanticErr
     if hint is None and visible:
         shown = ", ".join(visible[:8]) + (", …" if len(visible) > 8 else "")
         hint = f"Available columns: {shown}."
-    read = f" in {', '.join(dict.fromkeys(tables))}" if tables else ""
+    tables = ", ".join(dict.fromkeys(entry.name_in_messages for entry in sources))
+    read = f" in {tables}" if tables else ""
     return SemanticError.for_column(e, f"Column '{'.'.join(parts)}' does not exist{read}.", hint)

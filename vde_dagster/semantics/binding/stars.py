@@ -110,7 +110,7 @@ def _merged_name(scope: Scope, name: str) -> str | None:
 
 
 def unknown_columns_error(entry: NamedSource) -> Unsupported:
-    return Unsupported(f"the columns of {'.'.join(entry.parts)} are not known")
+    return Unsupported(f"the columns of {entry.name_in_messages} are not known")
 
 
 def _all(binder: Binder, entry: NamedSource, rest: list[NamedSource] | None) -> list[Output]:
@@ -119,7 +119,7 @@ def _all(binder: Binder, entry: NamedSource, rest: list[NamedSource] | None) -> 
             raise unknown_columns_error(entry)
         rest.append(entry)
     if entry.repeated:
-        raise Unsupported(f"{'.'.join(entry.parts)} has several columns of one name")
+        raise Unsupported(f"{entry.name_in_messages} has several columns of one name")
     return [
         Output(n, entry.get(n, binder.terms), entry.types[n], entry.written.get(n))
         for n in entry.names
