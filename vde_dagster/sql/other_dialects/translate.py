@@ -28,7 +28,7 @@ from vde_dagster.sql.reading import parse_plain
 _UNTRANSLATABLE = {
     "ToChar": "to_char(…, format)",
     "PercentileCont": "this form of percentile_cont()",
-    "PercentileDisc": "percentile_disc(), which is a DOUBLE on Spark,",
+    "PercentileDisc": "percentile_disc(), which is a DOUBLE on Spark",
     "ParseJSON": "parse_json",
     "Localtime": "LOCALTIME",
     "Localtimestamp": "LOCALTIMESTAMP",
