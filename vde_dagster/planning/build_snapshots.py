@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 
 _FEW, _MANY = 100, 400
-"""Worker processes are used after `_FEW` snapshots were built, if at least `_MANY` are left.
+"""Worker processes are used after `_FEW` snapshots were built if at least `_MANY` models are left.
 
-If workers have already parsed queries, `_FEW` does not apply.
+Snapshots from the cache do not count as built. If workers have already parsed queries, `_FEW` does
+not apply.
 """
 _TEXTS = ("query", "source", "origins")
 _OTHERS = attrgetter(*(field.name for field in fields(Model) if field.name not in _TEXTS))

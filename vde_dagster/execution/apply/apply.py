@@ -81,8 +81,9 @@ class Applier:
         """Apply the plan.
 
         Raises:
-            ConflictError: The plan was rejected, the environment has changed since the plan was
-                created, or another process is changing the environment.
+            ConflictError: The plan was rejected, its status was changed after it was applied, the
+                environment has changed since the plan was created, or another process or program
+                changes the environment or one of its tables.
             UsageError: The plan was created while a clock was ahead.
             UnitTestFailedError: A unit test failed; nothing was computed.
             AuditFailedError: A blocking audit found rows; nothing was published.

@@ -24,6 +24,7 @@ from vde_dagster.sql.outline import replace_qualify
 
 _VALUES = time_variable_values(*[datetime(2024, 1, n, tzinfo=timezone.utc) for n in (1, 2, 3)])
 _FEW = 6
+"""Maximum number of expected words that a hint lists."""
 _LAST = re.compile(r"(?:\w+|\W)\s*$")
 _TYPES = frozenset({"STRING", "DECIMAL", "SMALLINT"})
 

@@ -53,7 +53,8 @@ def plan_window(options: PlanOptions, now: datetime, default_start: datetime | N
     """Return the time range of a plan (UTC).
 
     Raises:
-        UsageError: The range is empty, starts in the future, or ends after today.
+        UsageError: The range is empty, or it starts or ends in the future. Its end may be the end
+            of today.
     """
     start = utc(options.start) if options.start else None
     end = utc(options.end) if options.end else None

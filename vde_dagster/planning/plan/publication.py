@@ -88,7 +88,7 @@ def _unchanged_names(after: Resolver, before: Resolver | None) -> set[ModelName]
 
 
 _FEW = 2
-"""Number of models that a plan may always remove, even from a small project."""
+"""Number of models that a plan may remove from any environment that shows more than these."""
 
 
 def require_confirmed_removals(plan: Plan, state: WarehouseState, share: float) -> None:

@@ -83,7 +83,8 @@ def rewrite_series(node: exp.GenerateSeries, dialect: str) -> Replacement:
     """Rewrite GENERATE_SERIES as SEQUENCE, but with no values if the end is before the start.
 
     Raises:
-        Unwritable: The series is a table, excludes a computed end, or may have a step below 1.
+        Unwritable: The series is a table, its step is computed or below 1, or it excludes its end
+            and has a computed bound or another step than 1.
     """
     if dialect in ("trino", "presto", "athena"):
         return None  # They count down as Spark does.

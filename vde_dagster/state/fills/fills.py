@@ -73,6 +73,7 @@ _OUTPUTS = sa.union_all(
     )
 ).order_by("order")
 _FEW = 100
+"""Maximum number of tables whose fills a query finds by the primary key."""
 COUNTS = _FILL.undone.is_not(True)
 """Condition that a fill was not undone by a rollback."""
 _COUNTED = sa.select(_FILL.table_id, _FILL.start_at, _FILL.end_at).where(COUNTS)
@@ -322,7 +323,7 @@ class FillStore:
     ) -> dict[tuple[str, str | None], IntervalSet]:
         """Return the ranges (UTC) that plans filled, by (table id, plan id)."""
         query = sa.select(_FILL.table_id, _FILL.plan_id, _FILL.start_at, _FILL.end_at)
-        if len(table_ids) <= _FEW:  # The primary key finds the rows of so few.
+        if len(table_ids) <= _FEW:
             query = query.where(_FILL.table_id.in_(table_ids))
         rows = self.database.among(query, _FILL.plan_id, plan_ids)
         return ranges_by_key(((one, plan), start, end) for one, plan, start, end in rows)
