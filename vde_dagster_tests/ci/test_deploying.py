@@ -222,6 +222,27 @@ def test_deployments_that_newer_ones_overtook_are_made_up_for(team: Team) -> Non
     assert _state(team) == before
 
 
+def test_the_late_job_of_a_commit_proposes_no_older_files_after_a_newer_plan_was_approved(
+    team: Team,
+) -> None:
+    team.publish()
+    _deployed(team.clone("main"))
+    _checked(team, 7, "doubled", DOUBLED)
+    overtaken = team.merge("doubled")
+    clone = team.clone("daily")
+    clone.edit(*WITHOUT_COUNT)
+    team.commit(clone, "daily")  # Nobody checked it.
+    done, _ = _deployed(team.merge("daily"))
+    waits, _ = _deployed(overtaken)
+    assert (done.outcome, waits.outcome, waits.plan_id) == ("waiting", "waiting", done.plan_id)
+    with open_fake(team.folder / "first") as workspace:
+        workspace.apply(workspace.store.plans.load(done.plan_id), who="anna", approved=True)
+    before = _state(team)
+    late, used = _deployed(overtaken)
+    assert (late.outcome, late.plan_id, used) == ("published", done.plan_id, 0)
+    assert _state(team) == before
+
+
 @pytest.fixture(params=["team", pytest.param("team_on_server", marks=pytest.mark.server)])
 def anywhere(request: pytest.FixtureRequest) -> Team:
     """A team on each kind of database."""

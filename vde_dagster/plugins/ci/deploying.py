@@ -159,10 +159,10 @@ def deploy(workspace: Workspace, forge: Forge, commit: str = "", number: int = 0
         for one in numbers:
             _write_status(workspace, forge, one, _failure_status(commit, error))
         raise
-    if not done.waits:
-        # The job of an overtaken commit may start later. It must not propose the older files.
-        for late in commits[1:]:
-            store_deployment(workspace, late, done.plan_id, deploying_plan_id(workspace, late))
+    # The job of an overtaken commit may start later, also after a plan that waits was approved in
+    # Dagster. It must not propose the older files.
+    for late in commits[1:]:
+        store_deployment(workspace, late, done.plan_id, deploying_plan_id(workspace, late))
     for one in numbers:
         _write_status(workspace, forge, one, _result_status(done))
     return done
