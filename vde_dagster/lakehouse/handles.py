@@ -59,7 +59,7 @@ class LakeHandles:
         """Build a physical table's base location, which ends with the table's id."""
         return table_location(self.warehouse, ref, table_id)
 
-    def left_by_others(self) -> list[str]:
+    def find_vde_folders(self) -> list[str]:
         """Return the names of the warehouse's folders for tables and views of vde.
 
         If the state store is new, these folders belong to another state store.

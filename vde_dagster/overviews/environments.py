@@ -45,7 +45,7 @@ def _version(change: VersionChange) -> Row:
     version = change.version
     counts = {"added": version.added, "changed": version.changed, "removed": version.removed}
     note = "" if version.note == "plan" else version.note
-    notes = ("dropped" if version.dropped else note, change.told)
+    notes = ("dropped" if version.dropped else note, change.attached)
     texts = (
         str(version.version),
         short_time(version.published_at),

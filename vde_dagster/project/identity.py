@@ -17,7 +17,7 @@ class ProjectIdentity:
     named: bool
 
     @property
-    def certain(self) -> bool:
+    def same_in_all_checkouts(self) -> bool:
         """Whether every checkout of the project has the same id or name."""
         return bool(self.id) or self.named
 
@@ -27,7 +27,7 @@ class ProjectIdentity:
         # The name of the owner's folder proves nothing, either.
         if self.id and owner.id:
             return self.id != owner.id
-        return owner.certain and self.name != owner.name
+        return owner.same_in_all_checkouts and self.name != owner.name
 
     def may_be_other(self, owner: ProjectIdentity) -> bool:
         """Return whether `owner` may be another project.

@@ -145,7 +145,7 @@ class CostSettings:
     currency: str = "EUR"
 
     @property
-    def known(self) -> bool:
+    def has_prices(self) -> bool:
         """Whether any price is set."""
         return bool(self.core_hour or self.terabyte)
 

@@ -497,7 +497,7 @@ class SparkEngine:
                 task.interval,
                 task.snapshot.model.kind.name,
                 uuid.uuid4().hex,
-                task.snapshot.definition,
+                task.snapshot.standalone_meaning_hash,
             ),
         )
 

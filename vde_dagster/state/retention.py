@@ -357,7 +357,7 @@ def dead_plans(
         table.c.finished_at,
     ).where(table.c.status.in_(OPEN_PLANS))
     open_plans = conn.execute(query).all()
-    past = plans.past([row.plan_id for row in open_plans], conn)
+    past = plans.find_dead([row.plan_id for row in open_plans], conn)
     dead: dict[str, str] = {}
     for row in open_plans:
         if environment_lease(row.environment) in leases:

@@ -121,7 +121,7 @@ def test_a_plan_that_only_looks_remembers_nothing(workspace: Workspace, clock: F
     seen = workspace.plans.due("prod", save=False)
     assert builds(seen)[DAILY] == between(11, 14)
     (table_id,) = {m.table.id for m in seen.models if m.table and m.name == DAILY}
-    assert workspace.store.outdated.since(table_id) is None
+    assert workspace.store.outdated.latest_time(table_id) is None
 
 
 def test_what_was_filled_since_the_tick_is_not_filled_again(

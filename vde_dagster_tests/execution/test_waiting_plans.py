@@ -80,7 +80,7 @@ def test_data_that_arrives_while_a_plan_waits_does_not_outdate_it(
     edited(folder, workspace, "max", "min")
     plan = workspace.plan("prod", end=parse_instant("2024-01-02"))
     meanwhile(workspace)
-    assert workspace.store.plans.past([plan.id]) == set()
+    assert workspace.store.plans.find_dead([plan.id]) == set()
     moved = workspace.store.environments.get("prod")
     assert moved is not None
     assert moved.version > plan.base_version
@@ -112,7 +112,7 @@ def test_a_plan_is_outdated_when_other_models_were_shown_meanwhile(
     plan = workspace.plan("prod", end=parse_instant("2024-01-02"))
     meanwhile(folder, workspace)
     before = workspace.store.environments.get("prod")
-    assert workspace.store.plans.past([plan.id]) == {plan.id}
+    assert workspace.store.plans.find_dead([plan.id]) == {plan.id}
     with pytest.raises(ConflictError, match="from version 1 to") as error:
         workspace.apply(plan)
     assert error.value.hint == "plan again: vde plan prod"

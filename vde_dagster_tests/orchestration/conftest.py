@@ -167,7 +167,7 @@ def fill_by_itself(
         environment = workspace.store.environments.get("prod")
         assert environment is not None
         combination, name = context.combination(environment), ModelName.parse(model)
-        snapshot, table = combination.definition(name), combination.table(name)
+        snapshot, table = combination.snapshot(name), combination.table(name)
         assert snapshot is not None
         assert table is not None
         served = ServedModel(snapshot, table, combination, ("prod",))

@@ -180,7 +180,7 @@ class Warehouse:
         run = self.plan_run(environment, now=now, start=options.start, end=options.end)
         protected = protected_tables(environment, self.environments.get(PRODUCTION))
         plan = restated_plan(restate_published(run, options, protected))
-        return replace(plan, outdates=find_outdated(RestatedRanges.by(plan), self._made()))
+        return replace(plan, outdates=find_outdated(RestatedRanges.from_plan(plan), self._made()))
 
     def _made(self) -> ExistingTables:
         """What there is: environments as they are, and tables of which nothing else is known."""
@@ -228,7 +228,9 @@ class Warehouse:
     def apply(self, plan: Plan) -> Plan:
         """Pretend that a plan was applied."""
         self.begin(plan)
-        for found in find_outdated(RestatedRanges.by(plan), self._made()) if plan.restates else ():
+        for found in (
+            find_outdated(RestatedRanges.from_plan(plan), self._made()) if plan.restates else ()
+        ):
             table = self.tables[found.table_id]
             preview = table.preview
             if preview is not None:

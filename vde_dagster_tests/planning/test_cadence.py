@@ -194,11 +194,11 @@ def test_a_part_of_a_unit_counts_as_filled_only_up_to_the_same_tick() -> None:
     yesterday, today = utc("2024-03-09"), utc("2024-03-10")
     noon, one = utc("2024-03-10T12:00"), utc("2024-03-10T13:00")
     filled = IntervalSet((Interval(yesterday, noon),))
-    assert daily.whole(filled, filled) == filled
+    assert daily.fully_filled(filled, filled) == filled
     wanted = IntervalSet((Interval(yesterday, one),))
-    assert daily.whole(filled, wanted).ranges == (Interval(yesterday, today),)
+    assert daily.fully_filled(filled, wanted).ranges == (Interval(yesterday, today),)
     later = IntervalSet((Interval(utc("2024-03-10T06:00"), one),))
-    assert not daily.whole(later, wanted)
+    assert not daily.fully_filled(later, wanted)
 
 
 def test_batches_that_begin_within_a_month_end_with_months() -> None:

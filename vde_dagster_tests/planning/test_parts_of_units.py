@@ -210,7 +210,7 @@ class History:
             if made.kind == "full" or not filled:
                 continue
             snapshot = self.snapshot(name)
-            whole = snapshot.cadence.whole(filled, ALWAYS)
+            whole = snapshot.cadence.fully_filled(filled, ALWAYS)
             end = whole.ranges[0].end if whole else START
             if made.kind == "added":  # Its rows are those of the hours of which it has all.
                 end = filled.ranges[0].end

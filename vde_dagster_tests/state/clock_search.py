@@ -170,7 +170,7 @@ class World:
         for entry in prod.entries.values():
             table = tables[entry.table_id or ""]
             cadence = snapshots[entry.snapshot_id].cadence
-            whole = cadence.whole(table.intervals, ALWAYS)
+            whole = cadence.fully_filled(table.intervals, ALWAYS)
             told = "\n".join([str(entry.name), *self.said])
             for interval, minutes in self.held(table):
                 for one in IntervalSet((interval,)) & whole:

@@ -101,15 +101,15 @@ def test_plans_are_past_once_their_environment_moved_unless_they_were_published(
     store.plans.set_status("superseded", "superseded")
     store.plans.set_status("failed", "failed", "Spark was away")
     known = ["applied", "failed", "waits", "superseded", "next", "other", "forgotten"]
-    assert store.plans.past(known) == {"superseded", "next", "forgotten"}
+    assert store.plans.find_dead(known) == {"superseded", "next", "forgotten"}
     store.plans.set_status("applied", "applied")
     write(store, environment(plan_id="applied"), 0)
-    assert store.plans.past(known) == {"failed", "waits", "superseded", "forgotten"}
+    assert store.plans.find_dead(known) == {"failed", "waits", "superseded", "forgotten"}
     store.database.run_transaction(
         lambda conn: store.environments.write_version(conn, environment(), 1, ends=True)
     )
-    assert store.plans.past(["waits", "next"]) == {"next"}
-    assert store.plans.past([]) == set()
+    assert store.plans.find_dead(["waits", "next"]) == {"next"}
+    assert store.plans.find_dead([]) == set()
 
 
 def test_a_plan_holds_while_the_environment_keeps_its_entries(store: StateStore) -> None:

@@ -142,7 +142,7 @@ def test_who_shows_a_table_or_a_snapshot(store: StateStore) -> None:
     write(store, environment(entries=[("db.a", "s1", first.id), ("db.b", "s2", second.id)]), 0)
     write(store, environment(entries=[("db.a", "s1", first.id)]), 1)
     write(store, environment("dev", [("db.a", "s1", first.id)]), 0)
-    assert store.shown.among([first.id, second.id, third.id]) == {first.id}
+    assert store.shown.currently_shown([first.id, second.id, third.id]) == {first.id}
     assert store.shown.tables() == [first.id]
     assert store.shown.environments_with_snapshot("s1") == ["dev", "prod"]
     assert store.shown.environments_with_snapshot("s2") == []

@@ -7,7 +7,7 @@ import threading
 import time
 
 from vde_dagster.planning.table_contents import FillFacts, Skipped
-from vde_dagster.state.db.outbox import OutboxRecord, forget_records, tell
+from vde_dagster.state.db.outbox import OutboxRecord, add_record, forget_records
 from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster.state.store import StateStore
 from vde_dagster_tests.state.builders import (
@@ -25,7 +25,7 @@ def put(store: StateStore, plan_id: str, seconds: float = 0.0) -> None:
     """Tell of a plan in a transaction that takes a while."""
 
     def work(conn: object) -> None:
-        tell(store.database, conn, "plan", plan=plan_id)  # type: ignore[arg-type]
+        add_record(store.database, conn, "plan", plan=plan_id)  # type: ignore[arg-type]
         time.sleep(seconds)
 
     store.database.run_transaction(work)
@@ -41,7 +41,7 @@ def test_a_row_that_commits_after_a_later_one_was_read_is_read_next(
 ) -> None:
     other = StateStore.open(url)
     with store.database.transaction() as late:
-        tell(store.database, late, "plan", plan="late")
+        add_record(store.database, late, "plan", plan="late")
         if not store.database.is_sqlite:  # where one writes at a time
             put(other, "early")
         seen = read(other)
@@ -96,7 +96,7 @@ def test_two_readers_see_everything_once_while_others_write(store: StateStore, u
 def test_what_is_rolled_back_is_no_news(store: StateStore) -> None:
     try:
         with store.database.transaction() as conn:
-            tell(store.database, conn, "plan", plan="never")
+            add_record(store.database, conn, "plan", plan="never")
             raise RuntimeError
     except RuntimeError:
         pass

@@ -47,7 +47,7 @@ def test_work_that_began_later_settles_what_it_covers(store: StateStore, table_i
     store.fills.record(FillRecord(table_id, day(2, 2), "after"))
     assert store.tables.get(table_id).intervals == days(*range(10))
     assert store.outdated.ranges_by_table([table_id]) == {}
-    assert store.outdated.since(table_id) is None
+    assert store.outdated.latest_time(table_id) is None
 
 
 def test_work_that_began_earlier_fills_only_what_is_not_outdated(
@@ -78,7 +78,7 @@ def test_what_is_noted_again_counts_from_the_later_instant(
     outdate(store, table_id)
     store.fills.record(FillRecord(table_id, day(1, 2), "after"))
     assert store.tables.get(table_id).intervals == days(0, *range(3, 10))
-    assert store.outdated.since(table_id) == clock.now()
+    assert store.outdated.latest_time(table_id) == clock.now()
 
 
 def test_what_is_remembered_but_not_wrong_stays_filled(

@@ -26,7 +26,7 @@ def test_a_rejected_plan_says_who_when_and_why(store: StateStore, clock: FakeClo
     assert record.finished_at == clock.now()
     with pytest.raises(ConflictError, match=r"rejected by anna: the office reads it \(2024-01-01"):
         store.plans.require_open("p1")
-    assert store.plans.past(["p1"]) == {"p1"}
+    assert store.plans.find_dead(["p1"]) == {"p1"}
 
 
 @pytest.mark.parametrize("status", ["applying", "applied", "superseded", "failed", "rejected"])

@@ -121,7 +121,7 @@ def _version_json(change: VersionChange) -> dict[str, Any]:
         "published_by": version.published_by,
         "plan": version.plan_id,
         "note": version.note,
-        "attached": change.told or None,
+        "attached": change.attached or None,
         "added": version.added,
         "changed": version.changed,
         "removed": version.removed,

@@ -255,7 +255,7 @@ class _Run:
             target.require_writable(table)
         moved = (table.id for model, table in written if model.builds or model.deploys)
         owner = self._applier.owner
-        leases = TableLeases.take(store, owner, store.shown.among(moved), self._held)
+        leases = TableLeases.take(store, owner, store.shown.currently_shown(moved), self._held)
         store.tables.note_parts(
             (table.id, part)
             for model, table in written

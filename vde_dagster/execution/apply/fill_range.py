@@ -200,15 +200,15 @@ class RangeFiller:
 
     def _fill(self, interval: Interval, *, anew: bool = False) -> None:
         skipping = self._skipping
-        looked = skipping.look(self.filler, self.table, anew=anew)
-        anew = anew or looked.anew
-        task = self._task(interval, self.target.branch, looked, anew=anew)
+        inputs = skipping.read_inputs(self.filler, self.table, anew=anew)
+        anew = anew or inputs.anew
+        task = self._task(interval, self.target.branch, inputs, anew=anew)
         if not self.table.created:
             task = self._create_table(task)
             if self.filler.model.reads_itself:  # The earlier task reads a table without rows.
                 task = self._task(interval, self.target.branch, anew=anew)
         result = self.auditor.handles.engine().fill(task)
-        facts = skipping.facts(looked, result, self.table, interval)
+        facts = skipping.facts(inputs, result, self.table, interval)
         self.auditor.tasks.written.note_filled(self.table.id)
         self._expose_branch()
         self._report_audits(interval, result)
@@ -221,13 +221,13 @@ class RangeFiller:
         """Compute and audit a range on a scratch branch, while other threads fill other ranges."""
         with self._reporting_failure(interval), self._scratch() as branch:
             skipping = self._skipping
-            looked = skipping.look(self.filler, self.table)
+            inputs = skipping.read_inputs(self.filler, self.table)
             # The scratch branch lacks concurrent ranges, so its content is not the table's.
             task = replace(
-                self._task(interval, branch, looked), base=self.target.branch, completes=False
+                self._task(interval, branch, inputs), base=self.target.branch, completes=False
             )
             result = self.auditor.handles.engine().fill(task)
-            facts = skipping.facts(looked, result, self.table, interval)
+            facts = skipping.facts(inputs, result, self.table, interval)
             self._report_audits(interval, result)
             self.auditor.audit(self.snapshot, self.table, interval, branch)
             with self._lock_branch(interval):
@@ -291,20 +291,20 @@ class RangeFiller:
         self,
         interval: Interval,
         branch: str,
-        looked: FillInputs | None = None,
+        inputs: FillInputs | None = None,
         *,
         anew: bool = False,
     ) -> FillTask:
-        if looked is None:
+        if inputs is None:
             return self.auditor.tasks.fill(self.filler, self.table, interval, branch, anew=anew)
         task = self.auditor.tasks.fill(
             *(self.filler, self.table, interval, branch),
             anew=anew,
-            commits=looked.commits,
-            pinned=looked.pinned,
-            changed=looked.changed,
+            commits=inputs.commits,
+            pinned=inputs.pinned,
+            changed=inputs.changed,
         )
-        return replace(task, is_small=is_small(self.auditor.handles.lakehouse, task, looked))
+        return replace(task, is_small=is_small(self.auditor.handles.lakehouse, task, inputs))
 
     @property
     def _skipping(self) -> SkipDecisions:

@@ -98,7 +98,7 @@ def publish_plan(
             fast_forwards=forwards,
             plan_id=plan.id,
             leases=leases,
-            changed=RestatedRanges.by(plan) if plan.restates else None,
+            changed=RestatedRanges.from_plan(plan) if plan.restates else None,
             snapshots=plan.snapshots,
             statements=(
                 *statements_after_publication(

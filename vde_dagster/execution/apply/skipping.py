@@ -110,7 +110,9 @@ class SkipDecisions:
         kept = {key: replace(now[key], how=was[key].how, since=was[key].since) for key in now}
         return last, FillFacts(kept, last.facts.output, skipped, lacks)
 
-    def look(self, filler: Snapshot, table: PhysicalTable, *, anew: bool = False) -> FillInputs:
+    def read_inputs(
+        self, filler: Snapshot, table: PhysicalTable, *, anew: bool = False
+    ) -> FillInputs:
         """Return the inputs of a fill: states of tables, commits to read, and rows to change."""
         reads = self.tasks.tables_read(filler)
         states = input_states(self._handles.lakehouse, reads)
@@ -129,19 +131,19 @@ class SkipDecisions:
             key: replace(state, how=how.get(key, Input.WHOLE), since=since.get(key))
             for key, state in states.items()
         }
-        looked = FillInputs(reads, inputs, commits, begins)
+        before = FillInputs(reads, inputs, commits, begins)
         if anew or not meaning_of(filler.model.kind).refreshes(filler.model):
-            return looked
-        return self._choose_refresh(filler, table, looked)
+            return before
+        return self._choose_refresh(filler, table, before)
 
     def _choose_refresh(
-        self, filler: Snapshot, table: PhysicalTable, looked: FillInputs
+        self, filler: Snapshot, table: PhysicalTable, before: FillInputs
     ) -> FillInputs:
-        reads, now = looked.reads, looked.inputs
+        reads, now = before.reads, before.inputs
         choice = RefreshChoice(self.tasks, filler, table, reads, now)
         small = choice.compute_small_inputs()
         if small is not None:
-            return replace(looked, refresh=small)
+            return replace(before, refresh=small)
         try:
             if self.tasks.plan.restates_alone(table.id, {read.key for read in reads}):
                 raise ComputesAllError(RESTATED)
@@ -155,10 +157,10 @@ class SkipDecisions:
         except ComputesAllError as why:
             level = logging.WARNING if why.lost else logging.INFO
             _LOG.log(level, "%s computes all rows: %s", filler.name, why)
-            return replace(looked, refresh=choice.whole(str(why)))
+            return replace(before, refresh=choice.whole(str(why)))
         refresh = choice.from_changes(changed, earlier)
         if not refresh.from_changes:
-            return replace(looked, refresh=refresh)
+            return replace(before, refresh=refresh)
         # Commits of a new table do not continue the table that was read.
         since = {key: one.state.read_id for key, one in earlier.items() if one.other is None}
         inputs = {
@@ -166,7 +168,7 @@ class SkipDecisions:
             for key, state in now.items()
         }
         pinned = {key: PinnedTable(state.read_id) for key, state in inputs.items()}
-        return replace(looked, inputs=inputs, pinned=pinned, changed=changed, refresh=refresh)
+        return replace(before, inputs=inputs, pinned=pinned, changed=changed, refresh=refresh)
 
     def _unread_commits(
         self, parent: ModelName, reads: Sequence[TableRead], states: States, last_inputs: States
@@ -211,20 +213,21 @@ class SkipDecisions:
             summaries = (one.get("summary", {}) for one in line)
             own = (one for one in summaries if one.get(TABLE_KEY) == table.id)
             definitions = (one.get(DEFINITION_KEY) for one in own)
-            if next(definitions, None) != filler.definition:
+            if next(definitions, None) != filler.standalone_meaning_hash:
                 raise ComputesAllError("another definition of the model filled its table last")
         return found
 
     def facts(
-        self, looked: FillInputs, result: FillResult, table: PhysicalTable, interval: Interval
+        self, before: FillInputs, result: FillResult, table: PhysicalTable, interval: Interval
     ) -> FillFacts:
         """Collect the facts to store with a fill: input states, output digests, refresh method."""
-        output, refresh = result.output, looked.refresh
+        output, refresh = result.output, before.refresh
         if refresh is not None and result.why_all:
             refresh = replace(refresh, code=RefreshCode.FAILED, detail=result.why_all)
-        after = input_states(self._handles.lakehouse, looked.reads, looked.inputs)
-        pinned = {*map(self.tasks.input_key, looked.commits), *looked.pinned}
-        inputs = None if moved(looked.inputs, after, looked.reads, pinned) else looked.inputs
+        after = input_states(self._handles.lakehouse, before.reads, before.inputs)
+        pinned = {*map(self.tasks.input_key, before.commits), *before.pinned}
+        changed = inputs_changed(before.inputs, after, before.reads, pinned)
+        inputs = None if changed else before.inputs
         if output is not None and not output.whole:
             plan_id = self.tasks.plan.id
             earlier = self._handles.store.fills.overlapping(table.id, interval, plan_id)
@@ -285,7 +288,7 @@ def input_states(
     return states
 
 
-def moved(
+def inputs_changed(
     before: States, after: States, reads: Sequence[TableRead], pinned: Collection[str]
 ) -> bool:
     """Return whether an input table changed, or may have, while a fill read it."""

@@ -17,7 +17,7 @@ MOST_ROWS = 20_000
 _MAKES_ROWS = re.compile(r"\b(range|sequence|recursive|repeat|array_repeat)\b", re.IGNORECASE)
 
 
-def is_small(lakehouse: Lakehouse, task: FillTask, looked: FillInputs) -> bool:
+def is_small(lakehouse: Lakehouse, task: FillTask, before: FillInputs) -> bool:
     """Return whether a fill's inputs and table certainly have few rows, by Iceberg's metadata.
 
     False for Python models, and for queries that can make any number of rows without reading any.
@@ -25,13 +25,13 @@ def is_small(lakehouse: Lakehouse, task: FillTask, looked: FillInputs) -> bool:
     if task.query is None or _MAKES_ROWS.search(task.query):
         return False
     # An input without a state is no table of this catalog.
-    if any(read.key not in looked.inputs for read in looked.reads):
+    if any(read.key not in before.inputs for read in before.reads):
         return False
-    refs = [read.ref for read in looked.reads] + [task.table.ref] * task.table.created
+    refs = [read.ref for read in before.reads] + [task.table.ref] * task.table.created
     metadata = lakehouse.tables_metadata(refs)
     if any(ref not in metadata for ref in refs):
         return False
-    rows = [rows_at(metadata[read.ref], looked.inputs[read.key].read_id) for read in looked.reads]
+    rows = [rows_at(metadata[read.ref], before.inputs[read.key].read_id) for read in before.reads]
     if task.table.created:
         own = metadata[task.table.ref]
         rows.append(rows_at(own, head_of(own, task.table.branch)))

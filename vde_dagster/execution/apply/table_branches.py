@@ -112,7 +112,7 @@ class Target:
 
     def _may_be_outdated(self) -> bool:
         store = self.lakehouse.store
-        since = store.outdated.since(self.table.id)  # A restatement of the inputs.
+        since = store.outdated.latest_time(self.table.id)  # A restatement of the inputs.
         if since is None:
             return False
         record = store.plans.record(self.own.plan_id)

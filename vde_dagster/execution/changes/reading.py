@@ -45,7 +45,7 @@ class FoundChanges(Generic[Rows]):
     cursor: str | None
 
 
-class Asked(TypedDict, total=False):
+class Options(TypedDict, total=False):
     """Options for reading changes.
 
     Args:
@@ -68,7 +68,7 @@ class Changes:
     handles: Handles
 
     def read(
-        self, environment: str, model: str, *, limit: int | None = None, **asked: Unpack[Asked]
+        self, environment: str, model: str, *, limit: int | None = None, **asked: Unpack[Options]
     ) -> FoundChanges[tuple[tuple[Any, ...], ...]]:
         """Read the changed rows of a published model as tuples.
 
@@ -90,7 +90,7 @@ class Changes:
         return FoundChanges(changes, rows, more, asked.get("cursor"))
 
     def read_arrow(
-        self, environment: str, model: str, *, limit: int | None = None, **asked: Unpack[Asked]
+        self, environment: str, model: str, *, limit: int | None = None, **asked: Unpack[Options]
     ) -> FoundChanges[pa.Table]:
         """Read the changed rows of a published model as an Arrow table. Raises like `read`."""
         changes, engine = self.between(environment, model, **asked), self.handles.engine

@@ -37,10 +37,10 @@ from vde_dagster.planning.tables.table import TableRef
 
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
-    from vde_dagster.state.environments.changes import ChangePoint
+    from vde_dagster.state.environments.changes import VersionRange
 
 
-_POINTS, _FORM = "vde.changes_since", 1
+_FIRST_VERSIONS, _FORM = "vde.changes_since", 1
 """Property with the versions in a view, and the format of the view."""
 
 
@@ -87,12 +87,12 @@ def refresh_change_views(handles: Handles, who: str) -> ChangeViews:
             without.append((name, f"{_view_name(name)} is a model"))
             continue
         try:
-            points = reading.points(name)
+            ranges = reading.readable_ranges(name)
             ref = current.views.ref(_view_name(name))
-            if ending.get(ref, {}).get(_POINTS) == _spell_points(points):
+            if ending.get(ref, {}).get(_FIRST_VERSIONS) == _format_first_versions(ranges):
                 as_they_are.add(ref)
             else:
-                views.append(_define_view(reading, current, name, points))
+                views.append(_define_view(reading, current, name, ranges))
         except UsageError as error:
             without.append((name, error.message))
     wanted = as_they_are | {TableRef(view.namespace, view.name) for view in views}
@@ -107,14 +107,14 @@ def _view_name(name: ModelName) -> ModelName:
     return ModelName(name.namespace, f"{name.name}{SUFFIX}")
 
 
-def _spell_points(points: Iterable[ChangePoint]) -> str:
-    return f"{_FORM}: {', '.join(str(point.first) for point in points)}"
+def _format_first_versions(ranges: Iterable[VersionRange]) -> str:
+    return f"{_FORM}: {', '.join(str(each.first) for each in ranges)}"
 
 
 def _define_view(
-    reading: ChangeViewReader, current: Environment, name: ModelName, points: Sequence[ChangePoint]
+    reading: ChangeViewReader, current: Environment, name: ModelName, ranges: Sequence[VersionRange]
 ) -> ViewDefinition:
-    catalog, contents = reading.handles.settings.catalog, reading.contents(name, points)
+    catalog, contents = reading.handles.settings.catalog, reading.contents(name, ranges)
     found = _changes_by_version(catalog, name, current, contents)
     if found.method == "resync":  # Without identifiable rows, show all rows as changed.
         contents = contents[-1:]
@@ -137,7 +137,7 @@ def _define_view(
         properties=(
             ("vde.environment", PRODUCTION),
             ("vde.changes_of", str(name)),
-            (_POINTS, _spell_points(points)),
+            (_FIRST_VERSIONS, _format_first_versions(ranges)),
         ),
         comment=f"Changes of {name} by versions of '{PRODUCTION}', since version {begun.version}",
     )
@@ -175,29 +175,29 @@ class ChangeViewReader:
     kept: Sequence[int]
     versions: dict[int, PinnedVersion | None] = field(default_factory=dict)
 
-    def points(self, name: ModelName) -> list[ChangePoint]:
+    def readable_ranges(self, name: ModelName) -> list[VersionRange]:
         """Return the latest versions that changed a model's rows and can be read, ascending.
 
         If a version cannot be read, all versions before it are left out, too.
         """
-        from vde_dagster.state.environments.changes import change_points
+        from vde_dagster.state.environments.changes import version_ranges
 
         most = self.handles.settings.change_view_versions + 1
-        known = change_points(self.handles.store.database, PRODUCTION, name)[-most:]
+        known = version_ranges(self.handles.store.database, PRODUCTION, name)[-most:]
         readable = takewhile(self._is_readable, reversed(known))
         return list(readable)[::-1]
 
-    def _is_readable(self, point: ChangePoint) -> bool:
-        has_rows = point.table_id is not None or not point.shown
-        return has_rows and self._last_kept(point) is not None
+    def _is_readable(self, span: VersionRange) -> bool:
+        has_rows = span.table_id is not None or not span.shown
+        return has_rows and self._last_kept(span) is not None
 
-    def _last_kept(self, point: ChangePoint) -> int | None:
-        end = len(self.kept) if point.end is None else bisect_left(self.kept, point.end)
+    def _last_kept(self, span: VersionRange) -> int | None:
+        end = len(self.kept) if span.end is None else bisect_left(self.kept, span.end)
         last = self.kept[end - 1] if end else 0
-        return last if last >= point.first else None
+        return last if last >= span.first else None
 
-    def contents(self, name: ModelName, points: Sequence[ChangePoint]) -> list[VersionSide]:
-        """Return a model's content in the latest versions of `points`, ascending.
+    def contents(self, name: ModelName, ranges: Sequence[VersionRange]) -> list[VersionSide]:
+        """Return a model's content in the latest versions of `ranges`, ascending.
 
         If a version cannot be read, all versions before it are left out, too.
 
@@ -205,8 +205,8 @@ class ChangeViewReader:
             UsageError: The latest of the versions cannot be read.
         """
         found: list[VersionSide] = []
-        for point in reversed(points):
-            one = self._read(name, point)
+        for span in reversed(ranges):
+            one = self._read(name, span)
             if one is None:
                 break
             found.append(one)
@@ -217,8 +217,8 @@ class ChangeViewReader:
             )
         return found[::-1]
 
-    def _read(self, name: ModelName, point: ChangePoint) -> VersionSide | None:
-        number = self._last_kept(point) or 0
+    def _read(self, name: ModelName, span: VersionRange) -> VersionSide | None:
+        number = self._last_kept(span) or 0
         versions = self.handles.store.versions
         if number not in self.versions:
             read = versions.at(PRODUCTION, number)
@@ -227,10 +227,10 @@ class ChangeViewReader:
         if reader is None:
             return None
         side: Side | None = None
-        if point.shown:
+        if span.shown:
             try:
                 side = read_side(self.handles, reader.version, name, reader)
             except UsageError:
                 return None
-        made_by = versions.publication(PRODUCTION, point.first) or ""
-        return replace(reader.version, version=point.first, publication_id=made_by), side
+        made_by = versions.publication(PRODUCTION, span.first) or ""
+        return replace(reader.version, version=span.first, publication_id=made_by), side

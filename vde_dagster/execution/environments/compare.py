@@ -167,12 +167,12 @@ class VersionChange:
     """A version of an environment, with its changes from the previous version.
 
     Args:
-        told: Descriptions of attachments of the applied plan, such as signatures.
+        attached: Descriptions of attachments of the applied plan, such as signatures.
     """
 
     version: EnvironmentVersion
     data: tuple[DataChange, ...]
-    told: str = ""
+    attached: str = ""
 
     @property
     def what(self) -> What:

@@ -91,8 +91,8 @@ class Environments:
         changes = changes_until(store, self.handles.lakehouse, name, None, limit)
         if not changes:
             raise environment_not_found(store, name)
-        told = PlanFiles(self.handles).attached_to([one.version.plan_id or "" for one in changes])
-        return [replace(one, told=told.get(one.version.plan_id or "", "")) for one in changes]
+        found = PlanFiles(self.handles).attached_to([one.version.plan_id or "" for one in changes])
+        return [replace(one, attached=found.get(one.version.plan_id or "", "")) for one in changes]
 
     def views(self, environment: str) -> ViewNames:
         """Return an environment's view names. The settings define them for a new environment."""

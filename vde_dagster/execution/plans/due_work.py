@@ -122,7 +122,7 @@ def with_outdated(handles: Handles, plan: Plan) -> Plan:
     """Add to a plan the tables, in any environment, that its restatement makes outdated."""
     if not plan.restates:
         return plan
-    found = handles.store.outdated.find(RestatedRanges.by(plan), plan.snapshots)
+    found = handles.store.outdated.find(RestatedRanges.from_plan(plan), plan.snapshots)
     return replace(plan, outdates=found)
 
 

@@ -134,7 +134,7 @@ class Estimate:
     @property
     def money(self) -> Spread | None:
         """Total price of all models, or None if the project has not set prices."""
-        if not self.prices.known:
+        if not self.prices.has_prices:
             return None
         return _sum(one.price(self.prices) for one in self.models.values()) or NOTHING
 

@@ -55,7 +55,7 @@ def _warn_of_empty_state(handles: Handles) -> Iterator[str]:
         return
     found: list[str] = []
     with suppress(OSError):  # Writers report an unreadable warehouse.
-        found = handles.lakehouse.left_by_others()
+        found = handles.lakehouse.find_vde_folders()
     if found:
         from vde_dagster.state.db.database import without_password
 

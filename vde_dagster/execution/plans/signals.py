@@ -95,7 +95,7 @@ def _ready_intervals(
             else:
                 ranges = IntervalSet.of(Interval(utc(start), utc(end)) for start, end in result)
                 batch_range = IntervalSet((interval,))
-                found = snapshot.cadence.whole(ranges & batch_range, batch_range)
+                found = snapshot.cadence.fully_filled(ranges & batch_range, batch_range)
             out = out | found
     except (Exception, SystemExit) as error:
         path, _, _ = signal.python.entrypoint.rpartition(":")

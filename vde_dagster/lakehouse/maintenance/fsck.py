@@ -260,7 +260,7 @@ def _wrong_fill_versions(lakehouse: LakeHandles) -> Iterator[tuple[PhysicalTable
 
 
 def _new_beside_old(lakehouse: LakeHandles) -> list[Finding]:
-    if not lakehouse.store.project.is_new() or not (others := lakehouse.left_by_others()):
+    if not lakehouse.store.project.is_new() or not (others := lakehouse.find_vde_folders()):
         return []
     detail = f"it is empty, but the warehouse has tables and views (in {', '.join(others)})"
     advice = (

@@ -263,7 +263,7 @@ def expire_snapshots(
             try:
                 showing = showing_tables(run.lakehouse)
             except DamagedFileError as error:
-                run.leave("snapshots of all tables", error)
+                run.report_kept("snapshots of all tables", error)
                 return
         shown_by = showing.get(metadata["location"], [])
         run.act(decision, partial(_expire, run, table.ref, oldest_ms, held, shown_by))

@@ -107,7 +107,7 @@ class Cleaning:
     def report(self, decision: Decision) -> None:
         self.decisions.append(decision)
 
-    def leave(
+    def report_kept(
         self,
         subject: str,
         error: VdeError | OSError,
@@ -204,13 +204,13 @@ def with_metadata(
         try:
             metadata = read_metadata(run.lakehouse.files, pointer, str(table.ref), table.id)
         except (DamagedFileError, OSError) as error:
-            run.leave(str(table.ref), error)
+            run.report_kept(str(table.ref), error)
             continue
         if belongs_to_table(metadata, table.id):
             yield table, metadata
         else:
             other = StoreError(f"the catalog's {table.ref} is not the table {table.id}")
-            run.leave(str(table.ref), other, "another program made a table of this name")
+            run.report_kept(str(table.ref), other, "another program made a table of this name")
 
 
 def drop_branch(run: Cleaning, ref: TableRef, branch: str) -> bool:
@@ -317,7 +317,7 @@ def delete_orphans(run: Cleaning) -> None:
         try:
             found = find_orphans(run.lakehouse, table, before)
         except DamagedFileError as error:
-            run.leave(str(table.ref), error)
+            run.report_kept(str(table.ref), error)
             continue
         except (VdeError, OSError) as error:
             reason = "its folder could not be searched for files that were never committed"

@@ -25,7 +25,7 @@ KIND_KEY = "vde.kind"
 FILL_KEY = "vde.fill"
 """Key of the fill's unique id, by which a fill finds its own commit."""
 DEFINITION_KEY = "vde.definition"
-"""Key of the definition that computed the rows, see `Snapshot.definition`."""
+"""Key of the definition that computed the rows, see `Snapshot.standalone_meaning_hash`."""
 SUMMARY_KEYS = (PLAN_KEY, TABLE_KEY, INTERVAL_KEY, KIND_KEY, FILL_KEY, DEFINITION_KEY)
 
 

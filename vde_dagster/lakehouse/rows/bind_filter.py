@@ -232,7 +232,7 @@ def _compared(column: _Column, sign: str, value: row_filters.Value) -> RowTest:
     bounds = filter_values.bounds(column.type)
     if bounds is None:
         return _ordered(column, sign, *_value(column, value))
-    exact = _whole(column.type, value)
+    exact = _to_column_units(column.type, value)
     units = filter_values.floored(exact)
     there = bounds[0] <= units <= bounds[1]
     if units != exact or not there:
@@ -255,7 +255,7 @@ def _exactly(column: _Column, value: row_filters.Value) -> tuple[pa.Scalar, Any]
     bounds = filter_values.bounds(column.type)
     if bounds is None:
         return _value(column, value)
-    exact = _whole(column.type, value)
+    exact = _to_column_units(column.type, value)
     units = filter_values.floored(exact)
     there = units == exact and bounds[0] <= units <= bounds[1]
     return _from_units(column, int(units)) if there else None
@@ -265,9 +265,9 @@ def _from_units(column: _Column, units: int) -> tuple[pa.Scalar, Any]:
     return filter_values.scalar(column.arrow, units), filter_values.literal(column.type, units)
 
 
-def _whole(type_: types.IcebergType, value: row_filters.Value) -> Decimal:
+def _to_column_units(type_: types.IcebergType, value: row_filters.Value) -> Decimal:
     try:
-        return filter_values.whole(type_, value)
+        return filter_values.to_column_units(type_, value)
     except ValueError as error:
         raise _Unlike(f"{_written(value)} is {error}") from None
 

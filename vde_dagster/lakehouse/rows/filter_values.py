@@ -48,7 +48,7 @@ def bounds(type_: types.IcebergType) -> tuple[int, int] | None:
     return None
 
 
-def whole(type_: types.IcebergType, value: Value) -> Decimal:
+def to_column_units(type_: types.IcebergType, value: Value) -> Decimal:
     """Convert a value to a number in the unit of a column type, perhaps with a fraction.
 
     For example, the date '2026-01-31' becomes a number of days since 1970.

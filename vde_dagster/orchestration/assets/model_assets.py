@@ -61,7 +61,8 @@ def model_specs(
         for name, model in models.items()
     }
     behind = without_circles(
-        direct, {name: model.current.behind for name, model in models.items() if model.current}
+        direct,
+        {name: model.current.indirect_parents for name, model in models.items() if model.current},
     )
     for name, model in models.items():
         spec = catalog.specs[name]
@@ -306,7 +307,7 @@ def _audits(
     if environment is None or name not in environment.entries:
         projection.log.warning(f"nothing to audit: no environment contains {name}")
         return
-    snapshot = projection.combination(environment).definition(name)
+    snapshot = projection.combination(environment).snapshot(name)
     checks = check_names(snapshot.model.audits) if snapshot is not None else {}
     labels = {label for label, check in checks.items() if check in chosen}
     if labels:

@@ -159,7 +159,7 @@ class Work:
         """Yield single events to the step; write batches, partitions and failures to Dagster."""
         # Batches and marks are written, single events are yielded.
         if isinstance(projected, FailedWork):
-            self.reporter.mark_failed(self.context.run, projected.partitions)
+            self.reporter.record_planned_partitions(self.context.run, projected.partitions)
         elif isinstance(projected, FilledPartitions):
             self.reporter.write(projected, self.context)
             for event in projected.events:

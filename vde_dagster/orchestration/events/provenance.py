@@ -110,9 +110,9 @@ def input_tags(
         pointer: The event log's newest record before the model ran.
     """
     tags = {}
-    for parent in (*snapshot.model.depends_on, *combination.behind(snapshot)):
+    for parent in (*snapshot.model.depends_on, *combination.indirect_parents(snapshot)):
         asset, read = context.catalog.key(parent), pointer
-        known = combination.definition(parent)
+        known = combination.snapshot(parent)
         if known is None or not known.model.kind.is_shown:
             record = context.instance.get_latest_data_version_record(asset, True)
             shown = (record.event_log_entry.tags if record is not None else None) or {}
@@ -140,7 +140,7 @@ def reads_other_inputs(
         {tag for tag in tags if tag.startswith(f"{INPUT_DATA_VERSION_TAG_PREFIX}/")}
         for tags in (inputs, latest)
     )
-    read = (*snapshot.parents, *combination.behind(snapshot))
+    read = (*snapshot.parents, *combination.indirect_parents(snapshot))
     known = (name for name in read if combination.key(name) is not None)
     own = {get_input_data_version_tag(context.catalog.key(name)) for name in known}
     return inputs_now != inputs_then or any(latest[tag] != inputs[tag] for tag in own & inputs_now)

@@ -54,7 +54,10 @@ def publication_parts(
     sample = partial(preview, environment.name) if preview is not None else None
     for name, (snapshot, table) in combination.served.items():
         # Fills of the built models have their events already.
-        if name not in built and {name, *snapshot.parents, *combination.behind(snapshot)} & moved:
+        if (
+            name not in built
+            and {name, *snapshot.parents, *combination.indirect_parents(snapshot)} & moved
+        ):
             decides = partial(_decides, context, environment, snapshot, table)
             confirmed = confirmed_events(context, snapshot, combination, tags, sample)
             yield str(name), _events_if(decides, confirmed)

@@ -132,7 +132,7 @@ class Reporter:
         if isinstance(projected, FailedWork):
             run = self._failed_run(projected)
             if run is not None:
-                self.mark_failed(run, projected.partitions)
+                self.record_planned_partitions(run, projected.partitions)
             return run is not None
         if isinstance(projected, FilledPartitions):
             self.write(projected)
@@ -155,7 +155,7 @@ class Reporter:
         with self.effects.at("dagster.event"):
             store_materializations(self.instance, events, step)
 
-    def mark_failed(
+    def record_planned_partitions(
         self, run: dg.DagsterRun, partitions: Mapping[dg.AssetKey, Sequence[str]]
     ) -> None:
         """Record that a run plans to materialize partitions.

@@ -53,7 +53,7 @@ def tables_changed_by_rollback(store: StateStore, environment: Environment) -> s
     """Return the ids of tables whose rows a rollback removed or replaced."""
     begun = store.pins.changed_tables(environment.name, environment.version)
     tables = (begun & environment.tables) - environment.pinned_states.keys()
-    return tables | store.outdated.after(environment.published_at) if tables else set()
+    return tables | store.outdated.tables_since(environment.published_at) if tables else set()
 
 
 @dataclass

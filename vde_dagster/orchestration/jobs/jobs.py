@@ -255,7 +255,7 @@ def auto_apply(work: Work, config: AutoApplyConfig) -> Iterator[Any]:
 def _apply(work: Work, plan: Plan, **options: Any) -> Iterator[Any]:
     if not plan.is_empty:
         run = work.context.run
-        work.reporter.mark_failed(run, {work.names.apply_key: [plan.id]})
+        work.reporter.record_planned_partitions(run, {work.names.apply_key: [plan.id]})
         who = Launcher.from_run(run.tags, plan=plan).name
         yield from work.apply(plan, who=who, **options)
         delete_closed_partitions(work.workspace, work.projection.instance)

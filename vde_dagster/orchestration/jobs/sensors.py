@@ -114,7 +114,7 @@ def evaluate(
             store = workspace.store.plans
             statuses = store.statuses(made)
             waiting = [plan_id for plan_id in made if statuses.get(plan_id) == "planned"]
-            past = store.past(waiting)
+            past = store.find_dead(waiting)
             # If the files are unchanged, apply nothing automatically: a rollback may be the reason.
             moved = map(store.record, past if found == known else ())
             again = {record.environment for record in moved if record is not None}

@@ -53,9 +53,9 @@ class LiveVersion:
         snapshot: Definition that the first reader refers to.
         table: Table with its rows; None for views and for versions that are not built yet.
         readers: Environments that refer to the version, production first; `WORKING_COPY` is last.
-        parents: The first reader's version of each parent, and of each table in `behind`, by name.
+        parents: The first reader's version of each parent, also of `indirect_parents`, by name.
         building: Environments whose approved plans will publish the version.
-        behind: Tables that the model reads through views, in the first reader's environment.
+        indirect_parents: Tables read through views, in the first reader's environment.
     """
 
     key: str
@@ -64,7 +64,7 @@ class LiveVersion:
     readers: tuple[str, ...]
     parents: dict[ModelName, str]
     building: tuple[str, ...] = ()
-    behind: tuple[ModelName, ...] = ()
+    indirect_parents: tuple[ModelName, ...] = ()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -181,7 +181,7 @@ class Combination:
             }
         )
 
-    def definition(self, name: ModelName) -> Snapshot | None:
+    def snapshot(self, name: ModelName) -> Snapshot | None:
         return self.served[name][0] if name in self.served else None
 
     def table(self, name: ModelName) -> PhysicalTable | None:
@@ -190,7 +190,7 @@ class Combination:
     def key(self, name: ModelName) -> str | None:
         return version_key(*self.served[name]) if name in self.served else None
 
-    def behind(self, snapshot: Snapshot) -> tuple[ModelName, ...]:
+    def indirect_parents(self, snapshot: Snapshot) -> tuple[ModelName, ...]:
         """Return the tables that a model reads through views or embedded models, sorted."""
         visited: set[ModelName] = {snapshot.name, *snapshot.model.depends_on}
 
@@ -200,7 +200,7 @@ class Combination:
             for parent in view.model.depends_on:
                 if parent not in visited:
                     visited.add(parent)
-                    known = self.definition(parent)
+                    known = self.snapshot(parent)
                     if known is None or known.has_table or known.model.kind.is_external:
                         yield parent
                     else:
@@ -208,7 +208,7 @@ class Combination:
 
         # A model without a table holds no rows that could be out of date.
         direct = snapshot.model.depends_on if snapshot.has_table else ()
-        return tuple(sorted({name for read in direct for name in through(self.definition(read))}))
+        return tuple(sorted({name for read in direct for name in through(self.snapshot(read))}))
 
 
 def live_models(
@@ -258,12 +258,11 @@ def live_models(
             key = keys.get(pair) or keys.setdefault(pair, version_key(snapshot, table))
             known_version = versions.get(key)
             if known_version is None:
-                behind = combination.behind(snapshot)
-                read = (
-                    (parent, combination.key(parent)) for parent in (*snapshot.parents, *behind)
-                )
+                indirect = combination.indirect_parents(snapshot)
+                names = (*snapshot.parents, *indirect)
+                read = ((parent, combination.key(parent)) for parent in names)
                 parents = {parent: own for parent, own in read if own is not None}
-                version = LiveVersion(key, snapshot, table, (), parents, behind=behind)
+                version = LiveVersion(key, snapshot, table, (), parents, (), indirect)
                 known_version = versions[key] = version, [], []
             elif table is not None and known_version[0].table is None:
                 known_version = replace(known_version[0], table=table), *known_version[1:]
@@ -295,7 +294,8 @@ def live_models(
 
 
 def without_circles(
-    direct: Mapping[ModelName, Sequence[ModelName]], behind: Mapping[ModelName, Sequence[ModelName]]
+    direct: Mapping[ModelName, Sequence[ModelName]],
+    indirect: Mapping[ModelName, Sequence[ModelName]],
 ) -> dict[ModelName, tuple[ModelName, ...]]:
     """Remove tables behind views if a model would depend on itself through them.
 
@@ -305,7 +305,7 @@ def without_circles(
     """
     # Direct parents come from the project's files, tables behind views from production. Together
     # they may form a cycle, which Dagster cannot load.
-    kept = {name: tuple(tables) for name, tables in behind.items()}
+    kept = {name: tuple(tables) for name, tables in indirect.items()}
     while True:
         graph = {name: (*parents, *kept.get(name, ())) for name, parents in direct.items()}
         try:

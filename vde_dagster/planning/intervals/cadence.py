@@ -137,7 +137,7 @@ class Cadence:
         has = filled.ranges[-1].end if filled else BEGINNING
         return now if has < tick else has
 
-    def whole(self, filled: IntervalSet, wanted: IntervalSet) -> IntervalSet:
+    def fully_filled(self, filled: IntervalSet, wanted: IntervalSet) -> IntervalSet:
         """Return the filled parts of `wanted` (UTC), without units that are filled only in part.
 
         A unit that `wanted` contains only in part is returned if that part is filled.

@@ -65,7 +65,7 @@ class RestatedRanges:
         return replace(self, previews=frozenset(found))
 
     @classmethod
-    def by(cls, plan: Plan) -> RestatedRanges:
+    def from_plan(cls, plan: Plan) -> RestatedRanges:
         """Return the ranges whose rows a plan's restatement changes."""
         tables = {
             model.table.id: plan.restates[model.name]

@@ -82,7 +82,7 @@ def is_deployed_already(snapshot: Snapshot, state: WarehouseState) -> bool:
         return False
     return (
         shown.forward.table_id == snapshot.forward.table_id
-        and shown.definition == snapshot.definition
+        and shown.standalone_meaning_hash == snapshot.standalone_meaning_hash
         and shown.columns == snapshot.columns
         and shown.forward.fields == snapshot.forward.fields
     )
@@ -214,7 +214,7 @@ def preview_version(snapshot: Snapshot) -> str | None:
         return None
     versions = (column.version for column in snapshot.columns)
     fields = (text for _, listed in forward.fields for one in listed for text in one.texts)
-    return digest("preview", forward.table_id, snapshot.definition, *versions, *fields)
+    return digest("preview", forward.table_id, snapshot.standalone_meaning_hash, *versions, *fields)
 
 
 class TablesByContent:

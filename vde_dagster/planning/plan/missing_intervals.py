@@ -108,7 +108,7 @@ def missing_intervals(
     if not missing:
         return missing
     floor = cadence.unit.floor(starts[snapshot.name])
-    reachable = cadence.whole(available, IntervalSet((Interval(floor, until),)))
+    reachable = cadence.fully_filled(available, IntervalSet((Interval(floor, until),)))
     return add_lookback(snapshot, missing & reachable, reachable)
 
 
@@ -124,7 +124,7 @@ def intervals_left_to_fill(
         return wanted if wanted - filled else IntervalSet()
     if not fills_parts_again(snapshot):
         return wanted - filled
-    return wanted - snapshot.cadence.whole(filled, wanted)
+    return wanted - snapshot.cadence.fully_filled(filled, wanted)
 
 
 def partly_filled_units(snapshot: Snapshot, ranges: IntervalSet) -> tuple[Part, ...]:

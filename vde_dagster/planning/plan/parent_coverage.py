@@ -159,7 +159,7 @@ class ParentCoverage:
     def _note_filled(self, snapshot: Snapshot, filled: IntervalSet) -> None:
         name, unit = snapshot.name, snapshot.cadence.unit
         outside = self._outside(snapshot)
-        whole = snapshot.cadence.whole(filled | outside, ALWAYS)
+        whole = snapshot.cadence.fully_filled(filled | outside, ALWAYS)
         if _reads_whole(snapshot):
             whole = filled | outside
         part = filled - whole

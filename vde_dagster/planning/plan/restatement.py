@@ -103,7 +103,7 @@ def restate(
     # computed beyond its filled ranges.
     seen = _RestatementProgress(plan, protected)
     models = tuple(
-        seen.take(model, wanted.get(model.name, IntervalSet()), fills_missing, beside)
+        seen.restate(model, wanted.get(model.name, IntervalSet()), fills_missing, beside)
         for model in plan.models
     )
     models = choose_audits_again(models, plan.snapshots, beside=beside)
@@ -181,7 +181,7 @@ class _RestatementProgress:
         self.refused: list[Refusal] = []
         self.extended: list[WidenedModel] = []
 
-    def take(
+    def restate(
         self, model: PlannedModel, asked: IntervalSet, fills_missing: bool, beside: bool
     ) -> PlannedModel:
         """Return a model with ranges to compute again; record ranges that change for readers."""

@@ -197,7 +197,7 @@ class Snapshot:
         return self.standalone_fill, self.standalone_columns
 
     @property
-    def definition(self) -> str:
+    def standalone_meaning_hash(self) -> str:
         """Hash of the fill version and columns, computed as if no table were reused in place."""
         fill, columns = self.standalone_meaning
         return digest("own", fill, *(text for pair in columns for text in pair))

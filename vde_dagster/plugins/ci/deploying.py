@@ -210,7 +210,7 @@ def _earlier_result(
         return None
     if record.status == "rejected":
         return DeployResult(commit, "rejected", numbers, plan_id, reasons=(record.message or "",))
-    if store.plans.past([plan_id]):
+    if store.plans.find_dead([plan_id]):
         return None
     plan = store.plans.load(plan_id)
     reasons: Sequence[str] = ()

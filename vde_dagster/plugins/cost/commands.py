@@ -69,7 +69,7 @@ def cost(
     said = {
         "since": since.astimezone(timezone.utc).isoformat(timespec="seconds"),
         "by": by,
-        "currency": prices.currency if prices.known else None,
+        "currency": prices.currency if prices.has_prices else None,
         "total": whole.to_json(workspace.settings),
         "parts": {name: one.to_json(workspace.settings) for name, one in totals.items()},
     }
@@ -92,11 +92,11 @@ def _show(console: Console, workspace: Workspace, by: str, totals: dict[str, Tot
     if not (whole.fills or whole.saved_fills):
         console.print("nothing was computed or saved in this time")
         return
-    titles = [by, *COLUMNS, *(("cost", "saved cost") if prices.known else ())]
+    titles = [by, *COLUMNS, *(("cost", "saved cost") if prices.has_prices else ())]
     rows = []
     for name, one in totals.items():
         row = [name, *one.cells()]
-        if prices.known:
+        if prices.has_prices:
             row.append(prices.text(prices.price(one.work)))
             row.append(prices.text(prices.price(one.saved)))
         rows.append(row)

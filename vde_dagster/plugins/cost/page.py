@@ -96,7 +96,7 @@ def cost_metadata(workspace: Workspace, names: Names) -> dict[str, Any]:
         "plans": table(recent, "plan", names.plan_key),
         "models": table(recent, "model"),
         **{f"vde/{name}": value for name, value in figures.items() if value is not None},
-        **({"vde/currency": mask(prices.currency)} if prices.known else {}),
+        **({"vde/currency": mask(prices.currency)} if prices.has_prices else {}),
     }
 
 
@@ -113,13 +113,13 @@ def _table(
     if not totals:
         return "Nothing was computed or saved."
     prices = settings.cost
-    money = ["cost", "saved"] if prices.known else []
+    money = ["cost", "saved"] if prices.has_prices else []
     work = ["fills", "seconds", "task s", "written", "read", *spending.COLUMNS[5:]]
     rows = []
     for name, one in list(totals.items())[:MOST_ROWS]:
         shown = Names.link(key, name, name) if key is not None and name[0] != "(" else name
         spent = (prices.text(prices.price(part)) for part in (one.work, one.saved))
-        rows.append([shown, *(spent if prices.known else ()), *one.cells()])
+        rows.append([shown, *(spent if prices.has_prices else ()), *one.cells()])
     more = len(totals) - len(rows)
     return plain_table([by, *money, *work], rows, narrow=True) + (
         f"\n\n… and {more} more" if more > 0 else ""

@@ -92,7 +92,7 @@ class Total:
 
     def to_json(self, settings: Settings) -> dict[str, Any]:
         """Return the total as `vde cost --json` prints it. Money is null without prices."""
-        price = settings.cost.price if settings.cost.known else None
+        price = settings.cost.price if settings.cost.has_prices else None
         return {
             "fills": self.fills,
             "rows": round(self.rows),

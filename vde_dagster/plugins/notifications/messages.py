@@ -115,7 +115,7 @@ class Messages:
         store = self.workspace.store.plans
         known = store.record(plan.id)
         waits = known is not None and known.status == "planned" and plan.proposal is not None
-        if not waits or plan.is_empty or store.past([plan.id]):
+        if not waits or plan.is_empty or store.find_dead([plan.id]):
             return None
         author = plan.proposal.author if plan.proposal else ""
         lines = [Line(f"proposed by {author}")] if author else []
@@ -140,7 +140,7 @@ class Messages:
         store, found = self.workspace.store, record.subject["objections"]
         known = store.plans.record(plan.id)
         refused = any(one["level"] == "refuse" for one in found)
-        if known is None or known.status != "planned" or store.plans.past([plan.id]):
+        if known is None or known.status != "planned" or store.plans.find_dead([plan.id]):
             return None
         if self._was_reported(record, plan) or (plan.proposal is not None and not refused):
             return None  # reported before

@@ -197,7 +197,7 @@ class Outbox:
 
         def work(conn: Connection) -> None:
             for subject in subjects:
-                tell(self.database, conn, kind, **subject)
+                add_record(self.database, conn, kind, **subject)
 
         if subjects:
             self.database.run_transaction(work, name="outbox.add")
@@ -223,7 +223,9 @@ class Outbox:
             conn.execute(update(schema.outbox).where(_ROW.seq == seq).values(number=number))
 
 
-def tell(database: Database, connection: Connection, kind: RecordKind, **subject: Any) -> None:
+def add_record(
+    database: Database, connection: Connection, kind: RecordKind, **subject: Any
+) -> None:
     """Add a record of a change to the outbox, in the transaction that makes the change."""
     row = {
         "kind": kind,

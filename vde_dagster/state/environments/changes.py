@@ -19,7 +19,7 @@ _ENTRY, _PIN = schema.entries.c, schema.pins.c
 
 
 @dataclass(frozen=True, slots=True)
-class ChangePoint:
+class VersionRange:
     """Consecutive versions of an environment with the same rows of a model.
 
     Args:
@@ -34,7 +34,7 @@ class ChangePoint:
     shown: bool = True
 
 
-def change_points(database: Database, environment: str, model: ModelName) -> list[ChangePoint]:
+def version_ranges(database: Database, environment: str, model: ModelName) -> list[VersionRange]:
     """Divide an environment's versions into ranges with the same rows of a model, oldest first.
 
     For a model without a table, new rows of its parents do not begin a range.
@@ -44,7 +44,7 @@ def change_points(database: Database, environment: str, model: ModelName) -> lis
         .where(_ENTRY.environment == environment, is_model(schema.entries, model))
         .order_by(_ENTRY.valid_from)
     )
-    found: list[ChangePoint] = []
+    found: list[VersionRange] = []
     with database.reading() as conn:
         rows: Sequence[Any] = conn.execute(entries).all()
         for since, until, table_id in rows:
@@ -56,9 +56,9 @@ def change_points(database: Database, environment: str, model: ModelName) -> lis
             later: ScalarResult[int] = conn.execute(pins).scalars()
             firsts = [since, *sorted(later)]
             if found and found[-1].end is not None and found[-1].end < since:
-                found.append(ChangePoint(found[-1].end, since, None, shown=False))
+                found.append(VersionRange(found[-1].end, since, None, shown=False))
             found += [
-                ChangePoint(first, end, table_id)
+                VersionRange(first, end, table_id)
                 for first, end in zip(firsts, [*firsts[1:], until], strict=True)
             ]
     return found

@@ -19,7 +19,7 @@ from vde_dagster.planning.environments.environment import (
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.log import Act, record
-from vde_dagster.state.db.outbox import tell
+from vde_dagster.state.db.outbox import add_record
 from vde_dagster.state.db.rows import is_model, row_from_value, upsert, value_from_row
 from vde_dagster.state.environments import versions
 from vde_dagster.state.tables.tables import TableStore
@@ -190,7 +190,7 @@ class EnvironmentStore:
         }
         upsert(connection, schema.environments, [row], "version", "live", "expires_at")
         subject = {"environment": environment.name, "version": version}
-        tell(self.database, connection, "published", **subject, plan=environment.plan_id)
+        add_record(self.database, connection, "published", **subject, plan=environment.plan_id)
         record(
             self.database,
             connection,

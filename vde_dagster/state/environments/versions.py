@@ -222,7 +222,7 @@ class ShownStore:
             found.setdefault(table_id, set()).add(name)
         return found
 
-    def among(self, ids: Iterable[str]) -> frozenset[str]:
+    def currently_shown(self, ids: Iterable[str]) -> frozenset[str]:
         """Return the given tables that the current version of any environment shows."""
         rows = self.database.among(_SHOWN.distinct(), _ENTRY.table_id, ids)
         return frozenset(row[0] for row in rows)

@@ -25,7 +25,7 @@ from vde_dagster.planning.table_contents import (
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.effects import STEP
-from vde_dagster.state.db.outbox import tell
+from vde_dagster.state.db.outbox import add_record
 from vde_dagster.state.db.rows import (
     Instant,
     among,
@@ -204,7 +204,7 @@ def add_fill_record(
     interval, known = fill.interval, {"branch": fill.branch} if fill.branch else {}
     ends = {"start": to_micros(interval.start), "end": to_micros(interval.end)}
     of = {"table": fill.table_id, "plan": fill.plan_id}
-    tell(database, connection, kind, **of, **ends, **known, **more)
+    add_record(database, connection, kind, **of, **ends, **known, **more)
 
 
 @dataclass(frozen=True, slots=True)

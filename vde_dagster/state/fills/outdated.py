@@ -121,11 +121,11 @@ class OutdatedStore:
         query = select(_ROW.table_id, _ROW.start_at, _ROW.end_at)
         return ranges_by_key(self.database.among(query, _ROW.table_id, ids, connection))
 
-    def after(self, at: datetime) -> set[str]:
+    def tables_since(self, at: datetime) -> set[str]:
         """Return the ids of the tables that became outdated at an instant (UTC) or later."""
         return set(self.database.column(select(_ROW.table_id).where(_ROW.since >= at)))
 
-    def since(self, table_id: str) -> datetime | None:
+    def latest_time(self, table_id: str) -> datetime | None:
         """Return the time (UTC) at which a table became outdated last, or None."""
         query = select(_ROW.since).where(_ROW.table_id == table_id)
         return max(self.database.column(query), default=None)

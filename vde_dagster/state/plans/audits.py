@@ -16,7 +16,7 @@ from vde_dagster.planning.engine_tasks import AuditResult, AuditTask
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.outbox import tell
+from vde_dagster.state.db.outbox import add_record
 from vde_dagster.state.db.rows import among, chunks, is_model, value_from_row
 
 
@@ -96,7 +96,8 @@ class AuditStore:
         """Write an outbox record about the end of an audit run."""
         about = {"run": run.id, "environment": run.environment, "version": run.version}
         self.database.run_transaction(
-            lambda conn: tell(self.database, conn, "audit", **about), name="state.finish_audits"
+            lambda conn: add_record(self.database, conn, "audit", **about),
+            name="state.finish_audits",
         )
 
     def failing(self, table_id: str) -> list[AuditRecord]:

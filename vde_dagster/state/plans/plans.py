@@ -18,7 +18,7 @@ from vde_dagster.state.db.codec import StoredPlan, dump_plan, load_readable_plan
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.log import Act
 from vde_dagster.state.db.log import record as log_act
-from vde_dagster.state.db.outbox import tell
+from vde_dagster.state.db.outbox import add_record
 from vde_dagster.state.db.rows import among, row_from_value, upsert, value_from_row
 from vde_dagster.state.environments.versions import kept_since
 from vde_dagster.state.plans.snapshots import SnapshotStore
@@ -111,7 +111,7 @@ class PlanStore:
             found = self._content(plan.id, conn)
             if found is None:
                 upsert(conn, schema.plans, [row])
-                tell(self.database, conn, "plan", plan=plan.id)
+                add_record(self.database, conn, "plan", plan=plan.id)
             elif found != StoredPlan(replace(plan, snapshots={}), tuple(plan.snapshots)):
                 raise StoreError(
                     f"the state has another plan with the id {plan.id}, which cannot be applied",
@@ -223,11 +223,11 @@ class PlanStore:
         )
         with self.database.reading() as conn:
             found = [_record(row) for row in conn.execute(query)]
-            past = self.past([record.id for record in found], conn)
+            past = self.find_dead([record.id for record in found], conn)
         latest = {record.environment: record for record in found if record.id not in past}
         return list(latest.values())
 
-    def past(self, plan_ids: Iterable[str], connection: Connection | None = None) -> set[str]:
+    def find_dead(self, plan_ids: Iterable[str], connection: Connection | None = None) -> set[str]:
         """Return the given plans that were not published and wait for no approval.
 
         Such a plan is not stored, was superseded or rejected, or is outdated (see `current_base`).
@@ -274,7 +274,7 @@ class PlanStore:
         made from files with another hash than `files`.
         """
         asked = set(plan_ids)
-        closed = self.past(asked)
+        closed = self.find_dead(asked)
         table = schema.plans.c
         wanted = select(table.plan_id, table.environment, table.started_at, table.payload).where(
             table.status.in_(("planned", "failed"))
@@ -343,7 +343,7 @@ class PlanStore:
                 update(schema.plans).where(schema.plans.c.plan_id == plan_id).values(**values)
             )
             if status in ("failed", "rejected"):
-                tell(self.database, conn, status, plan=plan_id)
+                add_record(self.database, conn, status, plan=plan_id)
             if status in ("applying", "rejected"):
                 said = {"plan": plan_id, "message": message, "approved": approved or None}
                 act: Act = "reject" if status == "rejected" else _ACTS[record.kind]

@@ -28,7 +28,7 @@ from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.guards.write_views import writes_by_views
 from vde_dagster.state.db.leases import LeaseStore
 from vde_dagster.state.db.log import record
-from vde_dagster.state.db.outbox import tell
+from vde_dagster.state.db.outbox import add_record
 from vde_dagster.state.db.rights import has_right
 from vde_dagster.state.db.rows import among, is_model, ranges_by_key, value_from_row
 from vde_dagster.state.tables.noted_ranges import note_ranges, read_parts
@@ -484,7 +484,7 @@ class LedgerStore:
                     sa.select(_TABLE.namespace, _TABLE.name, _TABLE.location).where(of_it)
                 ).one()
                 about = {"table": table_id, "name": f"{one.namespace}.{one.name}"}
-                tell(self.database, conn, "dropped", **about, location=one.location)
+                add_record(self.database, conn, "dropped", **about, location=one.location)
                 record(self.database, conn, "remove", who="janitor", detail=about)
             for table in (
                 schema.intervals,
