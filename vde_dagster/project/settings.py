@@ -2,7 +2,7 @@
 
 Settings are also read from SQLMesh's configuration files, see `configuration/`. The values are
 plain frozen dataclasses, so that a command with cached settings needs no Pydantic;
-`settings_source` reads and checks them.
+`settings_source` reads them, and `check_values` checks them.
 """
 
 from __future__ import annotations
