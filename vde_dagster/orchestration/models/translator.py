@@ -14,6 +14,7 @@ from urllib.parse import quote
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.orchestration.models.description import describe_model
 from vde_dagster.orchestration.models.live import LiveModel
 from vde_dagster.orchestration.names import (
     CONTROL_ASSETS,
@@ -24,12 +25,9 @@ from vde_dagster.orchestration.names import (
     dagster_owners,
     dagster_tag,
 )
-from vde_dagster.planning.plan.compare_snapshots import definition_changes
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.model import Automation, Exposure, Model
-from vde_dagster.reports.document import diff_lines
-from vde_dagster.reports.markdown import diff_block, markdown_table
-from vde_dagster.reports.reasons import describe_reason
+from vde_dagster.reports.markdown import markdown_table
 from vde_dagster.semantics.versions.lineage import EVERY_COLUMN
 
 
@@ -355,31 +353,7 @@ class VdeTranslator:
                     return model.snapshot.model.description or "Not described yet"
             ```
         """
-        definition, edited = (model.published or model.snapshot).model, model.snapshot.model
-        parts = [definition.description] if definition.description else []
-        if model.error:
-            error = model.error.replace(" Hint: ", "\n\nHint: ")
-            parts.append(f"**This model's file has an error:** {error}")
-        if not model.in_project:
-            parts.append("*Removed from the project; an environment still contains it.*")
-        elif model.published is None and model.versions:
-            parts.append("*No environment contains it yet.*")
-        shown = [
-            f"Snapshot `{version.key}` is published in {', '.join(version.environments)}."
-            for version in model.listed
-            if version.environments
-        ]
-        if shown:
-            parts.append(" ".join(shown))
-        if definition.source:
-            language = "python" if definition.python else "sql"
-            parts.append(f"```{language}\n{definition.source.strip()}\n```")
-        if diff := diff_lines(definition.source.strip(), edited.source.strip()):
-            why = definition_changes(model.snapshot, model.published) if model.published else []
-            difference = f" {'; '.join(map(describe_reason, why))}." if why else ""
-            parts.append(f"**The file has changes that are not published:**{difference}")
-            parts.append(diff_block(diff))
-        return "\n\n".join(parts)
+        return describe_model(model)
 
     def get_metadata(self, model: LiveModel) -> dict[str, Any]:
         """Return the definition's metadata: columns, lineage, table name, source, versions.
