@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from vde_dagster import errors
 from vde_dagster.base.names import ModelName, quote, string_literal
@@ -38,10 +38,9 @@ from vde_dagster.spark.session.jobs import PlanJobs
 from vde_dagster.spark.session.settings import SessionSettings
 from vde_dagster.spark.sessions import Sessions
 from vde_dagster.spark.strategies import Write, find_strategy
-from vde_dagster.spark.tables.columns import spark_type
 from vde_dagster.spark.tables.failing_rows import count_failing_rows, sample_failing_rows
 from vde_dagster.spark.tables.iceberg import IcebergTable
-from vde_dagster.spark.tables.rows import collect_rows
+from vde_dagster.spark.tables.rows import Columns, Rows, collect_result, frame_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,8 +58,6 @@ _PLAN_AGAIN = (
 )
 
 T = TypeVar("T")
-Columns = tuple[tuple[str, str], ...]
-Rows = tuple[tuple[Any, ...], ...]
 
 
 class SparkEngine:
@@ -139,7 +136,7 @@ class SparkEngine:
         with self._sessions.private(reuse=False) as session:
             run_statements(session, before)
             with failures.translated_errors("the query", sql):
-                columns = _columns(query_frame(session, failures.as_subquery(sql)))
+                columns = frame_columns(query_frame(session, failures.as_subquery(sql)))
             run_statements(session, after)
         return columns
 
@@ -153,7 +150,7 @@ class SparkEngine:
             return AnalysedQuery(self.analyze(sql, before))
         with failures.translated_errors("the query", sql):
             frame = query_frame(self.session, failures.as_subquery(sql))
-            return AnalysedQuery(_columns(frame), frame)
+            return AnalysedQuery(frame_columns(frame), frame)
 
     def create_table(
         self,
@@ -215,9 +212,10 @@ class SparkEngine:
         strategy = find_strategy(task.snapshot)
         statements = bool(task.before or task.after)
         changes_session = statements or model.python is not None
+        own = strategy.own_session or changes_session
         what = f"{model.name} {task.interval.text}"
         with (
-            self._session_for(strategy.own_session or changes_session, not changes_session) as s,
+            self._sessions.session_for(own, not changes_session) as s,
             self._sessions.using(s, small=task.is_small),
             self._jobs.running(s, task.plan_id, what, task.query) as tag,
         ):
@@ -318,7 +316,7 @@ class SparkEngine:
         self, task: AuditTask, what: str, query: str | None = None
     ) -> Iterator[SparkSession]:
         with (
-            self._session_for(bool(task.before), not task.before) as session,
+            self._sessions.session_for(bool(task.before), not task.before) as session,
             self._sessions.using(session),
             self._jobs.running(
                 session, task.plan_id, f"{task.model} {task.interval.text} {what}", query
@@ -345,9 +343,9 @@ class SparkEngine:
         """
 
         def run() -> tuple[Columns, Rows]:
-            with self._session_for(bool(before), not before) as session:
+            with self._sessions.session_for(bool(before), not before) as session:
                 run_statements(session, before)
-                return _collect(self._read(session, sql, limit))
+                return collect_result(self._read(session, sql, limit))
 
         return self._with_retry(run)
 
@@ -425,7 +423,7 @@ class SparkEngine:
                 root=self._root,
             )
             frame = run_python_model(snapshot, context, columns, self._root)
-            return _collect(frame.selectExpr(*map(quote, columns)))
+            return collect_result(frame.selectExpr(*map(quote, columns)))
 
     def begin(self, plan_id: str) -> None:
         """Allow a plan to run again in this process after it was canceled."""
@@ -455,14 +453,6 @@ class SparkEngine:
         JVM.
         """
         self._sessions.close(process_ends=process_ends)
-
-    @contextmanager
-    def _session_for(self, private: bool, reuse: bool) -> Iterator[SparkSession]:
-        if private:
-            with self._sessions.private(reuse=reuse) as session:
-                yield session
-        else:
-            yield self.session
 
     def _table(self, session: SparkSession, ref: TableRef) -> IcebergTable:
         return IcebergTable(session, self.settings.catalog, ref, self._require_lakehouse)
@@ -500,11 +490,3 @@ class SparkEngine:
                 task.snapshot.standalone_meaning_hash,
             ),
         )
-
-
-def _columns(frame: DataFrame) -> Columns:
-    return tuple((field.name, spark_type(field.dataType)) for field in frame.schema.fields)
-
-
-def _collect(frame: DataFrame) -> tuple[Columns, Rows]:
-    return _columns(frame), collect_rows(frame)

@@ -164,6 +164,15 @@ class Sessions:
                 self._close_catalog(session)
 
     @contextmanager
+    def session_for(self, private: bool, reuse: bool) -> Iterator[SparkSession]:
+        """Yield a session as `private` does, or else the shared session."""
+        if private:
+            with self.private(reuse=reuse) as session:
+                yield session
+        else:
+            yield self.shared
+
+    @contextmanager
     def using(self, session: SparkSession, *, small: bool = False) -> Iterator[None]:
         """Use a session for statements that read few rows (`small`), or any number of rows."""
         with nullcontext() if is_remote(session) else self._compiling.using(session, small=small):

@@ -1,4 +1,4 @@
-"""Rows of a query as Python values, with every TIMESTAMP as an instant in UTC.
+"""Columns and rows of a query as Python values, with every TIMESTAMP as an instant in UTC.
 
 Rows with a TIMESTAMP are read as Arrow, because `DataFrame.collect` goes through local time, which
 fails for the first and last day that a datetime can represent. Intervals of years and months, which
@@ -12,15 +12,26 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import quote
 from vde_dagster.errors import UsageError
+from vde_dagster.spark.tables.columns import spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
+Columns = tuple[tuple[str, str], ...]
+Rows = tuple[tuple[Any, ...], ...]
 _TEXTS = ("YearMonthIntervalType", "CalendarIntervalType")
 
 
-def collect_rows(frame: DataFrame) -> tuple[tuple[Any, ...], ...]:
+def frame_columns(frame: DataFrame) -> Columns:
+    return tuple((field.name, spark_type(field.dataType)) for field in frame.schema.fields)
+
+
+def collect_result(frame: DataFrame) -> tuple[Columns, Rows]:
+    return frame_columns(frame), collect_rows(frame)
+
+
+def collect_rows(frame: DataFrame) -> Rows:
     """Run a query, and return its rows with structs and maps as dictionaries.
 
     A map whose keys are nested values becomes a list of pairs.
