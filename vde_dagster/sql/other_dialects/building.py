@@ -6,6 +6,8 @@ node, and raises Unwritable if the node has no equivalent in Spark.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sqlglot import exp
 
 from vde_dagster.sql.reading import parse_plain
@@ -17,6 +19,20 @@ Replacement = exp.Expr | None
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
     """Create a call of a Spark function with copies of the arguments."""
     return exp.Anonymous(this=name, expressions=[one.copy() for one in arguments])
+
+
+def is_null(value: exp.Expr) -> exp.Is:
+    return exp.Is(this=value.copy(), expression=exp.Null())
+
+
+def when(condition: exp.Expr, then: exp.Expr, otherwise: exp.Expr | None = None) -> exp.Case:
+    """Create a CASE with one condition; it is NULL for other rows without `otherwise`."""
+    return exp.Case(ifs=[exp.If(this=condition, true=then)], default=otherwise)
+
+
+def null_if_any_null(given: Iterable[exp.Expr], otherwise: exp.Expr) -> exp.Case:
+    """Create a CASE that is NULL if one of the given values is NULL."""
+    return when(exp.or_(*map(is_null, given)), exp.Null(), otherwise)
 
 
 def cast(value: exp.Expr, kind: str) -> exp.Cast:

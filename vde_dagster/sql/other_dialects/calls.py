@@ -30,6 +30,7 @@ from vde_dagster.sql.other_dialects.building import (
     call,
     cast,
     cast_interval_sum,
+    null_if_any_null,
 )
 
 
@@ -240,10 +241,8 @@ def _keep_null(node: exp.Greatest | exp.Least, dialect: str) -> Replacement:
     given = [node.this, *node.expressions]
     if node.args.get("ignore_nulls") is not False or len(given) < 2:
         return None
-    any_null = exp.or_(*(exp.Is(this=one.copy(), expression=exp.Null()) for one in given))
     name = "GREATEST" if isinstance(node, exp.Greatest) else "LEAST"
-    among = call(name, *(one.copy() for one in given))
-    return exp.Case(ifs=[exp.If(this=any_null, true=exp.Null())], default=among)
+    return null_if_any_null(given, call(name, *given))
 
 
 def _rewrite_name(node: exp.Dayname | exp.Monthname, dialect: str) -> Replacement:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.building import Replacement
+from vde_dagster.sql.other_dialects.building import Replacement, is_null, when
 
 _STRUCT_ROWS = frozenset({"duckdb"})
 """Dialects whose rows are structs, with equal NULLs."""
@@ -129,5 +129,4 @@ def find_any_of_list(node: exp.Binary, dialect: str) -> Replacement:
     if dialect != "duckdb" or isinstance(values, exp.Array):
         return found
     # For a list that is NULL, DuckDB returns false.
-    absent = exp.Is(this=values.copy(), expression=exp.Null())
-    return exp.Case(ifs=[exp.If(this=absent, true=exp.false())], default=found)
+    return when(is_null(values), exp.false(), found)

@@ -14,6 +14,7 @@ from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.building import (
     Replacement,
     call,
+    cast,
     cast_interval_sum,
     fill_template,
 )
@@ -77,10 +78,10 @@ def _truncate_in_zone(node: exp.Expr, zone: exp.Expr, dialect: str) -> exp.Expr:
     unit = node.args["unit"].name.upper()
     if unit not in ("DAY", "MONTH", "QUARTER", "YEAR", "ISOWEEK"):
         raise Unwritable(f"a time cut to {unit} in a time zone")
-    instant = exp.cast(node.this.copy(), "TIMESTAMP", dialect="spark")
+    instant = cast(node.this.copy(), "TIMESTAMP")
     local = call("FROM_UTC_TIMESTAMP", instant, zone)
     plain_cut = exp.TimestampTrunc(this=local, unit=node.args["unit"].copy())
-    made = exp.cast(truncate_time(plain_cut, dialect) or plain_cut, "TIMESTAMP", dialect="spark")
+    made = cast(truncate_time(plain_cut, dialect) or plain_cut, "TIMESTAMP")
     return call("TO_UTC_TIMESTAMP", made, zone)
 
 
@@ -220,7 +221,7 @@ def add_units(node: exp.DateAdd | exp.TsOrDsAdd | exp.TimestampAdd, dialect: str
     moved: exp.Expr = exp.paren(node.this.copy())
     # Redshift returns a timestamp.
     if dialect == "redshift" or node.this.is_string:
-        moved = exp.cast(node.this.copy(), "TIMESTAMP", dialect="spark")
+        moved = cast(node.this.copy(), "TIMESTAMP")
     return exp.paren(exp.Add(this=moved, expression=length))
 
 
@@ -306,7 +307,7 @@ def format_time(node: exp.TimeToStr, dialect: str) -> Replacement:
     if zone is not None:
         value = call("FROM_UTC_TIMESTAMP", value, zone)
     if dialect in _ROUND_TO_MILLIS:
-        value = _add_microseconds(exp.cast(value.copy(), "TIMESTAMP", dialect="spark"), 500)
+        value = _add_microseconds(cast(value.copy(), "TIMESTAMP"), 500)
     return call("DATE_FORMAT", value, exp.Literal.string(letters))
 
 
@@ -349,8 +350,8 @@ def parse_time(value: exp.Expr, kind: str) -> exp.Expr:
     text = exp.cast(value.copy(), "TEXT")
     digits = exp.RegexpLike(this=text, expression=exp.Literal.string(r"^\s*[0-9]+\s*$"))
     fails = call("RAISE_ERROR", exp.Literal.string("a text of digits alone is read as seconds"))
-    checked = exp.Anonymous(this="IF", expressions=[digits, fails, value.copy()])
-    return exp.cast(checked, kind, dialect="spark")
+    checked = call("IF", digits, fails, value)
+    return cast(checked, kind)
 
 
 def rewrite_to_date(node: exp.TsOrDsToDate, dialect: str) -> Replacement:
@@ -387,20 +388,18 @@ def round_time(node: exp.Cast, dialect: str) -> Replacement:
     if digits not in _ROUNDED or dialect not in _ROUNDING_TIMES:
         raise Unwritable(f"times with {digits} fractional digits")
     unit, half = _ROUNDED[digits]
-    made = exp.cast(node.this.copy(), "TIMESTAMP", dialect="spark")
+    made = cast(node.this.copy(), "TIMESTAMP")
     made.meta["rounded"] = True
     later = _add_microseconds(made, half)
     if dialect == "postgres":  # Halves are rounded away from the year 2000.
-        early = exp.LT(this=made.copy(), expression=_make_timestamp("2000-01-01"))
+        early = exp.LT(
+            this=made.copy(), expression=cast(exp.Literal.string("2000-01-01"), "TIMESTAMP")
+        )
         early.this.meta["rounded"] = True
         when = exp.If(this=early, true=_add_microseconds(made.copy(), half - 1))
         when.args["true"].this.meta["rounded"] = True
         later = exp.Case(ifs=[when], default=later)
     return call("DATE_TRUNC", exp.Literal.string(unit), later)
-
-
-def _make_timestamp(text: str) -> exp.Expr:
-    return exp.cast(exp.Literal.string(text), "TIMESTAMP", dialect="spark")
 
 
 def _add_microseconds(time: exp.Expr, microseconds: int) -> exp.Expr:

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from vde_dagster.sql.definitions import reads_column
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.building import Replacement, call
+from vde_dagster.sql.other_dialects.building import Replacement, call, cast, when
 from vde_dagster.sql.other_dialects.texts import literal_int, plus
 
 _FROM_ONE = frozenset({"duckdb", "postgres", "trino", "presto", "athena"})
@@ -107,8 +107,8 @@ def rewrite_series(node: exp.GenerateSeries, dialect: str) -> Replacement:
     kind = "ARRAY<BIGINT>"
     runs = exp.LTE(this=exp.paren(start.copy()), expression=exp.paren(end.copy()))
     ended = exp.GT(this=exp.paren(start.copy()), expression=exp.paren(end.copy()))
-    empty = exp.cast(exp.Array(expressions=[]), kind, dialect="spark")
-    counted = exp.cast(numbers, kind, dialect="spark")
+    empty = cast(exp.Array(expressions=[]), kind)
+    counted = cast(numbers, kind)
     return exp.Case(ifs=[exp.If(this=runs, true=counted), exp.If(this=ended, true=empty)])
 
 
@@ -201,6 +201,6 @@ def join_elements(node: exp.ArrayToString, dialect: str) -> Replacement:
         and any(isinstance(one, exp.Literal) for one in given.expressions)
     ):
         return None
-    values = exp.Anonymous(this="ARRAY_COMPACT", expressions=[node.this.copy()])
+    values = call("ARRAY_COMPACT", node.this)
     present = exp.GT(this=call("SIZE", values), expression=exp.Literal.number(0))
-    return exp.Case(ifs=[exp.If(this=present, true=node.copy())])
+    return when(present, node.copy())

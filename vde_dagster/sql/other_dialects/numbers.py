@@ -12,7 +12,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.building import Replacement, call, cast, fill_template
+from vde_dagster.sql.other_dialects.building import Replacement, call, cast, fill_template, when
 
 _ONE_INTEGER_TYPE = frozenset({"bigquery", "snowflake"})
 """Dialects whose integer types are all one type, of 64 bits or 38 digits."""
@@ -263,4 +263,4 @@ def rewrite_sign(node: exp.Sign, dialect: str) -> Replacement:
         return None
     zero = exp.Literal.number(0)
     is_nan = call("ISNAN", node.this)
-    return exp.Case(ifs=[exp.If(this=is_nan, true=zero)], default=call("SIGN", node.this))
+    return when(is_nan, zero, call("SIGN", node.this))

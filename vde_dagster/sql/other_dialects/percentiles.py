@@ -13,6 +13,8 @@ from decimal import Decimal
 
 from sqlglot import exp
 
+from vde_dagster.sql.other_dialects.building import call
+
 _SAME_TYPE = ("tinyint", "smallint", "int", "bigint", "double")
 _REFUSED = "percentile_cont of duckdb is translated only for integers and DOUBLE: cast its sort key"
 
@@ -45,9 +47,9 @@ def rewrite_percentile(node: exp.Expr, dialect: str) -> exp.Expr | None:
     value, share = ordered.this.copy(), Decimal(fraction.name)
     if dialect == "duckdb":
         types = [exp.Literal.string(name) for name in _SAME_TYPE]
-        known = exp.In(this=exp.Anonymous(this="TYPEOF", expressions=[value]), expressions=types)
-        refused = exp.Anonymous(this="RAISE_ERROR", expressions=[exp.Literal.string(_REFUSED)])
-        value = exp.Anonymous(this="IF", expressions=[known, value.copy(), refused])
+        known = exp.In(this=call("TYPEOF", value), expressions=types)
+        refused = call("RAISE_ERROR", exp.Literal.string(_REFUSED))
+        value = call("IF", known, value, refused)
     if ordered.args.get("desc"):
         share = 1 - share
     return exp.Quantile(this=value, quantile=exp.Literal.number(str(share)))

@@ -12,7 +12,7 @@ import re
 from sqlglot import exp
 
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.building import Replacement
+from vde_dagster.sql.other_dialects.building import Replacement, call, when
 from vde_dagster.sql.other_dialects.texts import literal_int
 
 _RE2 = frozenset({"duckdb", "bigquery"})
@@ -235,7 +235,7 @@ def rewrite_match(node: exp.RegexpLike | exp.RegexpILike, dialect: str) -> Repla
                 raise Unwritable("a regular expression that is computed")
             return None
         around = [exp.Literal.string("\\A(?:"), node.expression.copy(), exp.Literal.string(")\\z")]
-        pattern: exp.Expr = exp.Anonymous(this="CONCAT", expressions=around)
+        pattern: exp.Expr = call("CONCAT", *around)
         if dialect in _RE2 | _POSIX:
             raise Unwritable("a regular expression that is computed")
     else:
@@ -278,7 +278,7 @@ def rewrite_extract(node: exp.RegexpExtract | exp.RegexpExtractAll, dialect: str
             made.set(name, None)
         made.set("null_if_no_match", None)
         found = exp.RegexpLike(this=made.this.copy(), expression=made.expression.copy())
-        return exp.Case(ifs=[exp.If(this=found, true=made)])
+        return when(found, made)
     return made if made != node else None
 
 

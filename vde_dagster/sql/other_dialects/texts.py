@@ -16,7 +16,13 @@ from sqlglot import exp
 
 from vde_dagster.sql.definitions import Definition, find_definitions
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.building import Replacement, call, fill_template
+from vde_dagster.sql.other_dialects.building import (
+    Replacement,
+    call,
+    fill_template,
+    null_if_any_null,
+    when,
+)
 
 _BEFORE_THE_TEXT = frozenset({"postgres", "redshift", "tsql", "fabric"})
 """Dialects in which a substring may begin before the text: SUBSTRING('abc', 0, 2) is 'a'."""
@@ -54,10 +60,6 @@ def lower_bound(node: exp.Expr) -> int | None:
         sides = lower_bound(node.this), lower_bound(node.expression)
         return None if sides[0] is None or sides[1] is None else sides[0] + sides[1]
     return None
-
-
-def _when(condition: exp.Expr, then: exp.Expr, otherwise: exp.Expr) -> exp.Case:
-    return exp.Case(ifs=[exp.If(this=condition, true=then)], default=otherwise)
 
 
 def plus(left: exp.Expr, right: exp.Expr | int) -> exp.Expr:
@@ -117,7 +119,7 @@ def _cut_at_start(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> e
         )
         early = call("SUBSTRING", text, exp.Literal.number(1), rest)
         late = call("SUBSTRING", text, start, length)
-    return early if known is not None else _when(_is_less(start, 1), early, late)
+    return early if known is not None else when(_is_less(start, 1), early, late)
 
 
 def _duckdb_substring(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> Replacement:
@@ -129,23 +131,21 @@ def _duckdb_substring(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> Repl
     known, end = literal_int(start), literal_int(length)
     if end is not None and end < 0:
         raise Unwritable("SUBSTRING with a negative length")
-    shorter = exp.Anonymous(
-        this="SUBSTRING", expressions=[text.copy(), exp.Literal.number(1), plus(length, -1)]
-    )
+    shorter = call("SUBSTRING", text, exp.Literal.number(1), plus(length, -1))
     if known is not None:
         return shorter if known == 0 else None
     least = lower_bound(start)
     if least is not None and least >= 1:
         return None
     zero = exp.EQ(this=_add_brackets(start), expression=exp.Literal.number(0))
-    return _when(zero, shorter, call("SUBSTRING", text, start, length))
+    return when(zero, shorter, call("SUBSTRING", text, start, length))
 
 
 def _bigquery_substring(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> exp.Expr:
     """Rewrite BigQuery's substring, which begins no earlier than at the first character."""
     before = exp.LT(this=_add_brackets(start), expression=exp.Neg(this=call("LENGTH", text)))
     whole = call("SUBSTRING", text, exp.Literal.number(1), length)
-    return _when(before, whole, call("SUBSTRING", text, start, length))
+    return when(before, whole, call("SUBSTRING", text, start, length))
 
 
 def _trino_substring(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp.Expr:
@@ -156,7 +156,7 @@ def _trino_substring(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -
     )
     given = [text, start] if length is None else [text, start, length]
     nothing = call("LEFT", text, exp.Literal.number(0))  # NULL stays NULL.
-    return _when(outside, nothing, call("SUBSTRING", *given))
+    return when(outside, nothing, call("SUBSTRING", *given))
 
 
 def rewrite_left_right(node: exp.Left | exp.Right, dialect: str) -> Replacement:
@@ -184,7 +184,7 @@ def rewrite_left_right(node: exp.Left | exp.Right, dialect: str) -> Replacement:
         plain = call("RIGHT", text, length)
     if literal_int(length) is not None:
         return shorter
-    return _when(_is_less(length, 0), shorter, plain)
+    return when(_is_less(length, 0), shorter, plain)
 
 
 _SPACES = " \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a\u205f\u3000"
@@ -236,10 +236,8 @@ def split_part(node: exp.SplitPart, dialect: str) -> Replacement:
         return None
     given = (node.this, node.args["delimiter"], node.args["part_index"])
     parts = exp.Split(this=node.this.copy(), expression=node.args["delimiter"].copy())
-    number = exp.LTE(
-        this=_add_brackets(given[2]), expression=exp.Anonymous(this="SIZE", expressions=[parts])
-    )
-    return exp.Case(ifs=[exp.If(this=number, true=call("SPLIT_PART", *given))])
+    number = exp.LTE(this=_add_brackets(given[2]), expression=call("SIZE", parts))
+    return when(number, call("SPLIT_PART", *given))
 
 
 def check_separator(node: exp.Split, dialect: str) -> Replacement:
@@ -319,7 +317,7 @@ def rewrite_listagg(node: exp.GroupConcat, dialect: str) -> Replacement:
         return None
     if isinstance(node.parent, exp.Window | exp.Filter | exp.WithinGroup):
         raise Unwritable("LISTAGG with OVER or FILTER")
-    return exp.Anonymous(this="COALESCE", expressions=[node.copy(), exp.Literal.string("")])
+    return call("COALESCE", node, exp.Literal.string(""))
 
 
 def writes_instant(node: exp.Expr, dialect: str) -> bool:
@@ -430,8 +428,7 @@ def rewrite_initcap(node: exp.Initcap, dialect: str) -> Replacement:
     lower = call("LOWER", call("SUBSTRING", word, exp.Literal.number(2)))
     each = exp.Lambda(this=call("CONCAT", upper, lower), expressions=[part])
     parts = call("SPLIT", node.this, around)
-    words = exp.Anonymous(this="TRANSFORM", expressions=[parts, each])
-    return exp.Anonymous(this="ARRAY_JOIN", expressions=[words, exp.Literal.string("")])
+    return call("ARRAY_JOIN", call("TRANSFORM", parts, each), exp.Literal.string(""))
 
 
 def _is_default_delimiters(given: exp.Expr) -> bool:
@@ -482,5 +479,4 @@ def rewrite_printf(node: exp.Anonymous) -> Replacement:
     given = [one for one in node.expressions if not isinstance(one.unnest(), exp.Literal)]
     if not given:
         return None
-    absent = exp.or_(*(exp.Is(this=one.copy(), expression=exp.Null()) for one in given))
-    return exp.Case(ifs=[exp.If(this=absent, true=exp.Null())], default=node.copy())
+    return null_if_any_null(given, node.copy())

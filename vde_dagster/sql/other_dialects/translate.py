@@ -9,6 +9,7 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from vde_dagster.sql.definitions import find_cte
 from vde_dagster.sql.other_dialects import SPARKS, Unwritable
+from vde_dagster.sql.other_dialects.building import call
 from vde_dagster.sql.other_dialects.calls import rewrite_calls
 from vde_dagster.sql.other_dialects.joins import (
     keep_star_order,
@@ -136,7 +137,7 @@ def _rewrite_bounded_casts(tree: exp.Expr, dialect: str) -> exp.Expr:
         length = given[0].this if given else exp.Literal.number(30)
         cast.set("to", exp.DataType.build("string", dialect="spark"))
         if dialect in _CUTS_TEXTS and isinstance(length, exp.Literal) and cast is not tree:
-            made: exp.Expr = exp.Anonymous(this="LEFT", expressions=[cast.copy(), length.copy()])
+            made: exp.Expr = call("LEFT", cast, length)
             if isinstance(cast.parent, exp.Select) and cast.output_name:
                 made = exp.alias_(made, cast.output_name, quoted=True)  # A cast keeps the name.
             cast.replace(made)
@@ -180,9 +181,7 @@ def _make_interval(interval: exp.Interval, dialect: str) -> exp.Expr | None:
         return None
     kind = "DECIMAL(18, 6)" if name == "SECOND" else "INT"
     values = [exp.Literal.number("0") for _ in range(_INTERVAL_UNITS.index(name))]
-    return exp.Anonymous(
-        this="MAKE_INTERVAL", expressions=[*values, exp.cast(inner.copy(), kind, dialect="spark")]
-    )
+    return call("MAKE_INTERVAL", *values, exp.cast(inner, kind, dialect="spark"))
 
 
 def _refuse_combined_unnest(tree: exp.Expr) -> None:

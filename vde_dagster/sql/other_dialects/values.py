@@ -10,7 +10,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.building import Replacement, call
+from vde_dagster.sql.other_dialects.building import Replacement, call, is_null, when
 from vde_dagster.sql.other_dialects.texts import literal_int
 
 
@@ -23,17 +23,14 @@ def truncate_number(node: exp.Trunc, dialect: str) -> Replacement:
         raise Unwritable("TRUNC whose number of decimals is computed")
     below = exp.LT(this=exp.paren(node.this.copy()), expression=exp.Literal.number(0))
     up, down = call("CEIL", node.this, decimals), call("FLOOR", node.this, decimals)
-    return exp.Case(ifs=[exp.If(this=below, true=up)], default=down)
+    return when(below, up, down)
 
 
 def rewrite_isnan(node: exp.IsNan, dialect: str) -> Replacement:
     """Rewrite ISNAN to return NULL for NULL, where Spark returns false."""
     if isinstance(node.parent, exp.If) and node.arg_key == "false":
         return None
-    null = exp.Is(this=node.this.copy(), expression=exp.Null())
-    return exp.Case(
-        ifs=[exp.If(this=exp.Not(this=null), true=call("ISNAN", node.this))], default=exp.Null()
-    )
+    return when(exp.Not(this=is_null(node.this)), call("ISNAN", node.this), exp.Null())
 
 
 def rewrite_uuid(node: exp.Uuid, dialect: str) -> Replacement:
@@ -49,9 +46,8 @@ def rewrite_arg_max(node: exp.ArgMax | exp.ArgMin, dialect: str) -> Replacement:
     """Rewrite DuckDB's arg_max and arg_min, which skip rows if the returned value is NULL."""
     if dialect != "duckdb" or node.args.get("count") is not None:
         return None
-    present = exp.Not(this=exp.Is(this=node.this.copy(), expression=exp.Null()))
     made = node.copy()
-    made.set("expression", exp.Case(ifs=[exp.If(this=present, true=node.expression.copy())]))
+    made.set("expression", when(exp.Not(this=is_null(node.this)), node.expression.copy()))
     return made
 
 
@@ -77,10 +73,10 @@ def collect_values(node: exp.ArrayAgg, dialect: str) -> Replacement:
     row = exp.Struct(expressions=[named])
     value = exp.column("v", table="e")
     each = exp.Lambda(this=value, expressions=[exp.to_identifier("e")])
-    values = exp.Anonymous(this="TRANSFORM", expressions=[call("COLLECT_LIST", row), each])
+    values = call("TRANSFORM", call("COLLECT_LIST", row), each)
     # Without input rows, the result is NULL.
     some = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(0))
-    return exp.Case(ifs=[exp.If(this=some, true=values)])
+    return when(some, values)
 
 
 def collect_without_nulls(node: exp.IgnoreNulls, dialect: str) -> Replacement:
@@ -97,7 +93,7 @@ def collect_without_nulls(node: exp.IgnoreNulls, dialect: str) -> Replacement:
         raise Unwritable("ARRAY_AGG with DISTINCT, ORDER BY or OVER")
     values = call("COLLECT_LIST", inner.this)
     some = exp.GT(this=exp.Count(this=inner.this.copy()), expression=exp.Literal.number(0))
-    return exp.Case(ifs=[exp.If(this=some, true=values)])
+    return when(some, values)
 
 
 def refuse_array_of_rows(node: exp.Array, dialect: str) -> Replacement:
@@ -140,11 +136,8 @@ def contains_value(node: exp.ArrayContains, dialect: str) -> Replacement:
     if dialect != "duckdb":
         return None
     given = (node.this, node.expression)
-    present = exp.and_(
-        *(exp.Not(this=exp.Is(this=one.copy(), expression=exp.Null())) for one in given)
-    )
-    found = call("COALESCE", node.copy(), exp.false())
-    return exp.Case(ifs=[exp.If(this=present, true=found)])
+    present = exp.and_(*(exp.Not(this=is_null(one)) for one in given))
+    return when(present, call("COALESCE", node, exp.false()))
 
 
 def concatenate_lists(node: exp.ArrayConcat, dialect: str) -> Replacement:
@@ -155,8 +148,7 @@ def concatenate_lists(node: exp.ArrayConcat, dialect: str) -> Replacement:
         return None
     if all(isinstance(one.unnest(), exp.Array) for one in lists):
         return lists[0].copy() if len(lists) == 1 else call("CONCAT", *lists)
-    empty = exp.Anonymous(this="ARRAY", expressions=[])
-    return call("CONCAT", *(call("COALESCE", one, empty) for one in lists))
+    return call("CONCAT", *(call("COALESCE", one, call("ARRAY")) for one in lists))
 
 
 def rewrite_list_length(node: exp.Length, dialect: str) -> Replacement:
@@ -193,7 +185,7 @@ def filter_window(node: exp.Window, dialect: str) -> Replacement:
         raise Unwritable(f"FILTER of {aggregate.sql(dialect)} before OVER")
     made = node.copy()
     kept = aggregate.copy()
-    kept.set("this", exp.Case(ifs=[exp.If(this=condition.copy(), true=value.copy())]))
+    kept.set("this", when(condition.copy(), value.copy()))
     made.set("this", kept)
     return made
 
