@@ -13,14 +13,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vde_dagster.base.texts import closest, count, did_you_mean
 from vde_dagster.errors import ProjectError, Unknown, UsageError
 from vde_dagster.project.macros import conditions
 from vde_dagster.project.macros.scope import MacroScope, UserMacro
 from vde_dagster.project.macros.templates import template
-from vde_dagster.project.macros.variables import IN_TEXT, KIND_NAME, TIME_VARIABLES, bare
+from vde_dagster.project.macros.variables import KIND_NAME, TIME_VARIABLES, bare, with_values
 from vde_dagster.sql.edits import NOTHING, Expanded
 from vde_dagster.sql.expressions import add_brackets
 from vde_dagster.sql.scanner import (
@@ -38,10 +38,6 @@ from vde_dagster.sql.scanner import (
 )
 from vde_dagster.sql.templates import JINJA, JINJA_HINT, find_jinja
 from vde_dagster.sql.trees import placeholder
-
-if TYPE_CHECKING:
-    pass
-
 
 _PARAMETERS = TIME_VARIABLES | {"this_model"}
 _MAX_DEPTH = 50
@@ -154,7 +150,7 @@ class Expander:
         mistakes: list[ProjectError] = []
         done = start
         while (at := find_at_sign(source, done, end, backslash=backslash)) is not None:
-            tokens = _call_tokens(scan(source, at, end, backslash=backslash))
+            tokens = call_tokens(scan(source, at, end, backslash=backslash), before_bracket=2)
             if top:
                 self._call_offset = at
             if len(tokens) == 1:
@@ -173,7 +169,7 @@ class Expander:
                 if not top:
                     raise
                 mistakes.append(error)
-                behind = tokens[-1].end if _is_call(tokens) or tokens[1].text == "{" else None
+                behind = tokens[-1].end if is_call(tokens[1:]) or tokens[1].text == "{" else None
                 text, behind = "NULL", behind or tokens[1].end
             pieces += self._expand_identifiers(before, done)
             pieces.append((text, ~self._call_offset))
@@ -193,7 +189,7 @@ class Expander:
             )
             if "@" not in token.text or not is_name:
                 continue
-            own = IN_TEXT.sub(self._variable_in_identifier, token.text)
+            own = with_values(token.text, self.scope.variables)
             if own != token.text:
                 pieces += [
                     (text[done : token.start], offset + done),
@@ -201,10 +197,6 @@ class Expander:
                 ]
                 done = token.end
         return [*pieces, (text[done:], offset + done)]
-
-    def _variable_in_identifier(self, found: re.Match[str]) -> str:
-        value = self.scope.variables.get((found[1] or found[2]).lower())
-        return found[0] if value is None else bare(value)
 
     def _end_of_clause(self, source: SourceText, tokens: list[Token], end: int) -> int:
         behind = tokens[source.closing(tokens, 2)].end
@@ -237,7 +229,7 @@ class Expander:
         if following.kind != "word":
             raise self.error(f"'@{following.text}' is not a macro", "write @name or @macro(…)")
         name = following.text
-        if _is_call(tokens):
+        if is_call(tokens[1:]):
             closing = source.closing(tokens, 2)
             arguments = source.text[tokens[2].end : tokens[closing].start]
             if name.lower() in conditions.CLAUSES and name.lower() not in self.scope.macros:
@@ -358,11 +350,17 @@ class Expander:
             self.scope.variables = before
 
 
-def _is_call(tokens: list[Token]) -> bool:
-    return len(tokens) > 2 and tokens[2].text == "(" and tokens[2].start == tokens[1].end
+def is_call(tokens: list[Token]) -> bool:
+    """Return whether an opening bracket follows the first token directly."""
+    return len(tokens) > 1 and tokens[1].text == "(" and tokens[1].start == tokens[0].end
 
 
-def _call_tokens(tokens: Iterable[Token]) -> list[Token]:
+def call_tokens(tokens: Iterable[Token], *, before_bracket: int) -> list[Token]:
+    """Return the tokens of a call without comments, up to its closing bracket.
+
+    `before_bracket` is the number of tokens before the opening bracket: 2 for `@name(…)`. If no
+    bracket follows them, the token after them is the last one.
+    """
     taken: list[Token] = []
     depth = 0
     for token in tokens:
@@ -370,7 +368,7 @@ def _call_tokens(tokens: Iterable[Token]) -> list[Token]:
             continue
         taken.append(token)
         depth += (token.text in OPENING) - (token.text in CLOSING)
-        if len(taken) > 2 and depth <= 0:
+        if len(taken) > before_bracket and depth <= 0:
             break
     return taken
 

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.times import utc
 from vde_dagster.sql.edits import Edit, apply_edits
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, Token, find_at_sign, scan
 
@@ -52,20 +53,14 @@ def time_variable_values(
         end: End of the interval (UTC, exclusive).
         execution_time: Time of the run (UTC).
     """
-    inclusive_end = _utc(end) - timedelta(microseconds=1)
-    now = _utc(execution_time)
-    instants = {"start": _utc(start), "end": inclusive_end, "execution": now, "latest": now}
+    inclusive_end = utc(end) - timedelta(microseconds=1)
+    now = utc(execution_time)
+    instants = {"start": utc(start), "end": inclusive_end, "execution": now, "latest": now}
     return {
         f"{prefix}_{suffix}": text
         for prefix, instant in instants.items()
         for suffix, text in _literals(instant).items()
     }
-
-
-def _utc(value: datetime) -> datetime:
-    if value.tzinfo is None:
-        return value.replace(tzinfo=timezone.utc)
-    return value.astimezone(timezone.utc)
 
 
 def _literals(instant: datetime) -> dict[str, str]:
@@ -156,6 +151,16 @@ def this_model_values(table: str) -> dict[str, str]:
 
 
 IN_TEXT = re.compile(r"@\{\s*(\w+)\s*\}|@(\w+)")
+
+
+def with_values(text: str, variables: Mapping[str, str]) -> str:
+    """Replace `@{customer}` and `@customer` in a text by the variables' values."""
+
+    def value(found: re.Match[str]) -> str:
+        own = variables.get((found[1] or found[2]).lower())
+        return found[0] if own is None else bare(own)
+
+    return IN_TEXT.sub(value, text)
 
 
 def bare(value: str) -> str:

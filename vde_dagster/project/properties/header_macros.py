@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from vde_dagster.base.cron import SHORT_NAMES
 from vde_dagster.errors import ProjectError, SourceLocation, placed
-from vde_dagster.project.macros.expansion import Expander
+from vde_dagster.project.macros.expansion import Expander, call_tokens, is_call
 from vde_dagster.project.macros.scope import MacroScope
-from vde_dagster.project.macros.variables import IN_TEXT, KIND_NAME, bare
-from vde_dagster.project.properties.header import Header, parse_header
+from vde_dagster.project.macros.variables import IN_TEXT, KIND_NAME, bare, with_values
+from vde_dagster.project.properties.header import Header, header_literal, parse_header
 from vde_dagster.project.property_value import Value
 from vde_dagster.sql.edits import NOTHING, Expanded, ExpandedSource
-from vde_dagster.sql.scanner import CLOSING, OPENING, SourceText, Token, scan, unquote
+from vde_dagster.sql.scanner import SourceText, Token, scan, unquote
 from vde_dagster.sql.trees import has_placeholder
 
 _LATER = ("audits",)
@@ -46,7 +46,8 @@ def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, s
         return header if "blueprints" not in header.properties else _without_blueprints(header)
     expanded = Expanded.build([*pieces, (source.text[done:], done)])
     made = ExpandedSource(source.path, expanded.text, source, expanded)
-    parsed = parse_header(made, _header_tokens(made, header.start))
+    # The text after the header may have another dialect.
+    parsed = parse_header(made, call_tokens(scan(made, header.start), before_bracket=1))
     return _without_blueprints(replace(parsed, comment=header.comment))
 
 
@@ -58,16 +59,6 @@ def written_kind(properties: Mapping[str, Value], default: str | None) -> dict[s
     first = kind.tokens[0] if kind.tokens else None
     is_name = first is not None and first.kind == "word"
     return {KIND_NAME: f"'{first.text.upper()}'"} if first is not None and is_name else {}
-
-
-def with_values(text: str, variables: Mapping[str, str]) -> str:
-    """Replace `@{customer}` and `@customer` in a text by the variables' values."""
-
-    def value(found: re.Match[str]) -> str:
-        own = variables.get((found[1] or found[2]).lower())
-        return found[0] if own is None else bare(own)
-
-    return IN_TEXT.sub(value, text)
 
 
 def expanded_text(
@@ -151,14 +142,13 @@ def _replacement(
     if later:
         variables = blueprint
     if word.kind == "string":
-        text = with_values(unquote(word), variables)
-        return word.end, "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        return word.end, header_literal(with_values(unquote(word), variables))
     if word.text == "{" and len(following) > 2:
         inner, closing = following[1], following[2]
         own = variables.get(inner.text.lower())
         if own is not None and closing.text == "}":
             return closing.end, bare(own)
-    elif word.kind == "word" and word.text.lower() in variables and not _is_call(following):
+    elif word.kind == "word" and word.text.lower() in variables and not is_call(following):
         own = variables[word.text.lower()]
         around = source.text[first.start - 1 : first.start] + source.text[word.end :][:1]
         glued = any(sign.isalnum() or sign in "._@`" for sign in around)
@@ -183,29 +173,10 @@ def _is_cron(name: str, previous: Token | None, word: Token) -> bool:
 def _expand_macro(expander: Expander, sign: Token, following: list[Token]) -> tuple[int, str]:
     source, word = expander.source, following[0]
     end = word.end
-    if word.text == "{" or _is_call(following):
+    if word.text == "{" or is_call(following):
         end = following[source.closing(following, 0 if word.text == "{" else 1)].end
     text = expander.expand(sign.start, end).text.strip() or NOTHING
     if has_placeholder(text):
         message, hint = _unavailable_message(source.text[sign.end : end])
         raise source.error(message, sign.start, hint)
     return end, text
-
-
-def _is_call(following: list[Token]) -> bool:
-    return (
-        len(following) > 1 and following[1].text == "(" and following[1].start == following[0].end
-    )
-
-
-def _header_tokens(source: SourceText, start: int) -> list[Token]:
-    # The text after the header may have another dialect.
-    tokens: list[Token] = []
-    depth = 0
-    for token in scan(source, start):
-        if token.kind != "comment":
-            tokens.append(token)
-            depth += (token.text in OPENING) - (token.text in CLOSING)
-            if len(tokens) > 1 and depth <= 0:
-                break
-    return tokens
