@@ -103,10 +103,13 @@ def read_statements(text: str) -> tuple[list[Token], list[exp.Expr | None]]:
     return tokens, trees
 
 
-def parse_tokens(dialect: Dialect, tokens: list[Token], text: str) -> list[exp.Expr | None]:
+def parse_tokens(
+    dialect: Dialect, tokens: list[Token], text: str, into: Any = None, **options: Any
+) -> list[exp.Expr | None]:
     """Parse tokens to the trees of their statements. Raise ParseError if SQLGlot fails."""
+    parser, tokens = dialect.parser(**options), _bracket_literals(tokens)
     try:
-        return dialect.parser().parse(_bracket_literals(tokens), text)
+        return parser.parse(tokens, text) if into is None else parser.parse_into(into, tokens, text)
     except (AttributeError, IndexError, KeyError, TypeError) as error:
         raise ParseError(f"SQLGlot cannot read the text: {error}") from error
 
@@ -137,7 +140,7 @@ def parse_plain(
     Raises:
         ParseError, TokenError: SQLGlot cannot read the text, or it has no statement.
     """
-    for tree in _plain_trees(text, dialect, into, options):
+    for tree in _plain_trees(text, dialect, into, **options):
         if tree is not None:
             return tree
     raise ParseError(f"No expression was parsed from '{text}'")
@@ -145,7 +148,7 @@ def parse_plain(
 
 def parse_plain_statements(text: str, dialect: str | Dialect = "spark") -> list[exp.Expr]:
     """Parse every non-empty statement of a text, by the rules of `parse_plain`."""
-    return [tree for tree in _plain_trees(text, dialect, None, {}) if tree is not None]
+    return [tree for tree in _plain_trees(text, dialect) if tree is not None]
 
 
 def parse_type(text: str, dialect: str = "spark") -> exp.DataType:
@@ -194,7 +197,7 @@ def _count_parts(tokens: list[Token]) -> int:
 
 
 def _plain_trees(
-    text: str, dialect: str | Dialect, into: Any, options: dict[str, Any]
+    text: str, dialect: str | Dialect, into: Any = None, **options: Any
 ) -> list[exp.Expr | None]:
     chosen = Dialect.get_or_raise(dialect)
     tokens = chosen.tokenize(text)
@@ -202,14 +205,7 @@ def _plain_trees(
         # SQLGlot's parser alone would read `'C''1'` as `'C1'`.
         tokens = _join_doubled_quotes(text, join_type_words(text, tokens))
         tokens = add_spark_brackets(tokens) or tokens
-    tokens = _bracket_literals(tokens)
-    parser = chosen.parser(**options)
-    try:
-        if into is not None:
-            return parser.parse_into(into, tokens, text)
-        return parser.parse(tokens, text)
-    except (AttributeError, IndexError, KeyError, TypeError) as error:
-        raise ParseError(f"SQLGlot cannot read the text: {error}") from error
+    return parse_tokens(chosen, tokens, text, into, **options)
 
 
 def _join_doubled_quotes(text: str, tokens: list[Token]) -> list[Token]:

@@ -126,6 +126,10 @@ def collect_rarely() -> None:
     atexit.register(gc.freeze)
 
 
+def used_args(node: exp.Expr) -> set[str]:
+    return {key for key, value in node.args.items() if value}
+
+
 def dismantle(tree: exp.Expr) -> None:
     """Break the reference cycles of an unused tree, so that its memory is released at once."""
     from sqlglot.expressions import Expr, Identifier, Literal

@@ -65,7 +65,7 @@ class QueryColumns:
     ) -> dict[str, list[str] | None]:
         """Return `known` plus the columns of a query's CTEs; unknown columns are None."""
         found = dict(known)
-        with_ = query.args.get("with_") or query.args.get("with")
+        with_ = query.args.get("with_")
         for cte in with_.expressions if with_ else ():
             try:
                 found[cte.alias.lower()] = self._alias_columns(
@@ -92,7 +92,7 @@ class QueryColumns:
 
         `only` is the lower-case name of one of the tables; "" for all.
         """
-        from_ = select.args.get("from_") or select.args.get("from")
+        from_ = select.args.get("from_")
         if from_ is None or select.args.get("laterals"):
             raise UnknownColumnsError
         joins = (
@@ -113,7 +113,7 @@ class QueryColumns:
         joins = select.args.get("joins") or ()
         if table is None and any(join.args.get("using") or join.method for join in joins):
             raise UnknownColumnsError  # Columns of both sides appear once.
-        left_out = star.args.get("except_") or star.args.get("except") or ()
+        left_out = star.args.get("except_") or ()
         hidden = {column.name.lower() for column in left_out}
         found = self.table_columns(select, ctes, table.name.lower() if table is not None else "")
         if not found:
@@ -291,7 +291,7 @@ class _Branch(SelectPieces):
 
 def _first_offset(select: exp.Expr) -> int:
     """Return the offset of a SELECT's first name in its columns or FROM, outside subqueries."""
-    for part in (*select.expressions, select.args.get("from_") or select.args.get("from")):
+    for part in (*select.expressions, select.args.get("from_")):
         for name in part.find_all(exp.Identifier, exp.Star) if part is not None else ():
             if name.find_ancestor(exp.Select) is select and "start" in name.meta:
                 return int(name.meta["start"])

@@ -14,6 +14,7 @@ from vde_dagster.semantics.binding.calls import check_argument_count
 from vde_dagster.semantics.binding.names import Scope
 from vde_dagster.semantics.spark_functions import GENERATOR_KINDS
 from vde_dagster.semantics.types import common_type, infer
+from vde_dagster.sql.definitions import read_rows
 
 
 def generator_kind(e: exp.Expr) -> tuple[str, bool] | None:
@@ -92,28 +93,19 @@ def _types(op: str, first_type: Any, count: int) -> list[Any]:
 
 
 def bind_values(binder: Binder, e: exp.Values, scope: Scope) -> tuple[Constant, list[Output]]:
-    rows = [
-        [binder.bind(cell, scope) for cell in (row.expressions if _is_row(row) else [row])]
-        for row in e.expressions
-    ]
+    written = read_rows(e)
+    rows = [[binder.bind(cell, scope) for cell in row] for row in written]
     width = len(rows[0]) if rows else 0
     if not width or any(len(row) != width for row in rows):
         # A struct stands for its fields.
-        if all(_is_row(row) or "struct" not in called_function(row) for row in e.expressions):
+        if all("struct" not in called_function(row) for row in e.expressions):
             binder.record_refusal("different widths", e, [len(row) for row in rows])
         raise Unsupported("VALUES of uneven rows")
     source = Constant("values", rows)
-    columns = zip(
-        *(row.expressions if _is_row(row) else [row] for row in e.expressions), strict=True
-    )
     return source, [
         Output(f"col{i + 1}", binder.terms.make("ref", source, i), common_type(cells))
-        for i, cells in enumerate(columns)
+        for i, cells in enumerate(zip(*written, strict=True))
     ]
-
-
-def _is_row(e: exp.Expr) -> bool:
-    return isinstance(e, exp.Tuple)
 
 
 def bind_range(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Constant, list[Output]]:

@@ -36,6 +36,7 @@ from vde_dagster.semantics.binding.stars import expand_star, unknown_columns_err
 from vde_dagster.semantics.binding.windows import bind_sort_key
 from vde_dagster.semantics.function_types import letter_of_type
 from vde_dagster.semantics.types import infer
+from vde_dagster.sql.trees import used_args
 
 _SELECT_ARGS = {
     *("with_", "expressions", "hint", "distinct", "from_", "joins", "laterals", "where", "group"),
@@ -265,22 +266,18 @@ def _operands(e: exp.SetOperation, op: str, distinct: bool) -> list[exp.Expr]:
         operands.append(left.args["expression"])
         left = left.args["this"]
         inner = left
-        while isinstance(inner, exp.Subquery) and set(_filled_args(inner)) == {"this"}:
+        while isinstance(inner, exp.Subquery) and used_args(inner) == {"this"}:
             inner = inner.this
         # A UNION includes the UNIONs on its left.
         if not (
             op == "union"
             and isinstance(inner, exp.Union)
             and (distinct or not inner.args.get("distinct"))
-            and set(_filled_args(inner)) <= {"this", "expression", "distinct"}
+            and used_args(inner) <= {"this", "expression", "distinct"}
         ):
             operands.append(left)
             return operands[::-1]
         left = inner
-
-
-def _filled_args(e: exp.Expr) -> list[str]:
-    return [key for key, value in e.args.items() if value]
 
 
 _TRIMS = ("order", "limit", "offset")

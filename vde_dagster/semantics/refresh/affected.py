@@ -38,6 +38,7 @@ from vde_dagster.semantics.refresh.qualified import (
     find_table_node,
     reading_number,
 )
+from vde_dagster.sql.trees import used_args
 
 CHANGED = "vde_changed"
 """The name of the changed table in derived queries."""
@@ -102,7 +103,7 @@ class _Step:
 
     def query(self, query: exp.Expr) -> exp.Select:
         while isinstance(query, exp.Subquery):
-            if trees.used_args(query) - {"this", "alias"}:
+            if used_args(query) - {"this", "alias"}:
                 raise NotRefreshableError(refusals.NOT_SUPPORTED, query)
             query = query.this
         if isinstance(query, exp.SetOperation):
@@ -138,7 +139,7 @@ class _Step:
                 if same and _is_distinct(query) and not trees.has_exact_equality(type_):
                     inexact.append(one)
                 elif same:
-                    kept.append(exp.alias_(trees.unalias(one), names[place], quoted=True))
+                    kept.append(exp.alias_(one.unalias(), names[place], quoted=True))
         if inexact and not kept:
             raise NotRefreshableError(refusals.INEXACT, inexact[0], refusals.CAST_INEXACT)
         why = "the branches of a set operation have different types"
@@ -147,7 +148,7 @@ class _Step:
 
     def _select(self, select: exp.Select) -> exp.Select:
         if (
-            trees.used_args(select) - refusals.PLAIN
+            used_args(select) - refusals.PLAIN
             or select.args.get("kind")
             or select.args.get("windows")
         ):
@@ -210,7 +211,7 @@ class _Step:
     def _join(
         self, join: exp.Join, before: Collection[str], found: _Sources, made: exp.Select
     ) -> None:
-        if trees.used_args(join) - {"this", "side", "kind", "on"}:
+        if used_args(join) - {"this", "side", "kind", "on"}:
             raise NotRefreshableError(
                 "a join has a clause other than ON", join, "write the join's condition as ON"
             )
@@ -359,8 +360,7 @@ class _Step:
     def _outputs(self, select: exp.Select, sources: _Sources) -> list[exp.Expr]:
         group = select.args.get("group")
         if group is not None and (
-            trees.used_args(group) - {"expressions"}
-            or group.find(exp.Rollup, exp.Cube, exp.GroupingSets)
+            used_args(group) - {"expressions"} or group.find(exp.Rollup, exp.Cube, exp.GroupingSets)
         ):
             raise NotRefreshableError(refusals.SEVERAL_SETS, group, refusals.ONE_SET)
         within: list[list[exp.Expr]] = []
@@ -389,7 +389,7 @@ class _Step:
                 types.get(one.alias_or_name.lower(), "UNKNOWN")
             ):
                 continue
-            value = self._determined(trees.unalias(one), equal, parts if within else None, sources)
+            value = self._determined(one.unalias(), equal, parts if within else None, sources)
             by_parts = all(trees.is_determined_by(value, some) for some in within)
             named = bool(one.alias_or_name) and not isinstance(one, exp.Aliases)
             if named and by_parts and not self._holds(one) and self._is_known(value, sources):
@@ -520,7 +520,7 @@ def _linked(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Select:
         query = exp.Select(from_=exp.From(this=exp.Subquery(this=query, alias=alias)))
         query.set("expressions", [exp.alias_(exp.Literal.number(1), "one")])
     elif {source.alias_or_name for source in trees.list_sources(query)}.isdisjoint(outer):
-        column = trees.unalias(output)
+        column = output.unalias()
     else:
         raise NotRefreshableError(
             "a subquery uses table aliases of the outer query",

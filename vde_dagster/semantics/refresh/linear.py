@@ -32,7 +32,8 @@ from vde_dagster.semantics.refresh import refusals
 from vde_dagster.semantics.refresh.affected import CHANGED
 from vde_dagster.semantics.refresh.qualified import NotRefreshableError, Qualified, find_table_node
 from vde_dagster.semantics.refresh.steps import Relation, write_step
-from vde_dagster.semantics.refresh.trees import contains_node, is_aggregate, used_args
+from vde_dagster.semantics.refresh.trees import contains_node, is_aggregate
+from vde_dagster.sql.trees import used_args
 
 SIGN = "vde_sign"
 """Column of a derived query: 1 for added rows, -1 for removed rows."""
@@ -134,7 +135,9 @@ class _Signed:
         # The other branch stays without rows, because it affects the types of the columns.
         empty = exp.Select(
             expressions=[exp.Star(), exp.alias_(exp.Literal.number(0), SIGN, quoted=True)],
-            from_=exp.From(this=exp.Subquery(this=other.copy(), alias=_alias("vde_other"))),
+            from_=exp.From(
+                this=exp.alias_(exp.Subquery(this=other.copy()), "vde_other", table=True)
+            ),
             where=exp.Where(this=exp.false()),
         )
         query.set("expression" if branch is left else "this", exp.Subquery(this=empty))
@@ -169,7 +172,7 @@ class _Signed:
                 )
             alias = join.this.alias_or_name
         source = self._source(select, alias)
-        sign = exp.column(exp.to_identifier(SIGN, quoted=True), _quoted(alias))
+        sign = exp.column(SIGN, alias, quoted=True)
         if isinstance(source, exp.Subquery):
             self.query(source.this)
             columns = source.args["alias"].args.get("columns")
@@ -218,11 +221,3 @@ def _check_steady(tree: exp.Expr) -> None:
             raise NotRefreshableError(f"the result of {name} may depend on the order of rows", node)
         if isinstance(node, exp.WindowSpec) and node.args.get("kind", "").upper() == "ROWS":
             raise NotRefreshableError("a window of ROWS may depend on the order of rows", node)
-
-
-def _quoted(name: str) -> exp.Identifier:
-    return exp.to_identifier(name, quoted=True)
-
-
-def _alias(name: str) -> exp.TableAlias:
-    return exp.TableAlias(this=exp.to_identifier(name))

@@ -39,7 +39,8 @@ from vde_dagster.semantics.refresh.linear import SIGN, RowSteps, find_row_steps
 from vde_dagster.semantics.refresh.qualified import NotRefreshableError, Qualified
 from vde_dagster.semantics.refresh.refusals import ONE_SET, SEVERAL_SETS
 from vde_dagster.semantics.refresh.steps import Relation
-from vde_dagster.semantics.refresh.trees import has_exact_equality, unalias, used_args
+from vde_dagster.semantics.refresh.trees import has_exact_equality
+from vde_dagster.sql.trees import used_args
 
 Merge = Literal["sum", "min", "max"]
 _PLAIN = {"expressions", "from_", "joins", "where", "group", "laterals", "hint", "order"}
@@ -156,7 +157,7 @@ class _Groups:
         key: list[str] = []
         found: list[tuple[str, exp.Expr, exp.Expr | None]] = []
         for output in self._tree.selects:
-            name, value = output.alias_or_name.lower(), unalias(output)
+            name, value = output.alias_or_name.lower(), output.unalias()
             if value in self._by:
                 self._inner[name] = value
                 key.append(name)

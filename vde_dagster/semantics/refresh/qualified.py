@@ -249,7 +249,6 @@ def _without_ctes(tree: exp.Expr) -> exp.Expr:
         for cte in list(clause.expressions):
             _put_in(owner, cte)
         owner.set("with_", None)
-        owner.set("with", None)
         if sum(1 for _ in tree.walk()) > _MOST_NODES:
             raise NotRefreshableError("the query's CTEs are referenced too often")
     return tree
@@ -276,7 +275,7 @@ def _put_in(owner: exp.Expr, cte: exp.CTE) -> None:
 def _is_hidden(table: exp.Expr, owner: exp.Expr, name: str) -> bool:
     at = table.parent
     while at is not None and at is not owner:
-        inner = at.args.get("with_") or at.args.get("with")
+        inner = at.args.get("with_")
         if inner is not None and any(c.alias.lower() == name.lower() for c in inner.expressions):
             return True
         at = at.parent

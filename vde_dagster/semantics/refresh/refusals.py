@@ -7,12 +7,8 @@ from collections.abc import Collection, Iterator
 from sqlglot import exp
 
 from vde_dagster.semantics.refresh.qualified import NotRefreshableError
-from vde_dagster.semantics.refresh.trees import (
-    computed_parts,
-    unalias,
-    used_args,
-    walk_outside_queries,
-)
+from vde_dagster.semantics.refresh.trees import computed_parts, walk_outside_queries
+from vde_dagster.sql.trees import used_args
 
 PLAIN = {"kind", "expressions", "from_", "joins", "where", "group", "having", "qualify"}
 PLAIN |= {"distinct", "order", "laterals", "hint", "windows"}
@@ -53,7 +49,7 @@ def no_known_column_error(select: exp.Select, lost: Collection[str]) -> NotRefre
     by, inner = "GROUP BY", part.expressions
     if isinstance(part, exp.Window):
         by, inner = "PARTITION BY", part.args["partition_by"]
-    if any(unalias(output) in inner for output in select.selects):
+    if any(output.unalias() in inner for output in select.selects):
         hint = f"in the {by}, use only columns that no aggregate or outer join computes"
     else:
         hint = f"add a column of the {by} to the SELECT"

@@ -38,10 +38,6 @@ def contains_node(part: exp.Expr | None, leaf: exp.Expr) -> bool:
     return at is not None
 
 
-def used_args(node: exp.Expr) -> set[str]:
-    return {key for key, value in node.args.items() if value}
-
-
 def source_and_column(column: exp.Expr) -> Place:
     return (column.table, column.name.lower()) if isinstance(column, exp.Column) else ("", "")
 
@@ -83,10 +79,6 @@ def reads_any(expression: exp.Expr, aliases: Collection[str]) -> bool:
     if expression.find(exp.Query):
         return True
     return any(column.table in aliases for column in expression.find_all(exp.Column))
-
-
-def unalias(output: exp.Expr) -> exp.Expr:
-    return output.this if isinstance(output, exp.Alias) else output
 
 
 def list_sources(select: exp.Select) -> Iterator[exp.Expr]:
