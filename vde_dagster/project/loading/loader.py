@@ -304,7 +304,8 @@ def load_project_isolated(root: Path, *, strict: bool = True) -> Project:
         raise ProjectError(
             f"the project's files could not be loaded: {done.stderr.strip()[-2000:]}"
         )
-    problems = [told.error() for told in from_text(_ReportedErrors, done.stdout.splitlines()[-1])]
+    reported = from_text(list[_ReportedError], done.stdout.splitlines()[-1])
+    problems = [told.error() for told in reported]
     load = ProjectLoad(root, use_cache=True)
     if problems or not load.is_stale():
         load.known_problems = problems
@@ -330,9 +331,6 @@ class _ReportedError(NamedTuple):
         fixes = said.pop("fixes")
         said["hint"] = Hint(self.hint, *fixes) if self.hint else None
         return ProjectError(said.pop("message"), **said)
-
-
-_ReportedErrors = list[_ReportedError]
 
 
 def project_hash(root: Path) -> str:

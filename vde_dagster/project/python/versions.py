@@ -259,11 +259,10 @@ class _ReachableCode:
             self._add_module(found)
             if not rest:
                 self._escaped.add(found.name)
-        elif rest:
-            self._add_external_package(dotted)
         else:
             # A folder without __init__.py, or an external package.
-            self._escaped.add(dotted)
+            if not rest:
+                self._escaped.add(dotted)
             self._add_external_package(dotted)
 
     def _add_external_package(self, dotted: str) -> None:

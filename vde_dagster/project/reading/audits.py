@@ -139,7 +139,11 @@ def read_audits(
         if audit is None:
             continue
         # An audit that is called twice blocks if one of the calls does.
-        same = [place for place, one in enumerate(audits) if _are_same(one, audit)]
+        same = [
+            place
+            for place, one in enumerate(audits)
+            if dataclasses.replace(one, blocking=audit.blocking) == audit
+        ]
         if same and audit.blocking:
             audits[same[0]] = audit
         elif not same:
@@ -147,10 +151,6 @@ def read_audits(
         for parent, location in read.items():
             reads.setdefault(parent, location)
     return tuple(audits), reads
-
-
-def _are_same(one: Audit, other: Audit) -> bool:
-    return dataclasses.replace(one, blocking=other.blocking) == other
 
 
 def _resolve_call(

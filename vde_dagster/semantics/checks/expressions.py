@@ -146,10 +146,6 @@ def _is_number(e: exp.Expr) -> bool:
     return e.is_string
 
 
-def _branches(e: exp.Case) -> Finding | None:
-    return _mixed("the branches of CASE", case_branches(e))
-
-
 def _mixed(what: str, values: list[exp.Expr]) -> Finding | None:
     texts = [x for x in values if _class(x) == "text" and not _is_number(x)]
     number = next((x for x in values if _class(x) == "a number"), None)
@@ -265,7 +261,7 @@ _CHECKS: dict[type, Callable[..., Finding | None]] = {
     exp.Where: _condition,
     exp.Having: _condition,
     exp.Qualify: _condition,
-    exp.Case: _branches,
+    exp.Case: lambda e: _mixed("the branches of CASE", case_branches(e)),
     exp.Join: _crossed,
     **dict.fromkeys(DIVISIONS, lambda e: _division(e, e.expression)),
     exp.Literal: _literal,

@@ -234,13 +234,10 @@ def _cuts(cut: exp.Expr, origin: Origin) -> bool | None:
     if origin.dialect == "postgres":
         return None if kind is None else kind == "date"
     # DuckDB returns a date for days and longer units.
-    if origin.dialect not in _DATES_OF_TIMES or kind == "text" or _unit(cut) not in _DAYS:
+    unit = str(cut.expressions[0].name).strip("'\"").upper()
+    if origin.dialect not in _DATES_OF_TIMES or kind == "text" or unit not in _DAYS:
         return False
     return None if kind is None else True
-
-
-def _unit(cut: exp.Expr) -> str:
-    return str(cut.expressions[0].name).strip("'\"").upper()
 
 
 def _scale(e: exp.Expr) -> int | None:

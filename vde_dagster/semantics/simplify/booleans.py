@@ -215,7 +215,10 @@ def simplify_and_or(node: Node, facts: Facts) -> Node:
     kept = [
         p
         for p in node.parts
-        if not any(inside[q] < inside[p] and _safe(inside[p] - inside[q], facts) for q in inside)
+        if not any(
+            inside[q] < inside[p] and all(map(facts.is_total, inside[p] - inside[q]))
+            for q in inside
+        )
     ]
     if tag == "and" or len(kept) < 2 or any(p.tag != "and" for p in kept):
         return facts.combine_conditions(tag, kept)
@@ -227,10 +230,6 @@ def simplify_and_or(node: Node, facts: Facts) -> Node:
     ]
     ordered = [p for p in kept[0].parts if p in shared]
     return facts.combine_conditions("and", [*ordered, facts.combine_conditions("or", rest)])
-
-
-def _safe(nodes: set[Node], facts: Facts) -> bool:
-    return all(map(facts.is_total, nodes))
 
 
 def push_down_not(node: Node, facts: Facts) -> Node:
