@@ -12,8 +12,6 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
-from vde_dagster.semantics.refresh.trees import unalias
-
 SUITES = {"tpch": "dbgen", "tpcds": "dsdgen"}
 """By extension of DuckDB, the function that fills its tables."""
 _EXTENSIONS = ("duckdb-ext-tpch==1.4.4.20260205", "duckdb-ext-tpcds==1.4.4.20260205")
@@ -87,7 +85,7 @@ def to_spark(query: str) -> str:
     for number, output in enumerate(tree.selects):
         named = isinstance(output, exp.Alias | exp.Column | exp.Star)
         if not named or output.alias_or_name.lower() in names:
-            output.replace(exp.alias_(unalias(output).copy(), f"c{number}"))
+            output.replace(exp.alias_(output.unalias().copy(), f"c{number}"))
         names.add(output.alias_or_name.lower())
     return tree.sql("spark")
 

@@ -158,9 +158,7 @@ def find_outputs(query: exp.Expr, name: str) -> Iterator[Definition]:
 
 
 def _alias_columns(source: exp.Expr) -> list[str]:
-    alias = source.args.get("alias")
-    columns = alias.args.get("columns") if isinstance(alias, exp.TableAlias) else None
-    return [one.name.lower() for one in columns or ()]
+    return [name.lower() for name in source.alias_column_names]
 
 
 def _output_index(query: exp.Expr, name: str) -> int | None:

@@ -68,9 +68,8 @@ class QueryColumns:
         with_ = query.args.get("with_")
         for cte in with_.expressions if with_ else ():
             try:
-                found[cte.alias.lower()] = self._alias_columns(
-                    cte, self.column_names(cte.this, found)
-                )
+                names = self.column_names(cte.this, found)
+                found[cte.alias.lower()] = cte.alias_column_names or names
             except UnknownColumnsError:
                 found[cte.alias.lower()] = None
         return found
@@ -132,23 +131,18 @@ class QueryColumns:
 
     def _source_columns(self, source: exp.Expr, ctes: Mapping[str, list[str] | None]) -> list[str]:
         if isinstance(source, exp.Subquery):
-            return self._alias_columns(source, self.column_names(source.this, ctes))
+            names = self.column_names(source.this, ctes)
+            return source.alias_column_names or names
         is_name = isinstance(source, exp.Table) and isinstance(source.this, exp.Identifier)
         if not isinstance(source, exp.Table) or not is_name or source.catalog:
             raise UnknownColumnsError
         if not source.db and source.name.lower() in ctes:
-            names = ctes[source.name.lower()]
-            if names is None:
+            known = ctes[source.name.lower()]
+            if known is None:
                 raise UnknownColumnsError
-            return self._alias_columns(source, names)
-        return self._alias_columns(
-            source, list(self._columns_of(ModelName(source.db, source.name)))
-        )
-
-    def _alias_columns(self, source: exp.Expr, names: list[str]) -> list[str]:
-        alias = source.args.get("alias")
-        given = alias.args.get("columns") if alias is not None else None
-        return [column.name for column in given] if given else names
+            return source.alias_column_names or known
+        names = list(self._columns_of(ModelName(source.db, source.name)))
+        return source.alias_column_names or names
 
 
 _SEMI_JOINS = ("SEMI", "ANTI")

@@ -92,7 +92,7 @@ def _item(binder: Binder, e: exp.Expr, scope: Scope) -> BoundSources:
     if isinstance(e, exp.Values):
         source, outputs = bind_values(binder, e, scope)
         return BoundSources(
-            Group([source]), [_entry(binder, e, outputs, _alias(e), _alias_columns(e))]
+            Group([source]), [_entry(binder, e, outputs, _alias(e), e.alias_column_names)]
         )
     if isinstance(e, exp.Lateral):
         return _lateral(binder, e, scope)
@@ -102,12 +102,6 @@ def _item(binder: Binder, e: exp.Expr, scope: Scope) -> BoundSources:
 def _alias(e: exp.Expr) -> tuple[str, ...]:
     name = e.alias_or_name if isinstance(e, exp.Table) else e.alias
     return (name.lower(),) if name else ("",)
-
-
-def _alias_columns(e: exp.Expr) -> list[str]:
-    alias = e.args.get("alias")
-    columns = alias.args.get("columns") if isinstance(alias, exp.TableAlias) else None
-    return [c.name for c in columns or []]
 
 
 def _renames(binder: Binder, e: exp.Expr, names: list[str], width: int) -> None:
@@ -146,7 +140,7 @@ def _by_lower(names: Iterable[str]) -> dict[str, str | None]:
 
 def _table(binder: Binder, e: exp.Table, scope: Scope) -> BoundSources:
     refuse_other_args(e, _TABLE_ARGS, "a table")
-    names = _alias_columns(e)
+    names = e.alias_column_names
     if isinstance(e.this, exp.Func):
         made = _table_function(binder, e, names, scope)
     elif not isinstance(e.this, exp.Identifier):
@@ -221,7 +215,7 @@ def _subquery(binder: Binder, e: exp.Subquery, scope: Scope) -> BoundSources:
         rel = bind_partial(binder, e if carries else inner, scope.parent, scope.ctes)
         scope.correlation.found |= rel.scope.correlation.found
         made = BoundSources(
-            rel.group, [_entry(binder, e, rel.outputs, _alias(e), _alias_columns(e), rel.rest)]
+            rel.group, [_entry(binder, e, rel.outputs, _alias(e), e.alias_column_names, rel.rest)]
         )
     return _nested_joins(binder, e, made, scope)
 
@@ -252,7 +246,7 @@ def _bind_pivot(binder: Binder, e: exp.Expr, scope: Scope) -> BoundSources:
     alias = e.args["pivots"][0].args.get("alias")
     parts = (alias.name.lower(),) if alias is not None and alias.name else before[0].parts
     made = BoundSources(
-        rel.group, [_entry(binder, e, rel.outputs, parts, _alias_columns(e.args["pivots"][0]))]
+        rel.group, [_entry(binder, e, rel.outputs, parts, e.args["pivots"][0].alias_column_names)]
     )
     return _nested_joins(binder, e, made, scope)
 
@@ -282,7 +276,9 @@ def _lateral(binder: Binder, e: exp.Lateral, scope: Scope) -> BoundSources:
     if not isinstance(e.this, exp.Subquery):
         return _generated(binder, e, scope)
     rel = bind_query(binder, e.this, scope, scope.ctes)
-    return BoundSources(rel.group, [_entry(binder, e, rel.outputs, _alias(e), _alias_columns(e))])
+    return BoundSources(
+        rel.group, [_entry(binder, e, rel.outputs, _alias(e), e.alias_column_names)]
+    )
 
 
 def _lateral_view(binder: Binder, e: exp.Lateral, sources: BoundSources, scope: Scope) -> None:
@@ -297,7 +293,7 @@ def _lateral_view(binder: Binder, e: exp.Lateral, sources: BoundSources, scope: 
 def _generated(
     binder: Binder, e: exp.Lateral, scope: Scope, *, outer: bool = False
 ) -> BoundSources:
-    source, outputs = bind_generator(binder, e.this, _alias_columns(e), scope, outer=outer)
+    source, outputs = bind_generator(binder, e.this, e.alias_column_names, scope, outer=outer)
     return BoundSources(Group([source]), [_entry(binder, e, outputs, _alias(e), [])])
 
 

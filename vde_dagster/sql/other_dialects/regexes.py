@@ -225,19 +225,17 @@ def rewrite_match(node: exp.RegexpLike | exp.RegexpILike, dialect: str) -> Repla
     operator = "start" not in node.meta
     whole = whole or (dialect in _FULL and operator and isinstance(node, exp.RegexpLike))
     folded = isinstance(node, exp.RegexpILike)
-    flags = _read_flags(node.args.get("flag"), dialect) if node.args.get("flag") is not None else ""
+    flags = _read_flags(node.args.get("flag"), dialect)
     if dialect not in _RE2 | _POSIX and not (whole or folded):
         return None
     before = _flag_prefix(flags + ("i" if folded else ""))
     if not _is_text(node.expression):
-        if before or not whole:
-            if dialect in _RE2 | _POSIX or before:
-                raise Unwritable("a regular expression that is computed")
+        if dialect in _RE2 | _POSIX or before:
+            raise Unwritable("a regular expression that is computed")
+        if not whole:
             return None
         around = [exp.Literal.string("\\A(?:"), node.expression.copy(), exp.Literal.string(")\\z")]
         pattern: exp.Expr = call("CONCAT", *around)
-        if dialect in _RE2 | _POSIX:
-            raise Unwritable("a regular expression that is computed")
     else:
         form = java_pattern(node.expression.name, dialect)
         form = f"\\A(?:{form})\\z" if whole else form
