@@ -31,7 +31,12 @@ def instant_text(value: datetime) -> str:
     """
     value = utc(value)
     seconds = ":%S" if value.second else ""
-    return f"{value:%Y-%m-%d %H:%M{seconds}} UTC"
+    return f"{_day_text(value)} {value:%H:%M{seconds}} UTC"
+
+
+def _day_text(value: datetime) -> str:
+    # On Linux, %Y writes the year 1 without zeros.
+    return value.date().isoformat()
 
 
 def end_text(value: datetime) -> str:
@@ -42,7 +47,7 @@ def end_text(value: datetime) -> str:
     """
     value = utc(value)
     whole = value.time() == time() and value > datetime.min.replace(tzinfo=timezone.utc)
-    return f"{value - timedelta(days=1):%Y-%m-%d}" if whole else instant_text(value)
+    return _day_text(value - timedelta(days=1)) if whole else instant_text(value)
 
 
 def range_text(start: datetime, end: datetime) -> str:
@@ -55,7 +60,7 @@ def range_text(start: datetime, end: datetime) -> str:
     """
     start, end = utc(start), utc(end)
     if start.time() == end.time() == time() and start < end:
-        first, last = f"{start:%Y-%m-%d}", end_text(end)
+        first, last = _day_text(start), end_text(end)
         return first if first == last else f"{first} … {last}"
     return f"{instant_text(start).removesuffix(' UTC')} … {instant_text(end)}"
 

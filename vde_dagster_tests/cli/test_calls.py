@@ -110,6 +110,12 @@ def test_a_missing_folder_is_a_mistake_in_the_call(tmp_path: Path, vde: Vde) -> 
         (["plan", "prod", "--end", "1 week from now"], "lies in the future"),
         (["plan", "prod", "--execution-time", "tomorrow"], "lies in the future"),
         (["run", "prod", "--execution-time", "late"], "--execution-time 'late' is not a time"),
+        (
+            ["plan", "prod", "--execution-time", "0001-01-01"],
+            "due intervals cannot be determined for the execution time 0001-01-01 00:00 UTC",
+        ),
+        (["describe", "json", "--at", "0002-06-01"], "for the time 0002-06-01 00:00 UTC"),
+        (["describe", "json", "--at", "9999-12-31"], "for the time 9999-12-31 00:00 UTC"),
         (["plan", "prod", "--skip-backfill", "--empty-backfill"], "neither fills intervals nor"),
         (["plan", "prod", "--backfill-model", "marts.nothing"], "marts.nothing"),
         (["plan", "prod", "--start", "2024-01-05", "--end", "2024-01-02"], "does not end after"),

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vde_dagster.base.cron import last_tick, shortest_gap_seconds
-from vde_dagster.planning.intervals.cadence import Cadence, IntervalUnit
+from vde_dagster.errors import UsageError
+from vde_dagster.planning.intervals.cadence import Cadence, IntervalUnit, require_time_for_ticks
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 
 
@@ -225,3 +226,24 @@ def test_units_are_counted_without_making_them() -> None:
     cadence = Cadence("*/5 * * * *")
     assert cadence.batches(IntervalSet((ages,)), None) == [ages]
     assert cadence.unit.align_outward(IntervalSet((ages,))) == IntervalSet((ages,))
+
+
+@pytest.mark.parametrize("unit", list(IntervalUnit))
+@pytest.mark.parametrize("steps", [10_000_000, 2**31 - 1, 10**15])
+def test_a_unit_moved_out_of_the_calendar_is_at_its_end(unit: IntervalUnit, steps: int) -> None:
+    day = utc("2024-01-01")
+    if unit.value * steps < 10_000 * IntervalUnit.YEAR.value:
+        assert unit.shift(unit.shift(day, -steps), steps) == day
+        return
+    assert unit.shift(day, -steps) == utc("0001-01-01")
+    assert unit.shift(day, steps) == utc("9999-12-31T23:59:59.999999")
+
+
+@pytest.mark.parametrize("cron", ["0 0 29 2 *", "@yearly", "0 0 * * 1", "*/5 * * * *"])
+def test_each_time_from_the_tenth_year_on_has_a_last_slot(cron: str) -> None:
+    for now in (utc("0010-01-01"), utc("9998-12-31T23:59")):
+        require_time_for_ticks(now, "the time")
+        slot = Cadence(cron).latest_slot(now)
+        assert slot.start < slot.end <= now
+    with pytest.raises(UsageError, match="cannot be determined for the time 0009-12-31 00:00 UTC"):
+        require_time_for_ticks(utc("0009-12-31"), "the time")

@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.times import instant_text
-from vde_dagster.errors import UsageError, VdeError
+from vde_dagster.errors import VdeError
 from vde_dagster.execution.plans.keepers import find_readers
 from vde_dagster.execution.published_version import named_environment, stored_snapshots
 from vde_dagster.overviews.documentation import values
 from vde_dagster.overviews.documentation.environments import EnvironmentContents
+from vde_dagster.planning.intervals.cadence import require_time_for_ticks
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.kinds.seed import Seed
 
@@ -49,13 +49,11 @@ def gather_document(
 
     Raises:
         ProjectError: The project's files have errors.
-        UsageError: An environment or version does not exist, or `as_of` is in year 1 or 9999.
+        UsageError: An environment or version does not exist, or `as_of` is in one of
+            the first or last years of the calendar.
     """
-    if as_of is not None and as_of.year in (1, 9999):
-        raise UsageError(
-            f"missing intervals cannot be determined for the time {instant_text(as_of)}",
-            hint="write a time in the years 2 to 9998",
-        )
+    if as_of is not None:
+        require_time_for_ticks(as_of, "the time")
     # A version is described as it was when published.
     store, settings = workspace.store, workspace.settings
     is_past = of is not None and "@" in of

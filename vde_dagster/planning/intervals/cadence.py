@@ -8,13 +8,15 @@ from datetime import datetime, timedelta, timezone
 from enum import Enum
 
 from vde_dagster.base.cron import last_tick, shortest_gap_seconds
-from vde_dagster.base.times import add_months
+from vde_dagster.base.times import add_months, instant_text
+from vde_dagster.errors import UsageError
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.project.model import Model
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 BEGINNING = datetime(1, 1, 1, tzinfo=timezone.utc)
 FAR = datetime(9999, 12, 31, tzinfo=timezone.utc)
+_LAST = datetime.max.replace(tzinfo=timezone.utc)
 ALWAYS = IntervalSet((Interval(BEGINNING, FAR),))
 _NOTHING = IntervalSet()
 
@@ -53,10 +55,16 @@ class IntervalUnit(Enum):
         return floor if floor == instant else self.shift(floor, 1)
 
     def shift(self, boundary: datetime, steps: int) -> datetime:
-        """Move an instant, such as the start of a unit, by a number of units."""
-        if months := _MONTHS.get(self):
-            return add_months(boundary, steps * months)
-        return boundary + _STEPS[self] * steps
+        """Move an instant, such as the start of a unit, by a number of units.
+
+        The result is the first or last instant of the years 1 to 9999 if it would be outside them.
+        """
+        try:
+            if months := _MONTHS.get(self):
+                return add_months(boundary, steps * months)
+            return boundary + _STEPS[self] * steps
+        except OverflowError:
+            return BEGINNING if steps < 0 else _LAST
 
     def align_inward(self, intervals: IntervalSet) -> IntervalSet:
         """Shrink every range to complete units, and drop ranges that contain no complete unit."""
@@ -169,6 +177,17 @@ class Cadence:
                 out.append(Interval(start, end))
                 start = end
         return out
+
+
+def require_time_for_ticks(instant: datetime, what: str) -> None:
+    """Raise UsageError if the last tick or unit before an instant may be before the year 1."""
+    # The year 4 has the first February 29, and the year 9999 has no last day in some time zones.
+    first, last = 10, 9998
+    if not first <= instant.year <= last:
+        raise UsageError(
+            f"due intervals cannot be determined for {what} {instant_text(instant)}",
+            hint=f"write a time in the years {first} to {last}",
+        )
 
 
 @functools.cache

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.times import end_text, instant_text, utc
 from vde_dagster.errors import UsageError
+from vde_dagster.planning.intervals.cadence import require_time_for_ticks
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.plan.missing_intervals import Ready, Window
 from vde_dagster.planning.plan.plan import PlanKind
@@ -53,9 +54,10 @@ def plan_window(options: PlanOptions, now: datetime, default_start: datetime | N
     """Return the time range of a plan (UTC).
 
     Raises:
-        UsageError: The range is empty, or it starts or ends in the future. Its end may be the end
-            of today.
+        UsageError: The range is empty, or it starts or ends in the future (its end may be the end
+            of today), or `now` is in one of the first or last years of the calendar.
     """
+    require_time_for_ticks(now, "the execution time")
     start = utc(options.start) if options.start else None
     end = utc(options.end) if options.end else None
     if start is not None and end is not None:
