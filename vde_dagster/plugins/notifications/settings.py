@@ -60,17 +60,39 @@ class NotifySettings(PluginSettings):
                 hint = "write { url = '…', events = ['run_failed'] }"
                 yield f"targets.{name}", "is not a table", hint
         for owner, given in self.owners.items():
-            is_table = isinstance(given, Mapping) and "schema" not in given
-            if is_table:
+            if _is_table(given):
                 yield from _check_target(f"owners.{owner}", given)
             else:
                 yield from _check_urls(f"owners.{owner}", given)
+        yield from self._check_names()
         yield from _check_events("owner_events", self.owner_events)
         yield from _check_environments("environments", self.environments)
         if self.per_hour < 1:
             yield "per_hour", "must be 1 or more", "raise it"
         if self.dagster_url and not self.dagster_url.startswith(("http://", "https://")):
             yield "dagster_url", "is not a URL", "write https://dagster.example.org"
+
+    def _check_names(self) -> Iterator[tuple[str, str, str]]:
+        # Each address has its position in the outbox by its name.
+        named = [(f"targets.{name}", name, given) for name, given in self.targets.items()]
+        named += [(f"owners.{name}", f"owner:{name}", given) for name, given in self.owners.items()]
+        taken: dict[str, str] = {}
+        for key, name, given in named:
+            names = _receiver_names(name, given.get("url") if _is_table(given) else given)
+            for one in [one for one in names if one in taken][:1]:
+                message = f"has an address with the name '{one}', which notify.{taken[one]} has too"
+                yield key, message, "rename one of them: each address needs a name of its own"
+            taken |= dict.fromkeys(names, key)
+
+
+def _is_table(given: Any) -> bool:
+    # A mapping with `schema` is an address by its parts.
+    return isinstance(given, Mapping) and "schema" not in given
+
+
+def _receiver_names(name: str, urls: Any) -> list[str]:
+    more = range(2, len(urls) + 1) if isinstance(urls, list) else ()
+    return [name, *(f"{name}/{place}" for place in more)]
 
 
 def _check_target(key: str, target: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -152,8 +174,7 @@ def read_receivers(settings: Settings) -> list[Receiver]:
     for name, target in own.targets.items():
         found += _expand_target(name, target, _DEFAULT_EVENTS, own.environments)
     for owner, given in own.owners.items():
-        is_table = isinstance(given, Mapping) and "schema" not in given
-        target = given if is_table else {"url": given}
+        target = given if _is_table(given) else {"url": given}
         found += _expand_target(f"owner:{owner}", target, own.owner_events, own.environments, owner)
     return found
 
@@ -168,5 +189,5 @@ def _expand_target(
     subscribed = frozenset(target.get("events") or events)
     where = tuple(target.get("environments") or environments)
     urls = target["url"] if isinstance(target["url"], list) else [target["url"]]
-    for place, url in enumerate(urls, 1):
-        yield Receiver(name if place == 1 else f"{name}/{place}", url, subscribed, where, owner)
+    for receiver, url in zip(_receiver_names(name, urls), urls, strict=True):
+        yield Receiver(receiver, url, subscribed, where, owner)
