@@ -8,9 +8,11 @@ another change could leave the same size and time (git's "racy" problem).
 from __future__ import annotations
 
 import contextlib
+import difflib
 import errno
 import hashlib
 import os
+import re
 import subprocess
 import tempfile
 import time
@@ -388,10 +390,33 @@ def write_text(path: Path, text: str) -> None:
     """Write a text file; an existing file keeps its line ends, permissions and symbolic links."""
     path = Path(os.path.realpath(path))
     before = path.read_bytes() if path.exists() else b""
-    if b"\r\n" in before:
-        text = text.replace("\r\n", "\n").replace("\n", "\r\n")
+    if b"\r" in before:
+        text = _with_line_ends(text, before.decode("utf-8", "replace"))
     with replacing(path, shared=True) as file:
         file.write(text.encode())
+
+
+_LINE_END = re.compile(r"(\r\n|\n|\r)")
+
+
+def _with_line_ends(text: str, before: str) -> str:
+    """Return a text whose lines have the line ends of another text.
+
+    If that text has several line ends, a new line gets the one of the line before it.
+    """
+    lines = _LINE_END.split(text)[::2]
+    old = _LINE_END.split(before)
+    old_lines, old_ends = old[::2], old[1::2]
+    if len(set(old_ends)) == 1:
+        return old_ends[0].join(lines)
+    old_ends.append(old_ends[-1])  # The last line has none.
+    ends: list[str] = []
+    matcher = difflib.SequenceMatcher(None, old_lines, lines, autojunk=False)
+    for _, start, end, new_start, new_end in matcher.get_opcodes():
+        found = old_ends[start:end][: new_end - new_start]
+        last = (*ends, *found)[-1:] or old_ends[:1]
+        ends += [*found, *last * (new_end - new_start - len(found))]
+    return "".join(map("".join, zip(lines, [*ends[: len(lines) - 1], ""], strict=True)))
 
 
 @contextlib.contextmanager
