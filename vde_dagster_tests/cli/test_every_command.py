@@ -28,6 +28,7 @@ SAMPLES = {
     "[OTHER]": "dev",
     "MODEL": "marts.daily",
     "MODELS": "marts.daily",
+    "MODELS|TESTS": "marts.daily",
     "[MODELS]...": "marts.daily",
     "[FILES|MODELS]...": "marts.daily",
     "MODEL[.COLUMN]": "marts.daily.revenue",

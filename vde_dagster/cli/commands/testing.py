@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vde_dagster.cli.options import Select, on_project
+from vde_dagster.cli.options import on_project
 from vde_dagster.cli.output import Output
 from vde_dagster.errors import UsageError
 
@@ -12,6 +12,15 @@ if TYPE_CHECKING:
     from vde_dagster.execution.unit_testing.create_test import NewTest
     from vde_dagster.execution.workspace import Workspace
 
+SelectTests = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--select",
+        metavar="MODELS|TESTS",
+        help="Select by model (name, +name, name+, tag:name or a glob) or by a test's name; "
+        "repeatable.",
+    ),
+]
 Create = Annotated[
     str | None,
     typer.Option("--create", metavar="MODEL", help="Write a test of a model from rows in ENV."),
@@ -42,7 +51,7 @@ IncludeCtes = Annotated[
 def run_tests(
     workspace: Workspace,
     output: Output,
-    select: Select = None,
+    select: SelectTests = None,
     create: Create = None,
     environment: Of = "prod",
     query: Queries = None,
@@ -56,8 +65,8 @@ def run_tests(
     """Run the project's unit tests, or write one with --create.
 
     Tests run on Spark and write nothing to the warehouse. An apply skips tests that passed in
-    this command. Examples: vde test --select marts.daily; vde test --create marts.daily --query
-    "raw.orders=SELECT * FROM raw.orders WHERE id < 5"
+    this command. Examples: vde test --select marts.daily; vde test --select test_daily;
+    vde test --create marts.daily --query "raw.orders=SELECT * FROM raw.orders WHERE id < 5"
     """
     if create is not None:
         if select:
