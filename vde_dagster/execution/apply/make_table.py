@@ -37,7 +37,7 @@ def create_table(tasks: PlanTasks, filler: Snapshot, task: FillTask, lease: Leas
     columns, prepared = analysed_types(handles, filler, task)
     if table.preview is not None:
         base = handles.store.tables.get(table.preview.of)
-        _add_columns(handles.lakehouse, base, filler, dict(columns), lease, table)
+        add_columns(handles.lakehouse, base, filler, dict(columns), lease, table)
         created = handles.store.tables.get(table.id)
         tasks.written.put_table(created)
         return replace(task, table=created, columns=fill_map(filler, created), prepared=prepared)
@@ -99,24 +99,15 @@ def add_columns(
     snapshot: Snapshot,
     types: Mapping[str, str],
     lease: Lease,
+    preview: PhysicalTable | None = None,
 ) -> PhysicalTable:
     """Add new columns of a model's definition to its Iceberg table.
 
     Args:
         types: Spark SQL type of each column, by its physical name in the plan.
+        preview: A branch of the table, created in the same commit, that shows the new columns.
     """
     # The physical names of the added columns may differ from the plan.
-    return _add_columns(lakehouse, table, snapshot, types, lease, None)
-
-
-def _add_columns(
-    lakehouse: Lakehouse,
-    table: PhysicalTable,
-    snapshot: Snapshot,
-    types: Mapping[str, str],
-    lease: Lease,
-    preview: PhysicalTable | None,
-) -> PhysicalTable:
     store = lakehouse.store
     _require_named_fields(store, table, snapshot)
     by_version = _types_by_version(preview or with_added_columns(table, snapshot), snapshot, types)
