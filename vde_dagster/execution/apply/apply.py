@@ -16,7 +16,7 @@ from vde_dagster.execution import events
 from vde_dagster.execution.apply.early_fills import require_created_in_past
 from vde_dagster.execution.apply.failure_report import plan_failure
 from vde_dagster.execution.apply.fill_table import TableFiller
-from vde_dagster.execution.apply.plan_tests import PlanTests
+from vde_dagster.execution.apply.plan_tests import PlanTests, canceled_error
 from vde_dagster.execution.apply.publish import publish_plan
 from vde_dagster.execution.apply.skipping import add_models_of_skipped_tables
 from vde_dagster.execution.apply.table_branches import TableLeases
@@ -95,7 +95,7 @@ class Applier:
         self.handles.lakehouse.recover()
         store.plans.require_open(self.plan.id)
         store.plans.save(self.plan)
-        if self._is_applied():
+        if store.plans.is_applied(self.plan.id):
             failed = self._virtual_update()  # That apply may have died after its publication.
             return events.ApplyResult(self.plan, store.environments.get(name), False, 0.0, failed)
         if not self.proved:
@@ -110,7 +110,7 @@ class Applier:
                     environment_lease(name), self.owner, wait_seconds=self.wait_seconds
                 )
             )
-            if self._is_applied():
+            if store.plans.is_applied(self.plan.id):
                 return events.ApplyResult(self.plan, store.environments.get(name), False, 0.0)
             self.plan = replace(self.plan, base_version=self._check_base())
             store.plans.set_status(self.plan.id, "applying", who=self.who, approved=self.approved)
@@ -178,10 +178,6 @@ class Applier:
                     f"vde apply {self.plan.environment}",
                     location=errors.SourceLocation(Path(settings.config_file or "pyproject.toml")),
                 ) from error
-
-    def _is_applied(self) -> bool:
-        record = self.handles.store.plans.record(self.plan.id)
-        return record is not None and record.status == "applied"
 
     def _check_base(self) -> int:
         """Return the environment's version.
@@ -306,11 +302,7 @@ class _Run:
             folder = self._handles.settings.work_dir / "failures"
             raise plan_failure(self._plan, result.failed, result.skipped, folder)
         if self._stop.is_set():
-            raise errors.ExecutionError(
-                f"the apply of plan {self._plan.id} was canceled",
-                hint="to continue from here: "
-                f"vde apply {self._plan.environment} --plan {self._plan.id}",
-            )
+            raise canceled_error(self._plan)
 
     def _publish(self) -> Environment:
         tasks, leases = self._filler.tasks, self._filler.leases

@@ -88,10 +88,7 @@ class PlanTests:
         failed: list[TestResult] = []
         for test in self.select(plan):
             if stop.is_set():
-                raise errors.ExecutionError(
-                    f"the apply of plan {plan.id} was canceled",
-                    hint=f"to continue from here: vde apply {plan.environment} --plan {plan.id}",
-                )
+                raise canceled_error(plan)
             try:
                 test = read_with_test_variables(test, self.root, self.models)
             except errors.ProjectError as error:
@@ -112,6 +109,13 @@ class PlanTests:
                 hint="run `vde test` to see the rows; then fix the model or the test, and run: "
                 f"vde apply {plan.environment}",
             )
+
+
+def canceled_error(plan: Plan) -> errors.ExecutionError:
+    return errors.ExecutionError(
+        f"the apply of plan {plan.id} was canceled",
+        hint=f"to continue from here: vde apply {plan.environment} --plan {plan.id}",
+    )
 
 
 def _run_test(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, get_args
 
 from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import UsageError, VdeError
-from vde_dagster.execution.plans.proven_plan import is_applied, proven, require_proven
+from vde_dagster.execution.plans.proven_plan import proven, require_proven
 from vde_dagster.planning.plan.plan import Level, Objection, Plan
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Gates:
                 content.
             ConflictError: The environment has changed since the plan was created.
         """
-        if is_applied(self.handles, plan):
+        if self.handles.store.plans.is_applied(plan.id):
             return False
         found = self.current_objections(plan, approved=approved_by is not None)
         refused = [one for one in found if one.level == "refuse"]

@@ -23,7 +23,7 @@ from vde_dagster.base.plugins import Seam
 from vde_dagster.base.texts import and_more
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.plans.plan_spelling import file_bytes, parse_json, require_canonical_form
-from vde_dagster.execution.plans.proven_plan import is_applied, proven
+from vde_dagster.execution.plans.proven_plan import proven
 from vde_dagster.planning.intervals.interval import iso
 from vde_dagster.planning.plan.plan import Plan, PlanKind
 from vde_dagster.planning.snapshots.identity import content_bytes, from_content
@@ -173,7 +173,7 @@ class PlanFiles:
         """
         found = self.read(path)
         _require_state(self.handles, found)
-        if not is_applied(self.handles, found.plan):
+        if not self.handles.store.plans.is_applied(found.plan.id):
             proven(self.handles, found.plan)
         for name, value in found.attached.items():
             part = ATTACHMENTS.find(name) if name in self.handles.settings.plugins else None

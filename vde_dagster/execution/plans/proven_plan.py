@@ -417,11 +417,6 @@ def _require_current(handles: Handles, plan: Plan) -> Environment | None:
     return current
 
 
-def is_applied(handles: Handles, plan: Plan) -> bool:
-    record = handles.store.plans.record(plan.id)
-    return record is not None and record.status == "applied"
-
-
 def _require_none(plan: Plan, found: list[str]) -> None:
     if found:
         contradictions = "; ".join(found[:_MOST])

@@ -210,6 +210,10 @@ class PlanStore:
         row = self.database.row(_BY_ID, connection, of=plan_id)
         return _record(row) if row is not None else None
 
+    def is_applied(self, plan_id: str) -> bool:
+        record = self.record(plan_id)
+        return record is not None and record.status == "applied"
+
     def started(self) -> list[PlanRecord]:
         """Return, for each environment, the newest started plan that can still be applied.
 
