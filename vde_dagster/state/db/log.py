@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 from types import MappingProxyType
@@ -29,7 +29,7 @@ from vde_dagster.base.names import current_user
 from vde_dagster.errors import UsageError
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.rows import to_micros, value_from_row
+from vde_dagster.state.db.rows import row_from_value, to_micros, value_from_row
 
 Act = Literal[
     "publish",
@@ -199,11 +199,9 @@ def check(rows: Sequence[LogEntry], head: str | None = None) -> Verified:
     for expected, row in enumerate(rows, 1):
         wrong = None
         if row.number != expected:
-            wrong = (
-                f"row {expected} was removed"
-                if row.number > expected
-                else (f"there is a second row {row.number}")
-            )
+            wrong = f"there is a second row {row.number}"
+            if row.number > expected:
+                wrong = f"row {expected} was removed"
         elif row.previous != last:
             wrong = f"row {expected} does not follow the row before it: one of them was changed, "
             wrong += "removed or inserted"
@@ -268,15 +266,7 @@ def record(
     )
     if database.is_sqlite:
         last = connection.execute(_LAST).first()
-        entry = _after(entry, last.number if last else 0, last.hash if last else FIRST)
-    connection.execute(insert(schema.log), _values(entry))
-
-
-def _after(entry: LogEntry, number: int, previous: str) -> LogEntry:
-    values = {**_values(entry), "number": number + 1, "previous": previous}
-    numbered = LogEntry(**values)
-    return LogEntry(**{**values, "hash": numbered.computed_hash})
-
-
-def _values(entry: LogEntry) -> dict[str, Any]:
-    return {name: getattr(entry, name) for name in LogEntry.__slots__}
+        number, previous = (last.number + 1, last.hash) if last else (1, FIRST)
+        entry = replace(entry, number=number, previous=previous)
+        entry = replace(entry, hash=entry.computed_hash)
+    connection.execute(insert(schema.log), row_from_value(entry, schema.log))

@@ -81,10 +81,8 @@ def _require_whole_pages(url: sa.URL, cursor: Any) -> None:
     # SQLite would read missing bytes as zeros. The file is not opened here: closing it would
     # release the locks of the process's other connections.
     log = Path(f"{url.database}-wal")
-    size, there = (
-        cursor.execute("PRAGMA page_size").fetchone()[0],
-        os.path.getsize(str(url.database)),
-    )
+    size = cursor.execute("PRAGMA page_size").fetchone()[0]
+    there = os.path.getsize(str(url.database))
     # While there is a log, it may contain the pages at the file's end.
     if there % size and not (log.exists() and log.stat().st_size):
         raise _damaged(url, f"it ends within a page, at {there:,} bytes")
