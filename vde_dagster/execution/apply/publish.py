@@ -22,7 +22,6 @@ from vde_dagster.planning.plan.plan import AFTER_ALL, Plan, PlannedModel
 from vde_dagster.planning.rendering.render import relation_function, render_statements
 from vde_dagster.planning.rendering.views import (
     define_view,
-    has_view,
     statements_after_publication,
     view_query,
 )
@@ -157,7 +156,7 @@ def define_views(
     queries = {
         name: binding
         for name, binding in bindings.items()
-        if binding.table is None and has_view(binding)
+        if binding.table is None and binding.snapshot.model.kind.is_shown
     }
     kept = store.snapshots.view_types(binding.snapshot.id for binding in queries.values())
     snapshots = {binding.snapshot.id: binding.snapshot for binding in queries.values()}

@@ -360,7 +360,7 @@ def changes_view_query(
             f"AS {quote(one.after.name)}"
             for one in pairs
         )
-        insert = begun.write_change_columns(chr(39) + "insert" + chr(39))
+        insert = begun.write_change_columns("'insert'")
         parts.append(f"SELECT {insert}, {listed} FROM ({rows}) AS begun")
     return vary_changelog_names(" UNION ALL ".join([*parts, *steps]))
 

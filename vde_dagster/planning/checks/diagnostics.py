@@ -246,19 +246,17 @@ def _names_in_header(model: Model) -> tuple[tuple[int, str], ...]:
 
 @lru_cache(maxsize=64)
 def _names(text: str, line: int) -> tuple[tuple[int, str], ...]:
-    return tuple(_names_in(_header(text, line)))
-
-
-def _names_in(header: list[Token]) -> Iterator[tuple[int, str]]:
-    depth = 0
+    header, depth = _header(text, line), 0
+    found: list[tuple[int, str]] = []
     behind = [token.text for token in header[2:]] + [""]
     for (before, token), following in zip(pairwise(header), behind, strict=False):
         # MERGE clauses have commas of their own: `…, target.b = source.b`.
         is_assigned = following in (".", "=") or token.is_word("WHEN")
         names = before.text in ("(", ",") and token.text != ")"
         if names and not is_assigned and depth in (1, 2):
-            yield depth, token.text.casefold()
+            found.append((depth, token.text.casefold()))
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.text, 0)
+    return tuple(found)
 
 
 def _in_decorators(text: str, line: int) -> Mapping[str, ast.expr]:

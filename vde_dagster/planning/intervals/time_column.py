@@ -114,7 +114,7 @@ class TimeColumn:
         interval = self._in_steps(interval, shortest, f"text of the format {text}")
         if sorts_by_time(text):
             start, end = (literal(_format(i, text)) for i in (interval.start, interval.end))
-            return f"{column} >= {start} AND {column} < {end}"
+            return _between(column, start, end)
         values = [literal(_format(instant, text)) for instant in self._steps(interval, shortest)]
         return f"{column} IN ({', '.join(values)})"
 

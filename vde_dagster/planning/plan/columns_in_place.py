@@ -181,13 +181,6 @@ class ColumnsInPlace:
         return digest("in place", self.table.id, name, column.type, column.version)
 
 
-def columns_in_place(
-    plain: Snapshot, base: Snapshot, table: PhysicalTable, types: Mapping[str, str]
-) -> ColumnsInPlace:
-    """Return the columns of a definition that reuses a table, see `ColumnsInPlace`."""
-    return ColumnsInPlace(plain, base, table, types).compare()
-
-
 def _change_of_fields(
     plain: Snapshot, base: Snapshot, column: OutputColumn, was: str | None
 ) -> str:

@@ -17,7 +17,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import suggest
 from vde_dagster.base.times import instant_text
 from vde_dagster.errors import UsageError
-from vde_dagster.planning.plan.columns_in_place import ColumnsInPlace, columns_in_place
+from vde_dagster.planning.plan.columns_in_place import ColumnsInPlace
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.planning.snapshots.identity import with_content_id
@@ -159,7 +159,7 @@ class ForwardOnly:
         if not _can_share_table(plain, base):
             self._note_recomputation(plain, InPlaceFindingCode.KIND_CHANGED)
             return plain
-        made = columns_in_place(plain, base, table, self.types(table))
+        made = ColumnsInPlace(plain, base, table, self.types(table)).compare()
         retyped = _retyped(plain, made.changes)
         if retyped is not None:
             self._note_recomputation(plain, InPlaceFindingCode.KEY_RETYPED, (retyped,))

@@ -8,12 +8,12 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.times import range_text
 from vde_dagster.errors import UsageError
 from vde_dagster.planning.environments.environment import Entry, Environment
-from vde_dagster.planning.environments.resolver import Binding, Resolver
+from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.environments.warehouse_state import WarehouseState
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan, PlannedViews
 from vde_dagster.planning.plan.plan_request import PlanRequest
-from vde_dagster.planning.rendering.views import has_view, view_signature
+from vde_dagster.planning.rendering.views import view_signature
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 
@@ -67,8 +67,7 @@ def plan_views(
 
 def _shows(resolver: Resolver, name: ModelName) -> bool:
     entry = resolver.entries.get(name)
-    # Resolving would map the columns of every table, which this does not ask for.
-    return entry is not None and has_view(Binding(resolver.snapshots[entry.snapshot_id]))
+    return entry is not None and resolver.snapshots[entry.snapshot_id].model.kind.is_shown
 
 
 def _unchanged_names(after: Resolver, before: Resolver | None) -> set[ModelName]:

@@ -111,6 +111,7 @@ def apply_stages(plan: Plan, audits: AuditOrder | None = None) -> tuple[Stage, .
     order, work = audits or plan_audit_order(plan), planned_work(plan)
     late = tuple(name for name in work if name in order.late)
     writes = _names(plan, lambda model: bool(model.builds or model.layout or model.deploys))
+    deploys = _names(plan, lambda model: model.deploys)
     found: tuple[tuple[Stage, object], ...] = (
         (tested := RunUnitTests(tested_models(plan)), tested.models),
         (RunStatements("before", statements.before), statements.before),
@@ -118,7 +119,7 @@ def apply_stages(plan: Plan, audits: AuditOrder | None = None) -> tuple[Stage, .
         (FillTables(work_graph(plan, work, order)), work),
         (AuditAfterFills(late), late),
         (layouts := ChangeLayouts(_names(plan, lambda model: bool(model.layout))), layouts.models),
-        (_publication(plan), True),
+        (Publish(plan.base_version + 1, plan.views, deploys), True),
         (RunStatements("after", statements.after), statements.after),
     )
     return tuple(stage for stage, has_work in found if has_work)
@@ -136,11 +137,6 @@ def stage_json(stage: Stage) -> dict[str, Any]:
             value = list(map(str, value))
         shown[one.name] = value
     return shown
-
-
-def _publication(plan: Plan) -> Publish:
-    deploys = _names(plan, lambda model: model.deploys)
-    return Publish(plan.base_version + 1, plan.views, deploys)
 
 
 def _names(plan: Plan, chosen: Callable[[PlannedModel], bool]) -> Names:

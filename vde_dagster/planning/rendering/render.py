@@ -140,8 +140,7 @@ def replace_tables(sql: str, relation_of: Relation, names: TableNames | None = N
 def _model_name(table: exp.Table, names: TableNames | None) -> ModelName | None:
     if names is not None:
         return names.model_name_or_none([part.name for part in table.parts])
-    quoted = (part.name.replace("`", "``") for part in table.parts[-2:])
-    return ModelName.parse(".".join(f"`{part}`" for part in quoted))
+    return ModelName.parse(quote(*(part.name for part in table.parts[-2:])))
 
 
 def _aliases(unnamed: Sequence[exp.Table]) -> dict[int, str]:

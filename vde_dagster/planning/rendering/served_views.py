@@ -179,8 +179,7 @@ def read_selection(query: str) -> Selection | None:
     items = [_item(item, table) for item in tree.expressions]
     if any(item is False for item in items):
         return None
-    quoted = (part.name.replace("`", "``") for part in table.parts)
-    source = ModelName.parse(".".join(f"`{part}`" for part in quoted))
+    source = ModelName.parse(quote(*(part.name for part in table.parts)))
     return Selection(source, tuple(item for item in items if item is not False))
 
 

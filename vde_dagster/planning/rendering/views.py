@@ -28,15 +28,10 @@ from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.statements import replace_dotted_names
 
 
-def has_view(binding: Binding) -> bool:
-    """Return whether environments have a view of a model."""
-    return binding.snapshot.model.kind.is_shown
-
-
 def view_signature(name: ModelName, resolver: Resolver, catalog: str) -> str | None:
     """Hash a view's query, names and properties without types; None for a model without a view."""
     binding = resolver.resolve(name)
-    if not has_view(binding):
+    if not binding.snapshot.model.kind.is_shown:
         return None
     columns = [part for c in binding.snapshot.columns for part in (c.name, c.description)]
     query = view_query(binding, resolver, catalog)
@@ -70,7 +65,7 @@ def define_view(
         catalog_names: The catalog's name by dialect, where it differs from `catalog`.
     """
     binding = _with_kept_types(resolver.resolve(name))
-    if not has_view(binding):
+    if not binding.snapshot.model.kind.is_shown:
         return None
     snapshot = binding.snapshot
     writers = view_writers(catalog_names)
@@ -206,7 +201,7 @@ def view_refs(resolver: Resolver) -> dict[ModelName, TableRef]:
     return {
         name: resolver.views.ref(name)
         for name in resolver.entries
-        if has_view(resolver.resolve(name))
+        if resolver.resolve(name).snapshot.model.kind.is_shown
     }
 
 
@@ -234,7 +229,7 @@ def statements_after_publication(
 def _statements(name: ModelName, resolver: Resolver, catalog: str, now: datetime) -> Iterator[str]:
     binding = resolver.resolve(name)
     statements = binding.snapshot.model.on_virtual_update
-    if not statements or not has_view(binding):
+    if not statements or not binding.snapshot.model.kind.is_shown:
         return
     slot = binding.snapshot.cadence.latest_slot(now)
     values = time_variable_values(slot.start, slot.end, now)
@@ -248,9 +243,8 @@ def view_name_function(resolver: Resolver, catalog: str) -> Callable[[ModelName]
     """Return a function that maps a model to its view's quoted name, or to None."""
 
     def view(name: ModelName) -> str | None:
-        if name not in resolver.entries or not has_view(resolver.resolve(name)):
-            return None
-        return resolver.views.quoted(name, catalog)
+        is_shown = name in resolver.entries and resolver.resolve(name).snapshot.model.kind.is_shown
+        return resolver.views.quoted(name, catalog) if is_shown else None
 
     return view
 
