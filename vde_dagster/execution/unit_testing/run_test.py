@@ -15,6 +15,7 @@ from vde_dagster.base.names import ModelName, quote, string_literal
 from vde_dagster.base.times import utc
 from vde_dagster.errors import ExecutionError, ProjectError, shortened
 from vde_dagster.planning.checks.unit_tests import check_test
+from vde_dagster.planning.intervals.cadence import EPOCH, FAR
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.project.model import Model, TestTable, UnitTest
 from vde_dagster.project.selection import Changed, select
@@ -47,8 +48,6 @@ def select_tests(
     return [test for test in tests if test.name.lower() in named or test.model in chosen]
 
 
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-NEVER = datetime(9999, 12, 31, tzinfo=timezone.utc)
 LONGEST_SUMMARY = 300
 
 
@@ -182,7 +181,7 @@ def _cte_names(sql: str) -> tuple[str, ...]:
 
 def _test_times(test: UnitTest) -> tuple[Interval, datetime]:
     start = test.start or EPOCH
-    end = test.end or (start + timedelta(days=1) if test.start else NEVER)
+    end = test.end or (start + timedelta(days=1) if test.start else FAR)
     return Interval(start, end), test.execution_time or end
 
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, NewType
+from typing import NewType
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
@@ -101,12 +101,10 @@ class LeaseStore:
     def _acquire(
         self, resource: str, owner: LeaseOwner, ttl_seconds: float
     ) -> tuple[Lease | None, str, datetime]:
-        def work(conn: Connection, *, by_time: bool) -> tuple[Lease | None, str, datetime]:
-            return self._try_acquire(conn, resource, owner, ttl_seconds, by_time=by_time)
-
+        work = partial(self._try_acquire, resource=resource, owner=owner, ttl_seconds=ttl_seconds)
         name = "lease.acquire"
         try:
-            return self.database.run_transaction(partial(work, by_time=False), name=name)
+            return self.database.run_transaction(work, name=name)
         except NotAllowedError:
             # A login that may not take over another's lease before its end waits until then.
             return self.database.run_transaction(partial(work, by_time=True), name=name)
@@ -134,15 +132,13 @@ class LeaseStore:
             return Lease(resource, owner, 1), owner, until
         held = row.owner is not None and row.expires_at > now
         if held and row.owner != owner:
-            if by_time or not self._is_over(row):
+            given_up = self._named(resource, row.token) in _GIVEN_UP
+            if by_time or not (given_up or has_ended(row.process)):
                 return None, row.owner, row.expires_at
             held = False
         token = row.token if held else row.token + 1
         conn.execute(_UPDATE, {"of": resource, "owner": owner, "token": token, **times})
         return Lease(resource, owner, token), owner, until
-
-    def _is_over(self, row: Any) -> bool:
-        return self._named(row.resource, row.token) in _GIVEN_UP or has_ended(row.process)
 
     def _named(self, resource: str, token: int) -> tuple[str, str, int]:
         return str(self.database.engine.url), resource, token

@@ -8,7 +8,6 @@ this code" from "older than the first release".
 from __future__ import annotations
 
 import uuid
-from datetime import datetime, timezone
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database, is_disconnect, is_transient
 from vde_dagster.state.db.guards.acts import put_guards
 from vde_dagster.state.db.rights import has_rights, renew
+from vde_dagster.state.db.rows import EPOCH
 
 # Key of the advisory lock on upgrades; any number that no other program uses will do.
 _POSTGRES_LOCK = 7_033_221_701
@@ -109,7 +109,7 @@ def _create(connection: Connection) -> None:
         for statement in _tables_of_sqlite():
             connection.exec_driver_sql(statement)
     put_guards(connection)
-    own = {"number": 1, "kind": "store", "subject": uuid.uuid4().hex, "origin": "", "at": _EPOCH}
+    own = {"number": 1, "kind": "store", "subject": uuid.uuid4().hex, "origin": "", "at": EPOCH}
     connection.execute(schema.outbox.insert().values(own))
     connection.execute(
         text(f"CREATE TABLE {schema.VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
@@ -130,9 +130,6 @@ def _tables_of_sqlite() -> tuple[str, ...]:
     engine = create_mock_engine("sqlite://", write)
     schema.metadata.create_all(engine, checkfirst=False)
     return tuple(statements)
-
-
-_EPOCH = datetime.fromtimestamp(0, timezone.utc)
 
 
 def _run_migrations(connection: Connection) -> None:

@@ -23,7 +23,7 @@ from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.guards.rights import put_guards_of_rights
-from vde_dagster.state.db.guards.write_views import Writes, view_statements
+from vde_dagster.state.db.guards.write_views import Writes, quoted_name, view_statements
 from vde_dagster.state.db.log import record
 
 Right = Literal["read", "plan", "apply", "publish"]
@@ -209,7 +209,7 @@ class RightsStore:
                     hint="list the members with `vde roles`; a higher right includes lower ones",
                 )
             to = "TO" if act == "grant" else "FROM"
-            sql = f"{act} {quoted(role)} {to} {quoted(user)}"
+            sql = f"{act} {quoted_name(role)} {to} {quoted_name(user)}"
             conn.exec_driver_sql(sql.replace("%", "%%"))  # A single % starts a parameter.
             if act == "grant":
                 _limit_sessions(conn, user)
@@ -257,10 +257,6 @@ def has_rights(connection: Connection) -> bool:
 def has_right(connection: Connection, right: Right) -> bool:
     """Check whether a connection's login has a right."""
     return connection.dialect.name == "sqlite" or _login(connection).has(right)
-
-
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _names(prefix: str) -> dict[Right, str]:
@@ -325,7 +321,8 @@ def _limit_sessions(conn: Connection, user: str) -> None:
     # A session can lift these limits. `vde_end_stalled` then ends it.
     for name, seconds in _LIMITS.items():
         sql = (
-            f"ALTER ROLE {quoted(user)} IN DATABASE {quoted(database)} SET {name} = '{seconds}s'"
+            f"ALTER ROLE {quoted_name(user)} IN DATABASE {quoted_name(database)} "
+            f"SET {name} = '{seconds}s'"
         ).replace("%", "%%")
         # The current login may lack the right to set limits.
         with suppress(DBAPIError), conn.begin_nested():
@@ -345,12 +342,12 @@ def _members(conn: Connection, role: str, without: Iterable[str]) -> list[str]:
 
 
 def _statements(conn: Connection, names: Mapping[Right, str]) -> list[str]:
-    place = quoted(conn.execute(text("SELECT current_schema()")).scalar_one())
-    roles = {right: quoted(name) for right, name in names.items()}
+    place = quoted_name(conn.execute(text("SELECT current_schema()")).scalar_one())
+    roles = {right: quoted_name(name) for right, name in names.items()}
     every = ", ".join(roles.values())
     made = [
         f"DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{name}') "
-        f"THEN CREATE ROLE {quoted(name)} NOLOGIN; END IF; END $$"
+        f"THEN CREATE ROLE {quoted_name(name)} NOLOGIN; END IF; END $$"
         for name in names.values()
     ]
     made += [f"GRANT {roles[lower]} TO {roles[higher]}" for lower, higher in pairwise(RIGHTS)]
@@ -362,12 +359,14 @@ def _statements(conn: Connection, names: Mapping[Right, str]) -> list[str]:
     ]
     tables = [name for name in inspect(conn).get_table_names() if name.startswith(_PREFIXES)]
     for table in sorted({*tables, _TABLE}):
-        own = f"{place}.{quoted(table)}"
+        own = f"{place}.{quoted_name(table)}"
         made.append(f"REVOKE ALL ON {own} FROM PUBLIC, {every}")
         made.append(f"GRANT SELECT ON {own} TO {roles['read']}")
     for sequence in inspect(conn).get_sequence_names():
         if sequence.startswith("vde_"):
-            made.append(f"REVOKE ALL ON SEQUENCE {place}.{quoted(sequence)} FROM PUBLIC, {every}")
+            made.append(
+                f"REVOKE ALL ON SEQUENCE {place}.{quoted_name(sequence)} FROM PUBLIC, {every}"
+            )
     return made
 
 
@@ -375,5 +374,5 @@ def _view_statements(conn: Connection, names: Mapping[Right, str]) -> list[str]:
     place: str = conn.execute(text("SELECT current_schema()")).scalar_one()
     tables = [name for name in inspect(conn).get_table_names() if name.startswith(_PREFIXES)]
     writes = {name: _WRITES.get(name, _OTHERS) for name in tables if name not in _READ_ONLY}
-    roles: dict[str, str] = {right: quoted(name) for right, name in names.items()}
+    roles: dict[str, str] = {right: quoted_name(name) for right, name in names.items()}
     return view_statements(conn, place, roles, writes)

@@ -343,7 +343,7 @@ def _row(head: Head) -> dict[str, Any]:
     }
 
 
-_PIN, _TABLE, _ENVIRONMENT = schema.pins.c, schema.tables.c, schema.environments.c
+_TABLE, _ENVIRONMENT = schema.tables.c, schema.environments.c
 _VERSION = schema.environment_versions.c
 _END = schema.environment_versions.alias("the_end")
 # Versions from before the end of an environment keep nothing.
@@ -356,9 +356,7 @@ _KEPT = (
     .join(schema.environments, _ENVIRONMENT.environment == _PIN.environment)
     .join(
         schema.environment_versions,
-        (_VERSION.environment == _PIN.environment)
-        & (_VERSION.version >= _PIN.valid_from)
-        & (_PIN.valid_to.is_(None) | (_VERSION.version < _PIN.valid_to)),
+        sa.and_(*valid_at(schema.pins, _VERSION.environment, _VERSION.version)),
     )
 )
 """Pins with the versions in which they are valid."""

@@ -91,7 +91,7 @@ def view_statements(
     Args:
         roles: Quoted names of the roles, by right.
     """
-    own, tables = _quoted(place), _quoted(write_schema(place))
+    own, tables = quoted_name(place), quoted_name(write_schema(place))
     made = [
         f"DROP SCHEMA IF EXISTS {tables} CASCADE",
         f"CREATE SCHEMA {tables}",
@@ -103,11 +103,12 @@ def view_statements(
     reads = " WITH (security_invoker = true)" if version >= _SECURITY_INVOKER else ""
     for name, rights in sorted(writes.items()):
         shape = _shape(connection, place, name)
-        view, function = f"{tables}.{_quoted(name)}", f"{tables}.{_quoted(f'write_{name}'[:63])}"
-        listed = ", ".join(f"t.{_quoted(one)}" for one in shape.columns)
+        view = f"{tables}.{quoted_name(name)}"
+        function = f"{tables}.{quoted_name(f'write_{name}'[:63])}"
+        listed = ", ".join(f"t.{quoted_name(one)}" for one in shape.columns)
         made += [
             f"CREATE VIEW {view}{reads} AS SELECT {listed}, t.ctid AS {_ROW_ID}, "
-            f"NULL::text AS {ON_CONFLICT} FROM {own}.{_quoted(name)} AS t",
+            f"NULL::text AS {ON_CONFLICT} FROM {own}.{quoted_name(name)} AS t",
             f"CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER "
             f"SET search_path = {own}, pg_temp AS $write$\n{_body(name, shape, rights)}\n$write$",
             f"REVOKE ALL ON FUNCTION {function}() FROM PUBLIC",
@@ -115,7 +116,7 @@ def view_statements(
             f"FOR EACH ROW EXECUTE FUNCTION {function}()",
             f"GRANT SELECT ON {view} TO {roles['read']}",
         ]
-        changed = f" ({', '.join(map(_quoted, rights.columns))})" if rights.columns else ""
+        changed = f" ({', '.join(map(quoted_name, rights.columns))})" if rights.columns else ""
         for what, right in (
             ("INSERT", rights.insert),
             (f"UPDATE{changed}", rights.update),
@@ -146,7 +147,7 @@ def _shape(connection: Connection, place: str, name: str) -> _Shape:
 
 
 def _body(name: str, shape: _Shape, rights: Writes) -> str:
-    table, quoted = _quoted(name), {one: _quoted(one) for one in shape.columns}
+    table, quoted = quoted_name(name), {one: quoted_name(one) for one in shape.columns}
     changed = [one for one in rights.columns or shape.columns if one in quoted]
     values = ", ".join(f"NEW.{quoted[one]}" for one in shape.columns)
     into = f"INSERT INTO {table} AS t ({', '.join(quoted.values())}) VALUES ({values})"
@@ -189,5 +190,5 @@ def _on_conflict(shape: _Shape, rights: Writes, quoted: Mapping[str, str]) -> di
     }
 
 
-def _quoted(name: str) -> str:
+def quoted_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
