@@ -94,6 +94,16 @@ def is_model(table: sa.Table, name: ModelName) -> sa.ColumnElement[bool]:
     return (table.c.model_namespace == name.namespace) & (table.c.model_name == name.name)
 
 
+def valid_at(table: sa.Table, environment: Any, version: Any) -> tuple[sa.ColumnElement[bool], ...]:
+    """Build the SQL condition that an entry or pin belongs to a version of an environment."""
+    until = table.c.valid_to
+    return (
+        table.c.environment == environment,
+        table.c.valid_from <= version,
+        until.is_(None) | (until > version),
+    )
+
+
 def ranges_by_key(rows: Iterable[Any]) -> dict[Any, IntervalSet]:
     """Group rows of the form (key, start, end) into one set of intervals for each key."""
     found: dict[Any, list[Interval]] = {}

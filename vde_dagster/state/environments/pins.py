@@ -24,9 +24,16 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.tables.table import PREVIEW_PREFIX, TableRef
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.rows import among, chunks, from_micros, to_micros, upsert, value_from_row
-from vde_dagster.state.environments.versions import valid_at
-from vde_dagster.state.tables.tables import parse_place
+from vde_dagster.state.db.rows import (
+    among,
+    chunks,
+    from_micros,
+    to_micros,
+    upsert,
+    valid_at,
+    value_from_row,
+)
+from vde_dagster.state.tables.tables import BEFORE_END, parse_place
 
 _HEAD, _PIN = schema.heads.c, schema.pins.c
 OPEN = (_PIN.environment == sa.bindparam("of")) & _PIN.valid_to.is_(None)
@@ -345,12 +352,6 @@ def _row(head: Head) -> dict[str, Any]:
 
 _TABLE, _ENVIRONMENT = schema.tables.c, schema.environments.c
 _VERSION = schema.environment_versions.c
-_END = schema.environment_versions.alias("the_end")
-# Versions from before the end of an environment keep nothing.
-_BEFORE_END = sa.exists().where(
-    _END.c.environment == _VERSION.environment, _END.c.version >= _VERSION.version, _END.c.dropped
-)
-"""Condition that the environment was dropped in this version or in a later one."""
 _KEPT = (
     schema.pins.join(schema.tables, _TABLE.table_id == _PIN.table_id)
     .join(schema.environments, _ENVIRONMENT.environment == _PIN.environment)
@@ -360,7 +361,7 @@ _KEPT = (
     )
 )
 """Pins with the versions in which they are valid."""
-_OF_LIVE = _ENVIRONMENT.live & _PIN.iceberg_snapshot_id.is_not(None) & ~_BEFORE_END
+_OF_LIVE = _ENVIRONMENT.live & _PIN.iceberg_snapshot_id.is_not(None) & ~BEFORE_END
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from vde_dagster.planning.environments.environment import Entry, Environment, He
 from vde_dagster.planning.tables.table import PREVIEW_PREFIX
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database, lock_rows
-from vde_dagster.state.db.rows import among, is_model, value_from_row
+from vde_dagster.state.db.rows import among, is_model, valid_at, value_from_row
 
 _ENTRY = schema.entries.c
 ENTRY = (
@@ -65,16 +65,6 @@ def read_head(conn: sa.Connection, name: str) -> sa.Row[Any] | None:
 def read_frozen(conn: sa.Connection, name: str, version: int) -> str | None:
     """Return the version that a frozen environment shows, such as `prod@41`, or None."""
     return conn.execute(_FROZEN, {"of": name, "at": version}).scalar()
-
-
-def valid_at(table: sa.Table, environment: Any, version: Any) -> tuple[sa.ColumnElement[bool], ...]:
-    """Build the SQL condition that an entry or pin belongs to a version of an environment."""
-    until = table.c.valid_to
-    return (
-        table.c.environment == environment,
-        table.c.valid_from <= version,
-        until.is_(None) | (until > version),
-    )
 
 
 _HEAD = schema.environments.c

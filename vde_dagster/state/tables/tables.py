@@ -30,7 +30,7 @@ from vde_dagster.state.db.leases import LeaseStore
 from vde_dagster.state.db.log import record
 from vde_dagster.state.db.outbox import add_record
 from vde_dagster.state.db.rights import has_right
-from vde_dagster.state.db.rows import among, is_model, ranges_by_key, value_from_row
+from vde_dagster.state.db.rows import among, is_model, ranges_by_key, valid_at, value_from_row
 from vde_dagster.state.tables.noted_ranges import note_ranges, read_parts
 
 LIVE = "live"
@@ -375,16 +375,13 @@ def is_shown(connection: sa.Connection, table_id: str) -> bool:
 
 
 _VERSION, _END = schema.environment_versions.c, schema.environment_versions.alias("the_end")
+# Versions from before the end of an environment keep nothing.
+BEFORE_END = sa.exists().where(
+    _END.c.environment == _VERSION.environment, _END.c.version >= _VERSION.version, _END.c.dropped
+)
+"""Condition that the environment was dropped in this version or in a later one."""
 _KEPT_VERSION = sa.exists().where(
-    _VERSION.environment == _ENTRY.environment,
-    _VERSION.version >= _ENTRY.valid_from,
-    sa.or_(_ENTRY.valid_to.is_(None), _VERSION.version < _ENTRY.valid_to),
-    # Versions before an environment was dropped keep nothing.
-    ~sa.exists().where(
-        _END.c.environment == _VERSION.environment,
-        _END.c.version >= _VERSION.version,
-        _END.c.dropped,
-    ),
+    *valid_at(schema.entries, _VERSION.environment, _VERSION.version), ~BEFORE_END
 )
 _REACHED = (
     sa.union_all(
