@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from vde_dagster.base.names import quote
+from vde_dagster.base.names import quote, string_literal
 from vde_dagster.planning.changes.columns import ColumnPair, ViewColumn, is_same_type_text
 from vde_dagster.planning.changes.comparison import CommitSpan, LineageComparison
 
@@ -45,13 +45,12 @@ class VersionStep:
         Args:
             change: SQL for the first of these columns, such as `'insert'`.
         """
-        escaped = (self.publication_id or "").replace("\\", "\\\\").replace("'", "\\'")
         values = (
             change,
             str(self.ordinal),
             "NULL" if self.commit is None else str(self.commit),
             str(self.version),
-            "NULL" if self.publication_id is None else f"'{escaped}'",
+            "NULL" if self.publication_id is None else string_literal(self.publication_id),
         )
         return ", ".join(
             f"CAST({value} AS {type_}) AS {quote(name)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from vde_dagster.base.names import ModelName, quote, quote_as
+from vde_dagster.base.names import ModelName, quote, quote_as, string_literal
 from vde_dagster.errors import ConflictError, StoreError, UsageError
 from vde_dagster.planning.environments.environment import PRODUCTION, Entry, ViewNames
 from vde_dagster.planning.snapshots.snapshot import CANONICALISER, Snapshot
@@ -272,8 +272,7 @@ def select_physical(binding: Binding, catalog: str) -> str:
     if binding.commits is not None:
         at = binding.commits.clause
     elif binding.branch and binding.stand_in is None:
-        escaped = binding.branch.replace("'", "\\'")
-        at = f" VERSION AS OF '{escaped}'"
+        at = f" VERSION AS OF {string_literal(binding.branch)}"
     source = binding.stand_in or binding.table.ref.quoted(catalog)
     return f"SELECT {columns} FROM {source}{at}"
 
