@@ -45,7 +45,6 @@ MoreMistakes = Callable[[Mapping[ModelName, Snapshot]], Iterable[ProjectError]]
 class SnapshotCache:
     """Stores built snapshots between runs. This base class stores nothing."""
 
-    # This default stores nothing.
     def get(self, key: str, model: Model) -> BuiltSnapshot | None:
         return None
 
@@ -253,7 +252,9 @@ class _Building:
     def _accept(self, name: ModelName, built: BuiltSnapshot) -> None:
         snapshot, seen, found = built
         self._out[name], self._seen[name] = _revised(snapshot, seen, self._revise)
-        self._problems[name] = _warn_if_untyped(found) if name in self._unseen else found
+        if name in self._unseen:
+            found = tuple(replace(one, certain=one.certain and not one.untyped) for one in found)
+        self._problems[name] = found
 
     def results(
         self,
@@ -267,10 +268,6 @@ class _Building:
 def _needs_catalog_columns(model: Model) -> bool:
     kind = model.kind
     return isinstance(kind, External) and not model.table and (not model.columns or kind.partial)
-
-
-def _warn_if_untyped(problems: Iterable[Problem]) -> list[Problem]:
-    return [replace(one, certain=one.certain and not one.untyped) for one in problems]
 
 
 def _merge_repeated_warnings(warnings: Iterable[Problem]) -> Iterator[Problem]:

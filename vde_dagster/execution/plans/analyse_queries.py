@@ -87,7 +87,8 @@ def analyse_plan(handles: Handles, plan: Plan) -> Analysis:
     }
     order = plan_audit_order(plan)
     work = _QueryAnalyzer(handles, plan, tables, {name: [] for name in wanted}, order)
-    asked = [name for name, model in wanted.items() if work.has_queries(model)]
+    models = {name: plan.snapshot_of(planned).model for name, planned in wanted.items()}
+    asked = [name for name, model in models.items() if model.query is not None or model.audits]
     if not asked:
         return Analysis()
     result = run_graph(
@@ -117,10 +118,6 @@ class _QueryAnalyzer:
     _stand_ins: dict[str, str] = field(default_factory=dict)
     _column_types: dict[str, dict[str, str]] = field(default_factory=dict)
     _columns: dict[ModelName, Columns | None] = field(default_factory=dict)
-
-    def has_queries(self, planned: PlannedModel) -> bool:
-        model = self.plan.snapshot_of(planned).model
-        return bool(model.query is not None or model.audits)
 
     def analyze_model(self, planned: PlannedModel) -> None:
         snapshot = self.plan.snapshot_of(planned)

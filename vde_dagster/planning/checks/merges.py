@@ -61,7 +61,6 @@ def check_repeated_merge(
     """Report a merge that counts rows twice, because a lookback merges the same rows again."""
     # SQLMesh calls such models non-idempotent. Its documentation does not mention their lookback:
     # https://sqlmesh.readthedocs.io/en/stable/concepts/models/model_kinds/
-    # Rows are counted twice because lookback merges them again.
     model = known.model
     kind = model.kind
     if not kind.lookback or not kind.assignments:

@@ -150,7 +150,6 @@ class Cadence:
 
         A unit that `wanted` contains only in part is returned if that part is filled.
         """
-        # A unit that is wanted only in part, such as the current one, must be filled in that part.
         unit, found = self.unit, []
         for asked in wanted:
             for there in filled & IntervalSet((asked,)):

@@ -45,7 +45,6 @@ class TimeColumn:
     name: str
     type: str
     format: str | None = None
-    # A column without a time of day then selects all rows of the last day.
     partials: bool = False
 
     def condition(self, interval: Interval) -> str:
@@ -123,7 +122,6 @@ class TimeColumn:
 
         Raises ExecutionError if the start or the returned end needs a higher precision.
         """
-        # With `partials`, an end within a value is moved to the end of that value.
         if self.partials and _floor(interval.end, finest) != interval.end:
             end = _next(_floor(interval.end, finest), finest)
             interval = Interval(interval.start, end)

@@ -24,5 +24,4 @@ class CustomMeaning(IncrementalMeaning):
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return no keys, because the function may write a key twice."""
-        # The function may write a row twice.
         return ()

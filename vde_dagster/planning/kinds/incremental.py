@@ -88,7 +88,6 @@ def listed_values(time_format: str | None, unit: IntervalUnit) -> int | None:
 
     Returns None if a condition need not list the values, as when their texts sort by time.
     """
-    # If texts sort by time, a condition need not list them.
     if time_format is None or sorts_by_time(expand_aliases(time_format)):
         return None
     shortest = finest_directive(expand_aliases(time_format))
@@ -134,7 +133,6 @@ class UnmanagedMeaning(PartitionMeaning):
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return the query's keys that contain all partition columns; none if fills append rows."""
-        # If fills append rows, no key is unique.
         kind = IncrementalUnmanaged.from_model(model)
         return super().unique_keys(model, version) if kind.insert_overwrite else ()
 

@@ -197,8 +197,7 @@ def _offers(table: PhysicalTable, snapshot: Snapshot) -> bool:
 
 def can_be_filled_by(table: PhysicalTable, snapshot: Snapshot) -> bool:
     """Return whether a snapshot computes all columns of a table that were not added in place."""
-    # The snapshot must compute the table's columns. It may lack columns of a table that is changed
-    # in place, which are NULL in new rows.
+    # It may lack columns of a table that is changed in place, which are NULL in new rows.
     if not _offers(table, snapshot):
         return False
     if changes_in_place(table, snapshot):

@@ -96,8 +96,6 @@ def choose_audits_again(
     Args:
         beside: Whether models that the plan already audits stay audited.
     """
-    # The audits of computed models run with their fills. This function adds the audits of views
-    # over computed models, and of external tables that computed models read.
     models = tuple(models)
     found = {one.name: snapshots[one.snapshot_id] for one in models if one.snapshot_id is not None}
     due = _outside(models, found)

@@ -146,7 +146,6 @@ class ParentCoverage:
 
     def _gaps(self, snapshot: Snapshot, until: datetime) -> ParentGaps:
         """Return the ranges before an instant that each ancestor of a model lacks."""
-        # They are listed by the ancestor whose rows are missing.
         found: dict[ModelName, IntervalSet] = {}
         before = IntervalSet((Interval(BEGINNING, until),))
         for parent in snapshot.parents:

@@ -329,7 +329,6 @@ def restate_since_ticks(
         asked: The model's due restatements, at least one.
         fills: All earlier fills and their times (UTC).
     """
-    # Ranges filled after a tick, by any plan, are not restated.
     asked, log = tuple(asked), tuple(fills)
     intervals = IntervalSet()
     for wish in asked:
