@@ -400,7 +400,9 @@ class Compiler:
 
 
 def find_compiler(folder: Folder, inside: str) -> Compiler | None:
-    """Return the project's compiler, or None if `compile` is false or no dbt is installed with vde.
+    """Return the project's compiler, or None if `compile` is false or there is no dbt.
+
+    The compiler is the `executable` of the settings, or the dbt that is installed with vde.
 
     Raises:
         ProjectError: The settings name a dbt that does not exist.

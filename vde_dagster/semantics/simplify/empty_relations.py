@@ -38,8 +38,9 @@ def remove_empty_relations(parts: QueryParts, *, only_written: bool) -> None:
     """Remove tables and subqueries that certainly have no rows, as after `WHERE FALSE`.
 
     Args:
-        only_written: Whether the author wrote every FALSE in the query. Then expressions that can
-            raise errors are removed, too, because Spark does not evaluate them.
+        only_written: Whether the author wrote every FALSE in the query. Then readers of an empty
+            relation are removed even if they can raise errors, because Spark does not evaluate
+            them. Conditions beside a FALSE must be total in any case.
     """
     if any(
         any(map(is_false, group.conditions)) or any(map(_keeps_no_rows, group.sources))

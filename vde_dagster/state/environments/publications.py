@@ -50,8 +50,9 @@ class PublishedFile:
     """A file in a publication's record: a metadata file to write, or a file to delete.
 
     Args:
-        ref: The table or view whose pointer moves to the file; None for a file to delete, and in
-            records of older code.
+        location: Empty for a view that is dropped.
+        ref: The table or view whose pointer moves to the file, or which is dropped; None for a file
+            to delete, and in records of older code.
         branch: For a table that moves forward, the branch with the new rows. For a rollback, the
             branch that moves instead of `main`.
         table_id: Id of a table that moves forward or back; None for other changes.
