@@ -288,8 +288,7 @@ class PinStore:
             .order_by(_PIN.environment, _VERSION.version)
         )
         found: dict[int, dict[str, list[int]]] = {}
-        rows: Iterable[Any] = self.database.rows(versions)
-        for snapshot, environment, version in rows:
+        for snapshot, environment, version in self.database.rows(versions):
             if (environment, version) not in forgotten:
                 found.setdefault(snapshot, {}).setdefault(environment, []).append(version)
         return {
@@ -326,7 +325,7 @@ class PinStore:
             )
             .distinct()
         )
-        rows: Iterable[Any] = connection.execute(query)
+        rows = self.database.rows(query, connection)
         return [(table_id, snapshot) for table_id, snapshot in rows]
 
 
