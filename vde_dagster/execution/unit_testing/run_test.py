@@ -126,9 +126,9 @@ def result_rows(
     if snapshot.model.reads_itself and snapshot.columns:
         nothing_yet = table_query(TestTable((), ()), _column_types(snapshot))
         sources.setdefault(test.model, nothing_yet)
-    if snapshot.model.python is not None:
-        return _run_python(test, snapshot, sources, engine)
     before = _session_statements(test, snapshot.model, sources)
+    if snapshot.model.python is not None:
+        return engine.run_python(snapshot, sources, *_test_times(test), before)
     return engine.query(_render_test_query(test, snapshot.model, sources, part), before=before)
 
 
@@ -183,13 +183,6 @@ def _test_times(test: UnitTest) -> tuple[Interval, datetime]:
     start = test.start or EPOCH
     end = test.end or (start + timedelta(days=1) if test.start else FAR)
     return Interval(start, end), test.execution_time or end
-
-
-def _run_python(
-    test: UnitTest, snapshot: Snapshot, sources: Mapping[ModelName, str], engine: SparkEngine
-) -> tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]:
-    before = _session_statements(test, snapshot.model, sources)
-    return engine.run_python(snapshot, sources, *_test_times(test), before)
 
 
 def _session_statements(

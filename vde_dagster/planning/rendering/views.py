@@ -75,8 +75,9 @@ def define_view(
     columns: tuple[tuple[str, str, str | None], ...]
     if binding.table is not None:
         types = _types(binding)
+        nested = {out: fields.shown for out, fields in binding.fields.items()}
         columns = tuple(
-            (out, _nested_type(binding, out) or types[phys], descriptions[out])
+            (out, nested.get(out) or types[phys], descriptions[out])
             for out, phys in binding.columns
         )
         query_columns, own = tuple(out for out, _ in binding.columns), sql
@@ -124,11 +125,6 @@ def _select(writer: ViewWriter, binding: Binding, catalog: str) -> str | None:
     if writer.named is None and not any(is_nested(one.has) for one in binding.fields.values()):
         return writer.select(*given)
     return writer.named(*given, binding.fields) if writer.named is not None else None
-
-
-def _nested_type(binding: Binding, column: str) -> str | None:
-    fields = binding.fields.get(column)
-    return fields.shown if fields is not None else None
 
 
 def _types(binding: Binding) -> Mapping[str, str]:

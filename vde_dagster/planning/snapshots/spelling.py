@@ -30,7 +30,8 @@ def column_spelling(
         if snapshot is None or one in known:
             waiting.pop()
             continue
-        parents = [parent for parent in _starred(snapshot) if parent in snapshots]
+        has_star = "*" in (snapshot.model.query or "")
+        parents = [one for one in snapshot.parents if has_star and one in snapshots]
         missing = [one for one in parents if one not in known and one not in waiting]
         if missing:
             waiting += missing
@@ -38,11 +39,6 @@ def column_spelling(
         known[one] = _spell_columns(snapshot, snapshots, known, functions)
         waiting.pop()
     return known.get(name, {})
-
-
-def _starred(snapshot: Snapshot) -> tuple[ModelName, ...]:
-    query = snapshot.model.query
-    return snapshot.parents if query is not None and "*" in query else ()
 
 
 def _spell_columns(
