@@ -39,7 +39,7 @@ from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.consumer import TICK_SECONDS, OutboxCursor, forward_outbox
 from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.events.records import Reporter, run_origin
-from vde_dagster.orchestration.events.sync import version_events
+from vde_dagster.orchestration.events.sync import Comparison
 from vde_dagster.orchestration.jobs.sensors import evaluate
 from vde_dagster.orchestration.location_refresh import refresh
 from vde_dagster.orchestration.models.catalog import load_catalog
@@ -145,7 +145,7 @@ def filled_instance(root: Path, home: Path) -> Iterator[tuple[dg.DagsterInstance
             context = ProjectionContext(workspace, instance, catalog, LOG)
             reporter, store = Reporter(workspace, instance), workspace.store
             for name in catalog.live.environments:
-                for projected in version_events(context, name, 5):
+                for projected in Comparison(context).version(name, 5):
                     reporter.report(projected)
             known = store.outbox.number()
             store.outbox.set_remaining(run_origin(instance, ""), 0)

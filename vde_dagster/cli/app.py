@@ -18,18 +18,16 @@ from vde_dagster.cli.commands import (
     changes,
     engine,
     environments,
-    help_pages,
     inspecting,
     lineage,
     maintenance,
     planning,
     project,
     serving,
-    show,
     testing,
 )
 from vde_dagster.cli.errors import Cancelled, report, report_call, report_cancelled
-from vde_dagster.cli.help import CALL_ERROR, SentenceGroup, grouped
+from vde_dagster.cli.help import CALL_ERROR, SentenceGroup, grouped, show_help
 from vde_dagster.sql.trees import collect_rarely
 
 _PLUGINS: Seam[Callable[..., Any]] = Seam("commands")
@@ -106,7 +104,7 @@ app = typer.Typer(
 
 app.callback()(project.about)
 app.command("init")(project.init)
-app.command("help")(help_pages.show_help)
+app.command("help")(show_help)
 app.command("info")(inspecting.info)
 app.command("plan")(planning.plan)
 app.command("plan reject")(planning.reject)
@@ -121,7 +119,7 @@ app.command("drop")(environments.drop)
 app.command("janitor")(maintenance.janitor)
 app.command("render")(inspecting.render)
 app.command("query")(inspecting.query)
-app.command("show")(show.show)
+app.command("show")(inspecting.show)
 app.command("changes")(changes.changes)
 app.command("test")(testing.run_tests)
 app.command("audit")(planning.audit)

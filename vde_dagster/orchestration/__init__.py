@@ -8,20 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vde_dagster.orchestration.component import VdeProjectComponent
-    from vde_dagster.orchestration.definitions import vde_definitions
-    from vde_dagster.orchestration.models.translator import VdeTranslator
-    from vde_dagster.orchestration.pyspark_resource import VdePySparkResource, spark_config
-    from vde_dagster.orchestration.resource import WorkspaceResource
-
-__all__ = [
-    "VdeProjectComponent",
-    "VdePySparkResource",
-    "VdeTranslator",
-    "WorkspaceResource",
-    "spark_config",
-    "vde_definitions",
-]
+    from vde_dagster.orchestration.component import VdeProjectComponent as VdeProjectComponent
+    from vde_dagster.orchestration.definitions import vde_definitions as vde_definitions
+    from vde_dagster.orchestration.models.translator import VdeTranslator as VdeTranslator
+    from vde_dagster.orchestration.pyspark_resource import VdePySparkResource as VdePySparkResource
+    from vde_dagster.orchestration.pyspark_resource import spark_config as spark_config
+    from vde_dagster.orchestration.resource import WorkspaceResource as WorkspaceResource
 
 _HOMES = {
     "VdeProjectComponent": "vde_dagster.orchestration.component",
@@ -31,6 +23,7 @@ _HOMES = {
     "spark_config": "vde_dagster.orchestration.pyspark_resource",
     "vde_definitions": "vde_dagster.orchestration.definitions",
 }
+__all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:

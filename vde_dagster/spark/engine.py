@@ -38,9 +38,15 @@ from vde_dagster.spark.session.jobs import PlanJobs
 from vde_dagster.spark.session.settings import SessionSettings
 from vde_dagster.spark.sessions import Sessions
 from vde_dagster.spark.strategies import Write, find_strategy
-from vde_dagster.spark.tables.failing_rows import count_failing_rows, sample_failing_rows
 from vde_dagster.spark.tables.iceberg import IcebergTable
-from vde_dagster.spark.tables.rows import Columns, Rows, collect_result, frame_columns
+from vde_dagster.spark.tables.rows import (
+    Columns,
+    Rows,
+    collect_result,
+    count_failing_rows,
+    frame_columns,
+    sample_failing_rows,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 
 from vde_dagster.cli.app import app
-from vde_dagster.cli.commands.help_pages import read_pages
-from vde_dagster.cli.help import OTHERS, PANELS, grouped
+from vde_dagster.cli.help import OTHERS, PANELS, grouped, read_pages
 from vde_dagster_tests.cli.conftest import Vde
 
 DOCS = Path(__file__).parents[2] / "docs"

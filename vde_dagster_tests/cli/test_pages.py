@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.cli.commands.help_pages import read_pages
+from vde_dagster.cli.help import read_pages
 
 pytestmark = pytest.mark.long
 

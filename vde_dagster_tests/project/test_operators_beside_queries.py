@@ -13,7 +13,7 @@ from vde_dagster.errors import ExecutionError, ProjectError
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.checks.unit_tests import find_test_mistakes
 from vde_dagster.project.loading.loader import load_project
-from vde_dagster.spark.models.python_queries import translate_query
+from vde_dagster.spark.models.python_models import translate_query
 from vde_dagster_tests.project.conftest import WriteProject
 
 QUERY = "SELECT CAST(a AS INT) AS a, CAST(b AS INT) AS b, c FROM x.t"

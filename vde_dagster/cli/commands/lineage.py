@@ -191,7 +191,8 @@ def _show_impact(
 
     found = find_affected_parts(snapshots, name, column)
     touched = {name: AffectedParts((column,), rows=False), **found}
-    found_readers = [one for one in exposures if any(_is_read(one, *i) for i in touched.items())]
+    columns = [(model, column) for model, item in touched.items() for column in item.columns]
+    found_readers = [one for one in exposures if any(one.reads_column(*pair) for pair in columns)]
     shown = [one.name for one in found_readers if one.what != "metric"]
     metrics = [one.name for one in found_readers if one.what == "metric"]
     lines = [_impact_line(one, snapshots[one], item) for one, item in found.items()]
@@ -215,10 +216,6 @@ def _show_impact(
         },
         "\n".join(lines) or f"nothing depends on {name}.{column}",
     )
-
-
-def _is_read(exposure: Exposure, name: ModelName, item: AffectedParts) -> bool:
-    return any(exposure.reads_column(name, column) for column in item.columns)
 
 
 def _impact_line(name: ModelName, snapshot: Snapshot, item: AffectedParts) -> str:

@@ -222,7 +222,10 @@ def _commit(
     view_ledger.forget_views(conn, catalog.name, prepared.dropped)
     want(conn, lakehouse, publication)
     if atomic and publication.ends_environment:
-        _drop_namespaces(conn, lakehouse, environment.name)
+        owners = view_ledger.recorded_namespaces(conn, lakehouse.catalog.name)
+        for name, owner in owners.items():
+            if owner == environment.name:
+                view_ledger.drop_namespace(conn, lakehouse.catalog, name)
     if publication.ends_environment:
         store.statements.forget(conn, environment.name)
     elif publication.statements:
@@ -331,12 +334,6 @@ def _create_namespaces(
     view_ledger.record_namespaces(
         lakehouse.store.database, conn, catalog.name, dict.fromkeys(created, environment)
     )
-
-
-def _drop_namespaces(conn: Connection, lakehouse: LakeHandles, environment: str) -> None:
-    for name, owner in view_ledger.recorded_namespaces(conn, lakehouse.catalog.name).items():
-        if owner == environment:
-            view_ledger.drop_namespace(conn, lakehouse.catalog, name)
 
 
 def replace_views(

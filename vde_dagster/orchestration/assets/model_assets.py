@@ -120,7 +120,7 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
         name=_operation(spec.key),
         ins=dict.fromkeys(inputs, _IN),
         # Audits run with the fills that they check, unit tests with plans; both also run alone.
-        outs={RESULT: _OUT, **{f"check_{check}": _CHECK_OUT for check in checks}},
+        outs={RESULT: _OUT, **{f"check_{check}": _OUT for check in checks}},
         config_schema=_CONFIG,
         required_resource_keys={catalog.names.resource},
         retry_policy=translator.get_retry_policy(model),
@@ -147,7 +147,6 @@ def _operation(key: dg.AssetKey) -> str:
 RESULT = "result"
 _IN = dg.In(dg.Nothing)
 _OUT = dg.Out(dg.Nothing, is_required=False)
-_CHECK_OUT = dg.Out(dg.Nothing, is_required=False)
 _CONFIG = FillConfig.to_config_schema()
 
 
@@ -285,7 +284,7 @@ def checks_of_unmaterialized(
         compute_fn=compute,
         name=f"{_operation(spec.key)}__checks",
         ins=dict.fromkeys(inputs, _IN),
-        outs=dict.fromkeys(checks, _CHECK_OUT),
+        outs=dict.fromkeys(checks, _OUT),
         required_resource_keys={catalog.names.resource},
         pool=POOL,
     )

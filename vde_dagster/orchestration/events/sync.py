@@ -46,6 +46,8 @@ from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.project.loading.loader import project_hash
 from vde_dagster.state.store import StateStore
 
+_PLANS = 100
+"""Number of the latest plans that get a page."""
 _MATERIALIZED = dg.DagsterEventType.ASSET_MATERIALIZATION
 
 
@@ -148,9 +150,40 @@ class Comparison:
             if test.snapshot in snapshots:
                 yield unit_test_event(context, test, snapshots[test.snapshot])
 
+    def version(self, name: str, number: int) -> Iterator[records.Projected]:
+        """Yield the events of a version of an environment, unless a run is publishing it now."""
+        yield records.NewPartition(self.context.names.environments, name)
+        environment = self.context.store.versions.at(name, number)
+        if environment is not None and environment.plan_id not in self.busy:
+            yield environment_event(self.context, environment)
 
-_PLANS = 100
-"""Number of the latest plans that get a page."""
+    def plans(self) -> Iterator[records.Projected]:
+        context, store, names = self.context, self.context.store, self.context.names
+        recent = [record for record in store.plans.recent(limit=_PLANS) if record.kind == "plan"]
+        files = project_hash(context.workspace.root)
+        past = store.plans.closed_to_approval([record.id for record in recent], files)
+        listed = set(context.instance.get_dynamic_partitions(str(names.plans.name)))
+        for record in reversed(recent):
+            if record.id in self.busy:
+                continue
+            if record.status == "rejected":
+                yield from rejected_events(context.instance, names, record)
+            shown = {
+                key: context.latest(key, record.id) is not None
+                for key in (names.plan_key, names.apply_key)
+            }
+            is_applied = record.status == "applied"
+            wanted = record.status in ("planned", "applied") and record.id not in past
+            is_complete = shown[names.plan_key] and (shown[names.apply_key] or not is_applied)
+            if not wanted or (is_complete and record.id in listed):
+                continue
+            plan = store.plans.find(record.id)
+            if plan is not None:
+                yield records.NewPartition(names.plans, plan.id)
+                if not shown[names.plan_key]:
+                    yield from page_events(context, plan)
+                if is_applied:
+                    yield applied_event(context, plan, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +234,7 @@ def sync(
     for step in steps[:done]:
         recording.finish(step.model)
     for step in steps[done:]:
-        for projected in step.compare():
+        for projected in step.compare(Comparison(context)):
             written = reporter.report(projected)
             if written and isinstance(projected, records.FilledPartitions):
                 recording.add(len(projected.events))
@@ -233,79 +266,30 @@ class Step:
     """
 
     key: str
-    compare: Callable[[], Iterator[records.Projected]]
+    compare: Callable[[Comparison], Iterator[records.Projected]]
     model: ModelName | None = None
 
 
 def _steps(context: ProjectionContext, wipe: bool) -> list[Step]:
     store, live = context.store, context.catalog.live
-    steps = [Step(str(name), partial(_model, context, name, wipe), name) for name in live.models]
+    steps = [
+        Step(str(name), partial(Comparison.model, name=name, wipe=wipe), name)
+        for name in live.models
+    ]
     for name in live.environments:
         versions = [found for found in store.versions.history(name) if not found.dropped]
         steps += [
-            Step(f"{name} {found.version}", partial(version_events, context, name, found.version))
+            Step(
+                f"{name} {found.version}",
+                partial(Comparison.version, name=name, number=found.version),
+            )
             for found in reversed(versions)
         ]
     for environment in live.environments.values():
         names = list(environment.entries)
         for start in range(0, len(names), CHECKED):
             some = names[start : start + CHECKED]
-            checks = partial(_audits, context, environment, some)
+            checks = partial(Comparison.audits, environment=environment, only=some)
             steps.append(Step(f"checks of {environment.name} {start}", checks))
-    tests, plans = partial(_unit_tests, context), partial(_plans, context)
-    return [*steps, Step("unit tests", tests), Step("plans", plans)]
-
-
-def _model(context: ProjectionContext, name: ModelName, wipe: bool) -> Iterator[records.Projected]:
-    yield from Comparison(context).model(name, wipe=wipe)
-
-
-def _audits(
-    context: ProjectionContext, environment: Environment, names: Collection[ModelName]
-) -> Iterator[records.Projected]:
-    yield from Comparison(context).audits(environment, names)
-
-
-def _unit_tests(context: ProjectionContext) -> Iterator[records.Projected]:
-    yield from Comparison(context).unit_tests()
-
-
-def version_events(
-    context: ProjectionContext, name: str, number: int
-) -> Iterator[records.Projected]:
-    """Yield the events of a version of an environment, unless a run is publishing it now."""
-    yield records.NewPartition(context.names.environments, name)
-    environment = context.store.versions.at(name, number)
-    busy = context.busy_plans()
-    if environment is not None and environment.plan_id not in busy:
-        yield environment_event(context, environment)
-
-
-def _plans(context: ProjectionContext) -> Iterator[records.Projected]:
-    store, names = context.store, context.names
-    busy = context.busy_plans()
-    recent = [record for record in store.plans.recent(limit=_PLANS) if record.kind == "plan"]
-    files = project_hash(context.workspace.root)
-    past = store.plans.closed_to_approval([record.id for record in recent], files)
-    listed = set(context.instance.get_dynamic_partitions(str(names.plans.name)))
-    for record in reversed(recent):
-        if record.id in busy:
-            continue
-        if record.status == "rejected":
-            yield from rejected_events(context.instance, names, record)
-        shown = {
-            key: context.latest(key, record.id) is not None
-            for key in (names.plan_key, names.apply_key)
-        }
-        is_applied = record.status == "applied"
-        wanted = record.status in ("planned", "applied") and record.id not in past
-        is_complete = shown[names.plan_key] and (shown[names.apply_key] or not is_applied)
-        if not wanted or (is_complete and record.id in listed):
-            continue
-        plan = store.plans.find(record.id)
-        if plan is not None:
-            yield records.NewPartition(names.plans, plan.id)
-            if not shown[names.plan_key]:
-                yield from page_events(context, plan)
-            if is_applied:
-                yield applied_event(context, plan, None)
+    tests, plans = Step("unit tests", Comparison.unit_tests), Step("plans", Comparison.plans)
+    return [*steps, tests, plans]

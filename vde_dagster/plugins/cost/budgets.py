@@ -83,9 +83,14 @@ def budgets_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator[Ob
     The cost of earlier work in the limit's time is added to the expected cost. A limit in money
     yields an objection, too, if no prices are configured.
     """
-    settings = _read_settings(workspace)
+    import msgspec
+
+    settings = msgspec.convert(workspace.settings.plugins["budgets"], BudgetsSettings)
     wanted = [
-        (span, [one for one in limits if _applies_to(one, plan.environment)])
+        (
+            span,
+            [one for one in limits if not one.environments or plan.environment in one.environments],
+        )
         for span, limits in settings.limits()
     ]
     if not plan.computed or not any(limits for _, limits in wanted):
@@ -98,23 +103,6 @@ def budgets_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator[Ob
                 if message:
                     name = f"budget of {'an environment' if span == 'environment' else f'a {span}'}"
                     yield Objection(name, message, limit.level, limit.approvers)
-
-
-def _read_settings(workspace: Workspace) -> BudgetsSettings:
-    given: dict[str, Any] = workspace.settings.plugins["budgets"]
-    made = {
-        name: tuple(Limit(**_lists_to_tuples(one)) for one in limits)
-        for name, limits in given.items()
-    }
-    return BudgetsSettings(**made)
-
-
-def _lists_to_tuples(limit: dict[str, Any]) -> dict[str, Any]:
-    return {key: tuple(one) if isinstance(one, list) else one for key, one in limit.items()}
-
-
-def _applies_to(limit: Limit, environment: str) -> bool:
-    return not limit.environments or environment in limit.environments
 
 
 def _spent_work(workspace: Workspace, span: Span, plan: Plan, now: datetime) -> Work:

@@ -193,11 +193,6 @@ class _Group(msgspec.Struct, frozen=True, omit_defaults=True):
     owner: dict[str, Any] = {}
 
 
-class _Place(msgspec.Struct, frozen=True, omit_defaults=True):
-    package_name: str = ""
-    original_file_path: str = ""
-
-
 class _Head(msgspec.Struct, frozen=True, omit_defaults=True):
     metadata: Metadata
 
@@ -209,7 +204,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     nodes: dict[str, Node]
     sources: dict[str, Node] = {}
     groups: dict[str, _Group] = {}
-    disabled: dict[str, list[_Place]] | None = None
+    disabled: dict[str, list[_Named]] | None = None
     metrics: dict[str, _Dependent] = {}
     semantic_models: dict[str, _Dependent] = {}
     saved_queries: dict[str, _Dependent] = {}
@@ -217,6 +212,9 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     exposures: dict[str, Exposure] = {}
     functions: dict[str, _Named] = {}
     macros: dict[str, Macro] = {}
+
+    def find(self, unique_id: str) -> Node | None:
+        return self.nodes.get(unique_id) or self.sources.get(unique_id)
 
 
 def read_manifest(
@@ -333,7 +331,7 @@ def tested_node(test: Node, manifest: Manifest) -> str:
     waiting = [*([test.attached_node] if test.attached_node else []), *test.depends_on.nodes[::-1]]
     while waiting:
         one = waiting.pop(0)
-        node = manifest.nodes.get(one) or manifest.sources.get(one)
+        node = manifest.find(one)
         if node is None or one in seen:
             continue
         # An ephemeral model has no table, so a node that the model reads takes its place.

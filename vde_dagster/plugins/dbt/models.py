@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from vde_dagster.api.errors import ProjectError, SourceLocation, UsageError
+from vde_dagster.api.errors import ProjectError, SourceLocation, UsageError, placed
 from vde_dagster.api.kinds import Kind
-from vde_dagster.api.models import Column, Model, TestTable
-from vde_dagster.api.sources import LoadedFile, LoadedModel
+from vde_dagster.api.models import Asset, Column, Exposure, Model, PythonSource, TestTable
+from vde_dagster.api.sources import LoadedFile, LoadedModel, TableNames
 from vde_dagster.api.sql import Expanded, SourceText, placeholder
 from vde_dagster.api.values import ModelName, quote
 from vde_dagster.plugins.dbt import relations
@@ -26,16 +27,18 @@ from vde_dagster.plugins.dbt.nodes.audits import (
     read_audits,
     read_grains,
 )
-from vde_dagster.plugins.dbt.nodes.kinds import configuration_error, read_filling, with_refresh
+from vde_dagster.plugins.dbt.nodes.kinds import (
+    configuration_error,
+    read_filling,
+    read_schedule,
+    with_refresh,
+)
 from vde_dagster.plugins.dbt.nodes.options import ignored_options, partitions
-from vde_dagster.plugins.dbt.nodes.outside import read_asset, read_exposure
-from vde_dagster.plugins.dbt.nodes.python_models import python_source
 from vde_dagster.plugins.dbt.nodes.seed_types import infer_seed_types
 from vde_dagster.plugins.dbt.nodes.snapshots import split_snapshot
 from vde_dagster.plugins.dbt.nodes.statements import with_statements
 from vde_dagster.plugins.dbt.nodes.unit_tests import read_unit_tests
-from vde_dagster.plugins.dbt.nodes.when import read_schedule
-from vde_dagster.plugins.dbt.units import Reader, Unit
+from vde_dagster.plugins.dbt.units import Reader, Unit, owner_name
 
 _TIME = re.compile(
     r"time(?:tz)?\s*(?:\(\s*\d+\s*\))?(?:\s+with(?:out)?\s+time\s+zone)?", re.IGNORECASE
@@ -363,3 +366,91 @@ def _with_seed(node: Node, model: Model, context: Context) -> tuple[Model, tuple
     model = replace(model, columns=columns)
     texts = ("seeds with columns of the type TIME, which are texts",) if times else ()
     return context.project.load_seed(model), texts
+
+
+def read_exposure(unit: str, reader: Reader, path: Path, names: TableNames) -> LoadedFile:
+    """Convert an exposure of dbt, with the models that it reads."""
+    exposure, place = reader.exposure, SourceLocation(path)
+    with placed(place):
+        reads = tuple((names.model_name(parts), None, place) for parts in reader.reads)
+    name, owner = exposure.label or exposure.name, owner_name(exposure.owner)
+    description = exposure.description or None
+    converted = Exposure(name, owner, exposure.url, reads, place, description=description)
+    return LoadedFile(Path(unit), exposures=(converted,) if reads else ())
+
+
+def read_asset(node: Node, meta: Mapping[str, Any]) -> Asset:
+    """Return a node's asset key, group and owners, from `meta.dagster` or else from dbt's names.
+
+    The names equal dagster-dbt's defaults, so existing schedules, sensors and assets keep working.
+    Source: https://docs.dagster.io/integrations/libraries/dbt/reference
+    """
+    value = meta.get("dagster")
+    given: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
+    group = given.get("group") or node.group or node.config.get("group")
+    owners = tuple(map(str, _as_list(given.get("owners"))))
+    return Asset(
+        tuple(map(str, _as_list(given.get("asset_key")))) or _asset_key(node),
+        str(group) if group else None,
+        owners,
+    )
+
+
+def _asset_key(node: Node) -> tuple[str, ...]:
+    if node.resource_type == "source":
+        return (node.source_name, node.name) if node.source_name else ()
+    if node.version is not None:
+        return (node.alias or node.name,)
+    schema = node.config.get("schema")
+    return (str(schema), node.name) if schema else (node.name,)
+
+
+def _as_list(value: Any) -> list[Any]:
+    if isinstance(value, str):
+        return [value]
+    return value if isinstance(value, list) else []
+
+
+_FUNCTION_NAME = "vde_model"
+_FUNCTION = '''
+
+_vde_names = {names!r}
+
+
+def {called}(context):
+    """Call the model as dbt does."""
+
+    def load(name):
+        return context.table(_vde_names["".join(c for c in name if c not in "`\\"")])
+
+    return model(dbtObj(load), context.spark)
+'''
+
+
+def python_source(
+    node: Node, reads: dict[str, ModelName], columns: tuple[Column, ...], location: SourceLocation
+) -> PythonSource:
+    """Return a model's code, with a function that calls the code as dbt does.
+
+    Args:
+        reads: The tables that the model reads, by dbt's names without quotes.
+
+    Raises:
+        ProjectError: The model has no compiled code, or lacks declared columns or types.
+    """
+    if node.compiled_code is None:
+        raise ProjectError(
+            f"the manifest has no compiled code of '{node.name}'",
+            hint="run `dbt compile`",
+            location=location,
+        )
+    if not columns or any(column.type is None for column in columns):
+        raise ProjectError(
+            f"the Python model '{node.name}' does not declare its columns and their types",
+            hint="list each column with its data_type in the model's properties",
+            location=location,
+        )
+    names = {text: str(name) for text, name in sorted(reads.items())}
+    path = location.path.as_posix()
+    code = node.compiled_code + _FUNCTION.format(names=names, called=_FUNCTION_NAME)
+    return PythonSource(f"{path}:{_FUNCTION_NAME}", {path: code})

@@ -99,17 +99,18 @@ def replace_relation(code: Expanded, relation: str, this_model: str, name: str) 
             columns with it.
     """
     whole = re.compile(rf'(?<![\w.`"]){re.escape(relation)}(?![\w`"])')
-    called = re.compile(rf'(?<![\w.`"])[`"]?{re.escape(name)}[`"]?\s*\.', re.IGNORECASE)
-    needs_alias = bool(called.search(whole.sub("", code.text)))
     return code.edited(
-        Edit(
-            found.start(),
-            found.end(),
-            this_model
-            + (_alias_unless_present(code.text[found.end() :], name) if needs_alias else ""),
-        )
+        Edit(found.start(), found.end(), this_model + _alias_if_needed(found, whole, name))
         for found in whole.finditer(code.text)
     )
+
+
+def _alias_if_needed(found: re.Match[str], tables: re.Pattern[str], name: str) -> str:
+    """Return the alias of a replaced table if other code qualifies columns with its name."""
+    called = rf'(?<![\w.`"])[`"]?{re.escape(name)}[`"]?\s*\.'
+    if not re.search(called, tables.sub("", found.string), re.IGNORECASE):
+        return ""
+    return _alias_unless_present(found.string[found.end() :], name)
 
 
 def filter_by_interval(code: Expanded, relation: str, column: str) -> Expanded:
@@ -144,11 +145,7 @@ def filter_by_batch(code: Expanded, event_times: Mapping[str, str]) -> Expanded:
         column = next((c for one, c in columns.items() if one[-len(parts) :] == parts), None)
         if column is None:
             return relation
-        called = rf'(?<![\w.`"])[`"]?{re.escape(name)}[`"]?\s*\.'
-        needs_alias = re.search(called, _LIMITED.sub("", code.text), re.IGNORECASE)
-        return _filtered_rows(bare, column) + (
-            _alias_unless_present(code.text[found.end() :], name) if needs_alias else ""
-        )
+        return _filtered_rows(bare, column) + _alias_if_needed(found, _LIMITED, name)
 
     return code.edited(
         Edit(found.start(), found.end(), replacement(found))

@@ -146,7 +146,8 @@ class DbtProject:
             "around": list(run_hooks(manifest, self._hooks)),
             "manifest": content,
             "units": {
-                f"{self._path}#{one}": unit_hash(unit) for one, unit in self._divided_units.items()
+                f"{self._compiled.first}#{one}": unit_hash(unit)
+                for one, unit in self._divided_units.items()
             },
             "database": main_database(manifest),
             "adapter": manifest.metadata.adapter_type,
@@ -159,13 +160,9 @@ class DbtProject:
             ),
         }
 
-    @property
-    def _path(self) -> str:
-        return self._compiled.first
-
     @cached_property
     def _manifest(self) -> Manifest:
-        if not (self._folder.root / self._path).is_file():
+        if not (self._folder.root / self._compiled.first).is_file():
             raise ProjectError(
                 f"the dbt project has no {_MANIFEST}",
                 hint=f"run `dbt compile`, or let vde compile: {how_to_install('dbt')}"
@@ -181,8 +178,10 @@ class DbtProject:
     def _whole_manifest(self) -> Manifest:
         from vde_dagster.plugins.dbt.manifest import read_manifest
 
-        content = self._read_content(self._path)
-        return read_manifest(Path(self._path), content, Path(self._inside), self._introspective)
+        content = self._read_content(self._compiled.first)
+        return read_manifest(
+            Path(self._compiled.first), content, Path(self._inside), self._introspective
+        )
 
     @cached_property
     def _introspective(self) -> dict[str, str]:
@@ -257,7 +256,7 @@ class DbtProject:
     def _semantic_files(self) -> Sequence[str]:
         """The file of semantic models and metrics, if it exists."""
         # The plug-in `metrics` reads the file.
-        path = (Path(self._path).parent / _SEMANTIC).as_posix()
+        path = (Path(self._compiled.first).parent / _SEMANTIC).as_posix()
         has_some = not _METRICS.isdisjoint(self._memory["unread"])
         return [path] if has_some and (self._folder.root / path).is_file() else []
 
@@ -327,7 +326,7 @@ class DbtProject:
             raise ProjectError(
                 f"the manifest is for the adapter '{adapter}', whose SQL dialect is not supported",
                 hint=f"adapters: {', '.join(_DIALECTS)}",
-                location=SourceLocation(Path(self._path)),
+                location=SourceLocation(Path(self._compiled.first)),
             )
         return Context(
             self._folder,
@@ -382,7 +381,7 @@ class DbtProject:
             ignored = "; ".join(f"{word} ({number})" for word, number in sorted(unread.items()))
             message = f"ignored parts of the dbt project, with their numbers of nodes: {ignored}"
             hint = "`vde help dbt` lists the meaning of each"
-            found.append(Problem(message, hint, SourceLocation(Path(self._path)), False))
+            found.append(Problem(message, hint, SourceLocation(Path(self._compiled.first)), False))
         if self._memory["left_out"]:
             place = SourceLocation(Path(f"{self._inside}{PROJECT_FILE}"))
             introspect = self._settings.introspect
@@ -392,7 +391,7 @@ class DbtProject:
             found.append(Problem(self._memory["left_out"], hint, place, False))
         if self._compiled.seconds is not None:
             message = f"dbt compile {self._compiled.seconds} s"
-            found.append(Problem(message, None, SourceLocation(Path(self._path)), False))
+            found.append(Problem(message, None, SourceLocation(Path(self._compiled.first)), False))
         found += self._warn_of_age()
         return found
 
@@ -405,7 +404,9 @@ class DbtProject:
         if files:
             more = "" if len(files) == 1 else f" and {count(len(files) - 1, 'other file')}"
             message = f"the manifest is older than {files[0]}{more}"
-            yield Problem(message, "run `dbt compile`", SourceLocation(Path(self._path)), False)
+            yield Problem(
+                message, "run `dbt compile`", SourceLocation(Path(self._compiled.first)), False
+            )
 
 
 def _list_tests(unit: Unit | Reader) -> str:

@@ -84,7 +84,7 @@ def divide_units(
     units: dict[str, Unit | Reader] = {}
     for node in (*read, *manifest.sources.values()):
         own, given = tests.get(node.unique_id, []), unit_tests.get(node.unique_id, [])
-        parents = [one for id_ in node.depends_on.nodes if (one := _node(manifest, id_))]
+        parents = [one for id_ in node.depends_on.nodes if (one := manifest.find(id_))]
         second = later.get(node.unique_id)
         batched = node.config.get("incremental_strategy") == "microbatch"
         units[node.unique_id] = Unit(
@@ -105,10 +105,6 @@ def divide_units(
     return units
 
 
-def _node(manifest: Manifest, unique_id: str) -> Node | None:
-    return manifest.nodes.get(unique_id) or manifest.sources.get(unique_id)
-
-
 def _event_times(nodes: Sequence[Node]) -> dict[str, str]:
     """Map each node's relation, or an ephemeral model's CTE, to its `event_time` column."""
     return {
@@ -125,7 +121,7 @@ def _exposure_reads(exposure: Exposure, manifest: Manifest) -> list[tuple[str, .
     waiting, seen = list(exposure.depends_on.nodes), set[str]()
     while waiting:
         one = waiting.pop(0)
-        node = _node(manifest, one)
+        node = manifest.find(one)
         if node is not None:
             found[node.relation] = None
         elif one not in seen:

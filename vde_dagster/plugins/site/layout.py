@@ -13,14 +13,6 @@ SWEEPS = 6
 """Number of times that the layers are ordered by their neighbors, alternately up and down."""
 
 
-def assign_layers(parents: Sequence[Sequence[int]]) -> list[int]:
-    """Return the layer of each node: one more than the highest layer of its parents, or 0."""
-    layers: list[int] = []
-    for above in parents:
-        layers.append(1 + max((layers[one] for one in above), default=-1))
-    return layers
-
-
 def place_nodes(parents: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
     """Return the layer of each node, and the node's position in the layer.
 
@@ -30,7 +22,9 @@ def place_nodes(parents: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
     >>> place_nodes([[], [], [1], [0]])
     [(0, 1), (0, 0), (1, 0), (1, 1)]
     """
-    layers = assign_layers(parents)
+    layers: list[int] = []
+    for above in parents:
+        layers.append(1 + max((layers[one] for one in above), default=-1))
     children: list[list[int]] = [[] for _ in parents]
     for node, above in enumerate(parents):
         for parent in above:

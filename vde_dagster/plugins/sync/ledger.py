@@ -22,17 +22,12 @@ Transact = Callable[[Callable[[sa.Connection], Any], str], Any]
 metadata = sa.MetaData()
 
 
-def _key_columns() -> list[sa.Column[Any]]:
-    return [
-        sa.Column(name, sa.String(255), primary_key=True)
-        for name in ("project", "environment", "sync")
-    ]
-
+_KEY = ("project", "environment", "sync")
 
 cursors = sa.Table(
     "vde_sync_cursors",
     metadata,
-    *_key_columns(),
+    *(sa.Column(name, sa.String(255), primary_key=True) for name in _KEY),
     sa.Column("version", sa.Integer, nullable=False),
     sa.Column("publication", sa.String(64), nullable=False),
     sa.Column("shape", sa.String(64), nullable=False),
@@ -47,10 +42,7 @@ letters = sa.Table(
     "vde_sync_letters",
     metadata,
     sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
-    *(
-        sa.Column(name, sa.String(255), nullable=False)
-        for name in ("project", "environment", "sync")
-    ),
+    *(sa.Column(name, sa.String(255), nullable=False) for name in _KEY),
     sa.Column("version", sa.Integer, nullable=False),
     sa.Column("row", sa.Text, nullable=False),
     sa.Column("why", sa.Text, nullable=False),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -20,11 +21,11 @@ from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
+from pygls.workspace import PositionCodec
 
 from vde_dagster.base.installing import __version__
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError, VdeError
 from vde_dagster.execution.project_files.format_files import format_file_text
-from vde_dagster.programs.editor.diagnostics import SOURCE, diagnostics
 from vde_dagster.programs.editor.lenses import lenses
 from vde_dagster.programs.editor.picture import lineage_picture
 from vde_dagster.programs.editor.positions import split_lines
@@ -64,11 +65,6 @@ class VdeServer(LanguageServer):
         self._reported: set[str] = set()
         self._checking: asyncio.Task[None] | None = None
         self._polling: asyncio.Task[None] | None = None
-
-    def open_project(self, root: Path, environment: str) -> None:
-        """Open a project's folder, and preview plans for `environment`."""
-        self.session = EditorSession(root, environment)
-        self.runner = QueryRunner(self.session.root)
 
     # -- files -----------------------------------------------------------------------------
 
@@ -140,10 +136,6 @@ class VdeServer(LanguageServer):
             return
         if not has_changed() and self._capability("code_lens.refresh_support"):
             self.workspace_code_lens_refresh(None)
-
-    @property
-    def watches_files(self) -> bool:
-        return bool(self._capability("did_change_watched_files.dynamic_registration"))
 
     @property
     def renames_files(self) -> bool:
@@ -289,11 +281,12 @@ def make_server(root: Path | None = None) -> VdeServer:
         said = params.initialization_options or {}
         named = [server.workspace.root_path, *map(to_fs_path, server.workspace.folders)]
         folder = root or Path(next(filter(None, named), "."))
-        server.open_project(folder, str(said.get("environment") or "prod"))
+        server.session = EditorSession(folder, str(said.get("environment") or "prod"))
+        server.runner = QueryRunner(server.session.root)
 
     @server.feature(lsp.INITIALIZED)
     async def initialized(_: lsp.InitializedParams) -> None:
-        if server.watches_files:
+        if server._capability("did_change_watched_files.dynamic_registration"):
             watcher = lsp.FileSystemWatcher(WATCHED)
             options = lsp.DidChangeWatchedFilesRegistrationOptions([watcher])
             method = lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES
@@ -388,3 +381,28 @@ def make_server(root: Path | None = None) -> VdeServer:
         await server.stop()
 
     return server
+
+
+SOURCE = "vde"
+
+
+def diagnostics(reading: Reading, codec: PositionCodec) -> dict[str, list[lsp.Diagnostic]]:
+    # A mistake outside of files is attached to `pyproject.toml`.
+    found: defaultdict[str, list[lsp.Diagnostic]] = defaultdict(list)
+    for mistake in reading.problems:
+        location = mistake.location or SourceLocation(Path("pyproject.toml"))
+        path = location.path.as_posix()
+        lines = split_lines(reading.text(path))
+        start, end = lines.token_span(location)
+        error = isinstance(mistake, ProjectError)
+        idle = any(not edit.new for fix in mistake.fixes for edit in fix.edits)
+        found[path].append(
+            lsp.Diagnostic(
+                range=lines.range(start, end, codec),
+                message=f"{mistake.message}\n{mistake.hint}" if mistake.hint else mistake.message,
+                severity=lsp.DiagnosticSeverity.Error if error else lsp.DiagnosticSeverity.Warning,
+                source=SOURCE,
+                tags=[lsp.DiagnosticTag.Unnecessary] if idle else None,
+            )
+        )
+    return dict(found)

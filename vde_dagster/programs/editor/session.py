@@ -108,7 +108,7 @@ class EditorSession:
         self._readable: dict[str, str] = {}
         self._lock = threading.Lock()
         self._read_buffers: Mapping[str, str] = {}
-        self._generation = 0
+        self._generation = 0  # A counter that grows with every change of a text.
         self._read: tuple[int, float, Reading] | None = None
         self._planned: tuple[Reading, PlanPreview] | None = None
         self._symbols: Symbols | None = None
@@ -225,7 +225,10 @@ class EditorSession:
         project, parsed = self._load(typed)
         mistakes = list(project.problems)
         wrong = {m.location.path.as_posix() for m in mistakes if m.location is not None}
-        before = {path: self._last_readable(path) for path in wrong & typed.keys()}
+        before = {
+            path: self._readable.get(path) or self._saved_text(path) or ""
+            for path in wrong & typed.keys()
+        }
         before = {path: text for path, text in before.items() if text not in ("", typed[path])}
         broken = frozenset(before)
         if broken:
@@ -251,9 +254,6 @@ class EditorSession:
             path: text.encode() for path, text in typed.items() if text != self._saved_text(path)
         }
         return load_project(self.root, strict=False, parsed=parsed, instead=instead), parsed
-
-    def _last_readable(self, path: str) -> str:
-        return self._readable.get(path) or self._saved_text(path) or ""
 
     def _saved_text(self, path: str) -> str | None:
         with suppress(OSError, ProjectError):
@@ -346,9 +346,6 @@ class EditorSession:
     def settings(self) -> Settings:
         return self.read().project.settings
 
-    def previous_snapshots(self, plan: Plan) -> dict[str, Snapshot]:
-        return self._workspace.plans.previous_snapshots(plan)
-
     def close(self) -> None:
         if "_workspace" in self.__dict__:
             self._workspace.close()
@@ -360,7 +357,7 @@ def plan_text(session: EditorSession) -> str:
         return f"No plan for `{outlook.environment}`: {outlook.why}.\n"
     report = plan_report(
         outlook.plan,
-        session.previous_snapshots(outlook.plan),
+        session._workspace.plans.previous_snapshots(outlook.plan),
         lambda model: outlook.seconds.get(model.name),
     )
     return f"# Plan for `{outlook.environment}`\n\n```text\n{report_text(report, 100)}\n```\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from html import escape
 from io import StringIO
@@ -10,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from vde_dagster.base.json_values import text_value
-from vde_dagster.base.texts import count
+from vde_dagster.base.texts import and_more, count
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.query.read_rows import rows_as_tuples
-from vde_dagster.programs.notebook.report_html import report_html
+from vde_dagster.reports.document import MOST_REASONS, Cell, Mark, Report, Row, Section
 from vde_dagster.reports.plan import plan_report
 from vde_dagster.terminal.reports import report_text
 from vde_dagster.terminal.tables import show_rows
@@ -148,3 +149,75 @@ def _cell_html(value: Any) -> str:
         return _NULL
     side = "right" if isinstance(value, int | float) else "left"
     return f"<td style='text-align:{side}'>{escape(text_value(value))}</td>"
+
+
+_SECTION_ROWS = 50
+"""Number of a section's rows that are visible; the others fold out."""
+
+_STYLES = {
+    Mark.NAME: "font-weight:bold",
+    Mark.GOOD: "color:#1a7f37",
+    Mark.CHANGED: "color:#9a6700",
+    Mark.AFFECTED: "color:#8250df",
+    Mark.WORK: "color:#0969da",
+    Mark.BAD: "color:#cf222e",
+    Mark.QUIET: "opacity:.6",
+}
+_LEFT = "text-align:left;vertical-align:top"
+_SMALL = "opacity:.7;font-size:smaller"
+_DIFF = {"+": _STYLES[Mark.GOOD], "-": _STYLES[Mark.BAD], "@": _STYLES[Mark.WORK]}
+
+
+def report_html(report: Report) -> str:
+    """Return a report as HTML tables, without style sheets and scripts."""
+    facts = f"id {report.id}, {report.facts}" if report.id else report.facts
+    parts = [
+        f"<p>{escape(report.title)} <b>{escape(report.subject)}</b>: {escape(report.summary)}<br/>"
+        f"<span style='{_SMALL}'>{escape(facts)}</span></p>"
+    ]
+    breaks = [report.breaks] if report.breaks else []
+    warnings = tuple(Row((Cell(text, Mark.CHANGED),)) for text in report.warnings)
+    told = [Section(report.warnings_title, rows=warnings)] if warnings else []
+    parts += map(_section_html, [*breaks, *told, *report.work, *report.rest])
+    return "".join(parts)
+
+
+def _section_html(section: Section) -> str:
+    style = _STYLES.get(section.mark, "")
+    heading = f"<p style='{style}'><b>{escape(section.title)}</b> {escape(section.amount)}</p>"
+    shown, folded = section.rows[:_SECTION_ROWS], section.rows[_SECTION_ROWS:]
+    table = heading + _table_html(section.columns, shown)
+    if not folded:
+        return table
+    more = f"<summary>{count(len(folded), 'more row')}</summary>"
+    return f"{table}<details>{more}{_table_html(section.columns, folded)}</details>"
+
+
+def _table_html(columns: tuple[str, ...], rows: Iterable[Row]) -> str:
+    rows = list(rows)
+    if not rows:
+        return ""
+    width = max(len(columns), *(len(row.cells) for row in rows))
+    names = "".join(f"<th style='{_LEFT}'>{escape(name)}</th>" for name in columns)
+    head = f"<thead><tr>{names}</tr></thead>" if any(columns) else ""
+    body = "".join(part for row in rows for part in _row_html(row, width))
+    return f"<table>{head}<tbody>{body}</tbody></table>"
+
+
+def _row_html(row: Row, width: int) -> Iterator[str]:
+    cells = [
+        f"<td style='{_LEFT};{_STYLES.get(cell.mark, '')}'>{escape(cell.text)}</td>"
+        for cell in row.cells
+    ]
+    cells += ["<td></td>"] * (width - len(cells))
+    yield f"<tr>{''.join(cells)}</tr>"
+    reasons = [*row.reasons[:MOST_REASONS], and_more(len(row.reasons), MOST_REASONS).lstrip()]
+    under = [f"<div style='{_SMALL}'>{escape(reason)}</div>" for reason in reasons if reason]
+    if row.diff:
+        lines = (
+            f"<span style='{_DIFF.get(line[:1], _SMALL)}'>{escape(line)}</span>"
+            for line in row.diff
+        )
+        under.append(f"<pre style='margin:0'>{chr(10).join(lines)}</pre>")
+    if under:
+        yield f"<tr><td colspan='{width}' style='{_LEFT}'>{''.join(under)}</td></tr>"

@@ -77,6 +77,7 @@ class Loader:
         at = self._location(served, served.columns_tables[name].table)
         return self._metadata(served, name, at, CatalogTable(name))
 
+    @cachedmethod(attrgetter("_responses"), _cache_key, attrgetter("_lock"))
     def view(self, served: ServedVersion, name: ModelName, catalog: str | None) -> CachedResponse:
         """Return the response for loading a view, as JSON.
 
@@ -88,7 +89,25 @@ class Loader:
         """
         if name not in served.views:
             raise missing("View", f"the view {name} does not exist in {_describe(served)}")
-        return self._view(served, name, catalog)
+        version = served.version
+        properties = {"vde.environment": version.name, "vde.version": str(version.version)}
+        definition = define_served_view(
+            name,
+            served.resolver([name]),
+            self._view_types(served, name),
+            properties,
+            served.columns_tables,
+        )
+        folder = served.workspace.lakehouse.views_folder(version.publication_id)
+        published = int(version.published_at.timestamp() * 1000)
+        metadata = new_view_metadata(definition, None, f"{folder}/{name}", published)
+        metadata["view-uuid"] = str(uuid.uuid5(_UUID_NAMESPACE, f"{version.name}/{name}"))
+        if catalog is not None:
+            shown = [{**one, "default-catalog": catalog} for one in metadata["versions"]]
+            metadata["versions"] = shown
+        location = f"{metadata['location']}/{_metadata_file_name(served, name)}"
+        answer = {"metadata-location": location, "metadata": metadata, "config": {}}
+        return CachedResponse(encode_metadata(answer))
 
     def _location(self, served: ServedVersion, name: ModelName) -> str:
         if name in served.externals:
@@ -172,28 +191,6 @@ class Loader:
         if found is None:
             raise _gone_error(served, name)
         return found
-
-    @cachedmethod(attrgetter("_responses"), _cache_key, attrgetter("_lock"))
-    def _view(self, served: ServedVersion, name: ModelName, catalog: str | None) -> CachedResponse:
-        version = served.version
-        properties = {"vde.environment": version.name, "vde.version": str(version.version)}
-        definition = define_served_view(
-            name,
-            served.resolver([name]),
-            self._view_types(served, name),
-            properties,
-            served.columns_tables,
-        )
-        folder = served.workspace.lakehouse.views_folder(version.publication_id)
-        published = int(version.published_at.timestamp() * 1000)
-        metadata = new_view_metadata(definition, None, f"{folder}/{name}", published)
-        metadata["view-uuid"] = str(uuid.uuid5(_UUID_NAMESPACE, f"{version.name}/{name}"))
-        if catalog is not None:
-            shown = [{**one, "default-catalog": catalog} for one in metadata["versions"]]
-            metadata["versions"] = shown
-        location = f"{metadata['location']}/{_metadata_file_name(served, name)}"
-        answer = {"metadata-location": location, "metadata": metadata, "config": {}}
-        return CachedResponse(encode_metadata(answer))
 
     def _view_types(self, served: ServedVersion, name: ModelName) -> tuple[tuple[str, str], ...]:
         once = served.columns_tables.get(name)

@@ -56,6 +56,7 @@ def main(folder: Path) -> None:
 
 
 def _import_modules(modules: list[str]) -> dict[str, int]:
+    """Import modules, and return the modification time (ns) of each imported module's file."""
     for named in modules:
         name, _, function = named.partition(":")
         with suppress(Exception):  # A module may be gone, or lack a dependency.
@@ -64,11 +65,6 @@ def _import_modules(modules: list[str]) -> dict[str, int]:
                 getattr(module, function)()
     gc.collect()
     gc.freeze()  # A collection would touch, and so copy, all memory that copies share.
-    return _modification_times()
-
-
-def _modification_times() -> dict[str, int]:
-    """Return the modification time (ns) of each imported module's file."""
     files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     return {file: _modification_time(file) for file in files if file}
 

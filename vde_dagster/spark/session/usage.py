@@ -115,7 +115,9 @@ class _StatusStores:
     def usage(self, tag: str) -> Usage:
         self._spark.listenerBus().waitUntilEmpty(_WAIT_MILLIS)
         jobs = list(self._tracker.getJobIdsForTag(tag))
-        if not jobs or self._may_lack_stages(min(jobs)):
+        first = min(jobs, default=0)
+        # The store may have deleted stages of its oldest job, except for the process's first one.
+        if not jobs or (first > 0 and int(self._jobs.jobsList(None).last().jobId()) == first):
             return UNKNOWN
         stages, queries = set[str](), set[str]()
         for job in jobs:
@@ -125,13 +127,6 @@ class _StatusStores:
         millis = [took for stage in stages if stage for took in self._millis(int(stage))]
         task_seconds = None if None in millis else sum(filter(None, millis)) / 1000
         return Usage(task_seconds, self._bytes_read(map(int, queries)))
-
-    def _may_lack_stages(self, job: int) -> bool:
-        """Return whether the store may have deleted stages of a job.
-
-        This is possible for the oldest stored job, except for the process's first job (0).
-        """
-        return job > 0 and int(self._jobs.jobsList(None).last().jobId()) == job
 
     def _millis(self, stage: int) -> Iterator[int | None]:
         """Yield the run time (ms) of each attempt at a stage, or None for a running attempt."""

@@ -10,7 +10,6 @@ from vde_dagster.base.names import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType
 
 
 _MOST_ROWS = 2_000
@@ -21,6 +20,7 @@ _FIXED_SIZE = (
     *("date", "timestamp", "timestamp_ntz"),
 )
 _EXACT_IN_ARROW = (*_FIXED_SIZE, *_TEXTS)
+"""Types whose values are the same after a conversion to Arrow and back."""
 _ROW_BYTES = 16
 _COLUMN_BYTES = 16
 """Size of a value in a row of Spark, without the bytes of texts."""
@@ -59,7 +59,8 @@ def compute_once(frame: DataFrame) -> ComputedRows:
 
 def _collect_few(frame: DataFrame) -> ComputedRows | None:
     """Return the rows as a local relation, or None if they are many or of nested types."""
-    if not all(_is_exact_in_arrow(field.dataType) for field in frame.schema.fields):
+    types = [field.dataType.simpleString().partition("(")[0] for field in frame.schema.fields]
+    if not all(type_ in _EXACT_IN_ARROW for type_ in types):
         return None
     rows = frame.limit(_MOST_ROWS + 1).toArrow()
     if rows.num_rows > _MOST_ROWS:
@@ -77,8 +78,3 @@ def write_size(types: Mapping[str, str]) -> str:
         elif kind not in _FIXED_SIZE:
             return "CAST(NULL AS BIGINT)"
     return size
-
-
-def _is_exact_in_arrow(data_type: DataType) -> bool:
-    """Return whether a type's values are the same after a conversion to Arrow and back."""
-    return data_type.simpleString().partition("(")[0] in _EXACT_IN_ARROW

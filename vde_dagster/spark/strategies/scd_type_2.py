@@ -285,14 +285,14 @@ class DbtVersions(Versions):
     """
 
     def first_rows(self, source: str) -> str:
-        return self._select(self._dbt_columns(self._row_start(), "NULL", "False"), source)
+        return self._select(self._dbt_columns(self._row_start(), "False"), source)
 
     def merge(self, target: str, source: str) -> str:
         same = [f"t.{quote(name)} <=> s.{quote('vde_old_' + name)}" for name in self.key]
         same.append(f"t.{quote(self.valid_from)} <=> s.vde_began")
         same.append(f"{self._is_deletion('t')} = s.vde_record")
-        new = self._dbt_columns("s.vde_begins", "NULL", "False")
-        gone = self._dbt_columns("s.vde_gone", "NULL", "True")
+        new = self._dbt_columns("s.vde_begins", "False")
+        gone = self._dbt_columns("s.vde_gone", "True")
         new = {name: "s." + quote("vde_new_" + name) for name in self.data} | new
         gone = {name: "s." + quote("vde_old_" + name) for name in self.data} | gone
         values = (f"IF(s.vde_act = 'begin', {new[name]}, {gone[name]})" for name in self.types)
@@ -363,8 +363,8 @@ class DbtVersions(Versions):
     def _compared_columns(self, names: tuple[str, ...]) -> list[str]:
         return self.data if names == ALL else [self._physical(name) for name in names]
 
-    def _dbt_columns(self, begins: str, ends: str, deleted: str) -> dict[str, str]:
-        types = {self.valid_from: begins, self.valid_to: ends}
+    def _dbt_columns(self, begins: str, deleted: str) -> dict[str, str]:
+        types = {self.valid_from: begins, self.valid_to: "NULL"}
         if self.kind.deleted_name:
             types[self._physical(self.kind.deleted_name)] = f"'{deleted}'"
         return {name: f"CAST({value} AS {self.types[name]})" for name, value in types.items()}

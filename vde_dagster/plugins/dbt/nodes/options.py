@@ -16,13 +16,8 @@ _SUPPORTED = frozenset(
     | {"pre-hook", "post-hook", "merge_update_columns", "merge_exclude_columns", "predicates"}
     | {"incremental_predicates", "on_schema_change", "on_configuration_change", "strategy"}
     | {"concurrent_batches", "updated_at", "check_cols", "invalidate_hard_deletes"}
-    | {"hard_deletes", "target_schema", "fast"}
-    | {
-        "target_database",
-        "snapshot_meta_column_names",
-        "dbt_valid_to_current",
-        "concurrent_batches",
-    }
+    | {"hard_deletes", "target_schema", "target_database", "snapshot_meta_column_names", "fast"}
+    | {"dbt_valid_to_current"}
     | {"config_keys_used", "config_keys_defaults", "meta_keys_used", "meta_keys_defaults"}
 )
 """Supported configuration of all nodes, or of nodes of one kind."""
@@ -53,7 +48,7 @@ def partitions(node: Node, dialect: str) -> tuple[str, ...]:
     )
 
 
-def ignored_options(node: Node, *, grants: bool = False) -> Iterator[str]:
+def ignored_options(node: Node, *, grants: bool) -> Iterator[str]:
     """Yield the names of a node's unsupported options; with `grants`, grants are supported."""
     if node.deprecation_date:
         yield "deprecation_date"
@@ -66,17 +61,12 @@ def ignored_options(node: Node, *, grants: bool = False) -> Iterator[str]:
         )
         if not known and _is_set(value):
             yield key
-    yield from _ignored_constraints(node)
+    for one in [*node.constraints, *(one for c in node.columns.values() for one in c.constraints)]:
+        if one.get("type") in ("foreign_key", "custom"):
+            yield f"constraints of type {one['type']}"
 
 
 def _is_set(value: Any) -> bool:
     if isinstance(value, Mapping):
         return any(map(_is_set, value.values()))
     return value not in (None, [], "", False)
-
-
-def _ignored_constraints(node: Node) -> Iterator[str]:
-    every = [*node.constraints, *(one for c in node.columns.values() for one in c.constraints)]
-    for one in every:
-        if one.get("type") in ("foreign_key", "custom"):
-            yield f"constraints of type {one['type']}"

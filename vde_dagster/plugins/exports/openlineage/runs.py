@@ -368,14 +368,10 @@ class _Fill:
 
     def _find_start(self, at: datetime) -> datetime | None:
         """Return the start of the fill that ended at an instant, or None if it is not recorded."""
-        keys = ("table", "start", "end", "branch")
-        wanted = [self.record.subject.get(key) for key in keys]
         found = [
             one.at
             for one in self.runs._plan_records(self.plan.id)
-            if one.kind == "begun"
-            and one.at <= at
-            and [one.subject.get(key) for key in keys] == wanted
+            if one.at <= at and _begins_attempt(one, self.record)
         ]
         return max(found, default=None)
 

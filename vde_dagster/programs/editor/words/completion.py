@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -86,7 +85,7 @@ def completions(reading: Reading, path: str, offset: int) -> list[Completion]:
 def _read_cursor(text: str, offset: int) -> Cursor:
     word = _BEFORE.search(text[:offset])
     start = word.start() if word else offset
-    before, behind = _tokens(text[:start]), _tokens(text[offset:])
+    before, behind = read_tokens(text[:start]), read_tokens(text[offset:])
     qualifier = ""
     if before and before[-1].text == "." and before[-1].end == start:
         names = [token.text for token in before[-4:-1] if token.text != "."]
@@ -96,12 +95,8 @@ def _read_cursor(text: str, offset: int) -> Cursor:
     return Cursor(before, behind, word.group() if word else "", qualifier.replace("`", "").lower())
 
 
-def tokens_before(text: str, offset: int) -> list[Token]:
-    """Return the tokens of a text up to an offset, or up to a quote that is not closed."""
-    return _tokens(text[:offset])
-
-
-def _tokens(text: str) -> list[Token]:
+def read_tokens(text: str) -> list[Token]:
+    """Return the tokens of a text, up to a quote that is not closed."""
     while True:
         try:
             return [
@@ -153,7 +148,7 @@ def _header_completions(reading: Reading, header: list[Token], at: Cursor) -> It
     elif name == "cron":
         yield from (Completion(cron, "value") for cron in _CRONS)
     elif name == "audits" and depth == 2:
-        yield from (Completion(audit, "function", "audit") for audit in _audits())
+        yield from (Completion(audit, "function", "audit") for audit in BUILTIN_AUDITS)
     elif name in ("owner", "tags"):
         known: set[str] = set()
         for model in reading.project.models.values():
@@ -187,11 +182,6 @@ def _kind_completions(
             for one, described in properties.items():
                 if one != "name":
                     yield Completion(one, "property", described.get("description", ""))
-
-
-@cache
-def _audits() -> tuple[str, ...]:
-    return tuple(BUILTIN_AUDITS)
 
 
 def _output_columns(reading: Reading, at: Cursor) -> Iterator[Completion]:

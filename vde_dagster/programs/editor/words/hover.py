@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vde_dagster.base.texts import listed
-from vde_dagster.planning.snapshots.snapshot import OutputColumn, Snapshot
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.programs.editor.reading import Reading, Span, Symbol
-from vde_dagster.programs.editor.words.completion import header_before, tokens_before
+from vde_dagster.programs.editor.words.completion import header_before, read_tokens
 from vde_dagster.programs.editor.words.symbols import Symbols
 from vde_dagster.project.dag import children
 from vde_dagster.project.model import Model
@@ -34,7 +34,7 @@ def _header_hover(reading: Reading, path: str, offset: int) -> tuple[Span, str] 
     word = next((m for m in _WORD.finditer(text) if m.start() <= offset <= m.end()), None)
     if word is None or not path.endswith(".sql"):
         return None
-    header = header_before(tokens_before(text, word.end()))
+    header = header_before(read_tokens(text[: word.end()]))
     if header is None or len(header) < 2:
         return None
     depth = sum({"(": 1, ")": -1}.get(token.text, 0) for token in header)
@@ -96,14 +96,13 @@ def _model_facts(reading: Reading, model: Model, snapshot: Snapshot | None) -> I
     if facts:
         yield ", ".join(facts)
     if snapshot is not None and snapshot.columns:
-        rows = (_column_row(column) for column in snapshot.columns)
+        rows = (
+            f"| `{column.name}` | {column.type or '?'} | {column.description or ''} |"
+            for column in snapshot.columns
+        )
         yield "\n".join(["| column | type | |", "|---|---|---|", *rows])
     readers = children(reading.project.models).get(model.name, [])
     yield f"read by {listed(readers, MOST_NAMES)}" if readers else "read by no model"
-
-
-def _column_row(column: OutputColumn) -> str:
-    return f"| `{column.name}` | {column.type or '?'} | {column.description or ''} |"
 
 
 def _column_facts(reading: Reading, symbol: Symbol, snapshot: Snapshot | None) -> Iterator[str]:

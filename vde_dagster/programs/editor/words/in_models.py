@@ -214,10 +214,7 @@ class _QueryReader:
         for name, (node, source) in scope.selected_sources.items():
             if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
                 if isinstance(source, scopes.Scope):
-                    cte = Symbol(
-                        "cte", self.model.name, node.name.lower(), self._scope_number(source)
-                    )
-                    self._mention(cte, node.this)
+                    self._mention(self._cte_symbol(node.name, source), node.this)
                 else:
                     model = table_name(node)
                     if model is not None:
@@ -229,13 +226,12 @@ class _QueryReader:
         for cte in getattr(scope.expression, "ctes", ()):
             source = scope.cte_sources.get(cte.alias)
             if source is not None:
-                symbol = Symbol(
-                    "cte", self.model.name, cte.alias.lower(), self._scope_number(source)
-                )
+                symbol = self._cte_symbol(cte.alias, source)
                 self._mention(symbol, cte.args["alias"].this, defines=True)
 
-    def _scope_number(self, scope: Any) -> int:
-        return self.numbers.get(id(_first_branch(scope)), -1)
+    def _cte_symbol(self, name: str, scope: Any) -> Symbol:
+        number = self.numbers.get(id(_first_branch(scope)), -1)
+        return Symbol("cte", self.model.name, name.lower(), number)
 
     def _read_outputs(self, scope: Any) -> None:
         if not isinstance(scope.expression, exp.Select) or _first_branch(scope) is not scope:
@@ -312,8 +308,7 @@ class _QueryReader:
             symbol = Symbol("alias", self.model.name, table.lower(), self.numbers[id(scope)])
             self._mention(symbol, identifier)
         elif isinstance(source, scopes.Scope):
-            cte = Symbol("cte", self.model.name, table.lower(), self._scope_number(source))
-            self._mention(cte, identifier)
+            self._mention(self._cte_symbol(table, source), identifier)
         elif (name := table_name(node)) is not None:
             self._mention(Symbol("model", name), *column.parts[:-1], qualifies=True)
 

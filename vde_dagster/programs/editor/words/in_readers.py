@@ -19,6 +19,7 @@ from vde_dagster.programs.editor.words.in_yaml import (
     YamlWords,
     item_nodes,
     key_nodes,
+    named_model,
     value_nodes,
     yaml_documents,
 )
@@ -197,7 +198,7 @@ class _Words(YamlWords):
 
     def _dotted_name(self, node: yaml.ScalarNode) -> Iterator[Mention]:
         parts = node.value.split(".")
-        model = self.model_named(".".join(parts[:2]))
+        model = named_model(self.reading, ".".join(parts[:2]))
         if model is None or len(parts) not in (2, 3):
             return
         start, is_written = self.start(node)

@@ -90,13 +90,14 @@ class YamlWords:
         return start, self.text[start:end] == node.value
 
     def model(self, node: yaml.Node | None) -> ModelName | None:
-        return self.model_named(node.value) if isinstance(node, yaml.ScalarNode) else None
+        return named_model(self.reading, node.value) if isinstance(node, yaml.ScalarNode) else None
 
-    def model_named(self, text: str) -> ModelName | None:
-        try:
-            return self.reading.project.names.read(text)
-        except UsageError:
-            return None
+
+def named_model(reading: Reading, text: str) -> ModelName | None:
+    try:
+        return reading.project.names.read(text)
+    except UsageError:
+        return None
 
 
 def mentions(reading: Reading, path: str, scopes: Scopes) -> list[Mention]:
@@ -278,17 +279,13 @@ def _test_completions(reading: Reading, before: str, at: YamlPlace) -> Iterator[
 def _model_of_test(reading: Reading, before: str, test: tuple[str, ...]) -> Model | None:
     own = before.rpartition(f"{''.join(test)}:")[2]
     found = re.findall(r"^\s+model:\s*['\"]?([\w.`]+)", own, re.MULTILINE)
-    try:
-        return reading.project.models.get(reading.project.names.read(found[-1])) if found else None
-    except UsageError:
-        return None
+    name = named_model(reading, found[-1]) if found else None
+    return reading.project.models.get(name) if name is not None else None
 
 
 def _model_columns(reading: Reading, name: str) -> Iterator[Word]:
-    try:
-        snapshot = reading.snapshots.get(reading.project.names.read(name))
-    except UsageError:
-        return
+    model = named_model(reading, name)
+    snapshot = reading.snapshots.get(model) if model is not None else None
     for column in snapshot.columns if snapshot is not None else ():
         yield column.name, "column", column.type or ""
 

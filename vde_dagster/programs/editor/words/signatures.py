@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from vde_dagster.programs.editor.reading import Reading
-from vde_dagster.programs.editor.words.completion import tokens_before
+from vde_dagster.programs.editor.words.completion import read_tokens
 from vde_dagster.project.files import find_files
 from vde_dagster.project.macros.builtins import BUILTINS
 from vde_dagster.semantics import spark_functions
@@ -41,7 +41,7 @@ def signature(reading: Reading, path: str, offset: int) -> Signature | None:
     """Return the signature of the call around the cursor in a SQL file, or None without a call."""
     if not path.endswith(".sql"):
         return None
-    tokens = tokens_before(reading.text(path), offset)
+    tokens = read_tokens(reading.text(path)[:offset])
     depth, commas = 0, 0
     for at in range(len(tokens) - 1, 0, -1):
         text = tokens[at].text
@@ -58,7 +58,10 @@ def signature(reading: Reading, path: str, offset: int) -> Signature | None:
                     if macro
                     else _function_signature(name.text.lower())
                 )
-                return found and found._replace(active=_active_parameter(found.parameters, commas))
+                # The last parameter may be repeated.
+                return found and found._replace(
+                    active=min(commas, max(len(found.parameters) - 1, 0))
+                )
             return None
         elif text in "[{":
             commas = 0  # The commas so far belong to the list.
@@ -67,11 +70,6 @@ def signature(reading: Reading, path: str, offset: int) -> Signature | None:
         elif text == ";":
             return None
     return None
-
-
-def _active_parameter(parameters: tuple[str, ...], commas: int) -> int:
-    # The last parameter may be repeated.
-    return min(commas, max(len(parameters) - 1, 0))
 
 
 def _function_signature(name: str) -> Signature | None:
