@@ -26,8 +26,8 @@ WRONG = {
     "environments = ['feature/*']": "matches no environment's name: 'feature/*'",
     "targets.team = { url = 'slack://hush', environments = ['Prod'] }": "matches no environment's",
     "owner_events = ['fail']": "names an unknown event: 'fail'",
-    "targets = { team = { url = ['slack://hush', 'json://b'] }, 'team/2' = { url = 'json://c' } }": (
-        "'notify.targets.team/2' has an address with the name 'team/2', which notify.targets.team"
+    "targets = { a = { url = ['slack://hush', 'json://b'] }, 'a/2' = { url = 'json://c' } }": (
+        "'notify.targets.a/2' has an address with the name 'a/2', which notify.targets.a has too"
     ),
     "per_hour = 0": "must be 1 or more",
     "per_hour = 'many'": "'notify.per_hour': input should be a valid integer",

@@ -241,9 +241,11 @@ def test_a_unit_moved_out_of_the_calendar_is_at_its_end(unit: IntervalUnit, step
 
 @pytest.mark.parametrize("cron", ["0 0 29 2 *", "@yearly", "0 0 * * 1", "*/5 * * * *"])
 def test_each_time_from_the_tenth_year_on_has_a_last_slot(cron: str) -> None:
-    for now in (utc("0010-01-01"), utc("9998-12-31T23:59")):
+    for now in (utc("0010-01-01"), utc("9999-12-30T23:59")):
         require_time_for_ticks(now, "the time")
         slot = Cadence(cron).latest_slot(now)
         assert slot.start < slot.end <= now
     with pytest.raises(UsageError, match="cannot be determined for the time 0009-12-31 00:00 UTC"):
         require_time_for_ticks(utc("0009-12-31"), "the time")
+    with pytest.raises(UsageError, match="cannot be determined for the time 9999-12-31 00:00 UTC"):
+        require_time_for_ticks(utc("9999-12-31"), "the time")

@@ -49,8 +49,8 @@ def gather_document(
 
     Raises:
         ProjectError: The project's files have errors.
-        UsageError: An environment or version does not exist, or `as_of` is in one of
-            the first or last years of the calendar.
+        UsageError: An environment or version does not exist, or `as_of` is before
+            the year 10 or on 9999-12-31.
     """
     if as_of is not None:
         require_time_for_ticks(as_of, "the time")

@@ -179,13 +179,12 @@ class Cadence:
 
 
 def require_time_for_ticks(instant: datetime, what: str) -> None:
-    """Raise UsageError if the last tick or unit before an instant may be before the year 1."""
-    # The year 4 has the first February 29, and the year 9999 has no last day in some time zones.
-    first, last = 10, 9998
-    if not first <= instant.year <= last:
+    """Raise UsageError if ticks and units around an instant may be outside the years 1 to 9999."""
+    # The year 4 has the first February 29. A time zone can move the last day out of the calendar.
+    if instant.year < 10 or instant >= FAR:
         raise UsageError(
             f"due intervals cannot be determined for {what} {instant_text(instant)}",
-            hint=f"write a time in the years {first} to {last}",
+            hint="write a time from 0010-01-01 to 9999-12-30",
         )
 
 

@@ -54,8 +54,8 @@ def plan_window(options: PlanOptions, now: datetime, default_start: datetime | N
     """Return the time range of a plan (UTC).
 
     Raises:
-        UsageError: The range is empty, or it starts or ends in the future (its end may be the end
-            of today), or `now` is in one of the first or last years of the calendar.
+        UsageError: The range is empty, starts in the future, or ends in the future and not with the
+            current day; or `now` is before the year 10 or on 9999-12-31.
     """
     require_time_for_ticks(now, "the execution time")
     start = utc(options.start) if options.start else None

@@ -400,7 +400,7 @@ class Compiler:
 
 
 def find_compiler(folder: Folder, inside: str) -> Compiler | None:
-    """Return the project's compiler, or None if `compile` is false or there is no dbt.
+    """Return the project's compiler, or None if `compile` is false or dbt is missing.
 
     The compiler is the `executable` of the settings, or the dbt that is installed with vde.
 

@@ -40,7 +40,7 @@ def remove_empty_relations(parts: QueryParts, *, only_written: bool) -> None:
     Args:
         only_written: Whether the author wrote every FALSE in the query. Then readers of an empty
             relation are removed even if they can raise errors, because Spark does not evaluate
-            them. Conditions beside a FALSE must be total in any case.
+            them. In a group with FALSE, all other conditions must be total.
     """
     if any(
         any(map(is_false, group.conditions)) or any(map(_keeps_no_rows, group.sources))
