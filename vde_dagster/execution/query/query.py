@@ -198,7 +198,13 @@ class Queries:
         order_by: Sequence[str] = (),
         limit: int | None = None,
     ) -> pa.Table:
-        """Read the rows of a published model into memory, like `read_rows`."""
+        """Read the rows of a published model into memory, without Spark. See `read_rows`.
+
+        Raises:
+            UsageError: The environment, version, model or column does not exist; the condition is
+                invalid, or has a value that does not fit its column's type; the model has no table;
+                or the version's data is gone.
+        """
         from vde_dagster.execution.query.read_rows import read_rows
 
         read = read_rows(
