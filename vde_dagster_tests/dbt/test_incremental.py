@@ -18,7 +18,7 @@ from vde_dagster.plugins.dbt.nodes.incremental import (
     find_strategy,
     incremental_filling,
 )
-from vde_dagster.plugins.dbt.nodes.kinds import read_schedule
+from vde_dagster.plugins.dbt.nodes.when import read_schedule
 from vde_dagster.plugins.dbt.relations import filter_by_batch
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, IncrementalByUniqueKey
 from vde_dagster.project.settings import Settings

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pygls.workspace import PositionCodec
 
+from vde_dagster.programs.editor.diagnostics import diagnostics
 from vde_dagster.programs.editor.lenses import lenses
-from vde_dagster.programs.editor.server import diagnostics
 from vde_dagster.programs.editor.session import EditorSession
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder, copied_project

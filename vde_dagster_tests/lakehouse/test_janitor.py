@@ -15,8 +15,9 @@ from sqlalchemy import Connection
 
 from vde_dagster.lakehouse.catalogs.catalog import Swap
 from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
+from vde_dagster.lakehouse.maintenance import compaction
 from vde_dagster.lakehouse.maintenance.fsck import fsck
-from vde_dagster.lakehouse.maintenance.janitor import JanitorReport, _compact, clean
+from vde_dagster.lakehouse.maintenance.janitor import JanitorReport, clean
 from vde_dagster.lakehouse.metadata.commit_summaries import scratch_branch
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db import schema
@@ -467,7 +468,7 @@ def test_two_janitors_do_not_compact_one_table_at_once(store: StateStore) -> Non
     ref, others = TableRef("db", "orders"), list[bool]()
 
     def compact_again(_: TableRef) -> None:
-        others.append(_compact(run, "t1", ref, lambda _: None))
+        others.append(compaction._compact(run, "t1", ref, lambda _: None))
 
-    assert _compact(run, "t1", ref, compact_again)
+    assert compaction._compact(run, "t1", ref, compact_again)
     assert others == [False]

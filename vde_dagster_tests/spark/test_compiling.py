@@ -10,7 +10,7 @@ import pytest
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster.spark.engine import SparkEngine
-from vde_dagster.spark.sessions import Compiling
+from vde_dagster.spark.session.compiling import Compiling
 from vde_dagster_tests.projects import ProjectFolder
 
 WHOLE_STAGE, FACTORY = "spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode"

@@ -10,7 +10,7 @@ CODE = """
 import json, sys
 import numpy as np
 from py4j.protocol import INPUT_CONVERTER
-from vde_dagster.spark.session.launch import convert_numpy_only
+from vde_dagster.spark.session.numpy_arguments import convert_numpy_only
 convert_numpy_only()
 def converters(value):
     return sum(one.can_convert(value) for one in INPUT_CONVERTER)

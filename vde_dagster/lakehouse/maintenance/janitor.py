@@ -8,41 +8,36 @@ rows are only candidates: before each deletion, the janitor verifies that nothin
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.names import ModelName
-from vde_dagster.base.texts import count, listed
+from vde_dagster.base.texts import count
 from vde_dagster.base.times import instant_text
-from vde_dagster.errors import ConflictError, DamagedFileError, NoSparkError
+from vde_dagster.errors import ConflictError, DamagedFileError
 from vde_dagster.lakehouse.io.manifests import bytes_of_no_other
 from vde_dagster.lakehouse.maintenance import sweep
+from vde_dagster.lakehouse.maintenance.compaction import Compact, compact_tables
 from vde_dagster.lakehouse.maintenance.drop import drop_tables
+from vde_dagster.lakehouse.maintenance.readers import Holds, describe_holds, find_holds
 from vde_dagster.lakehouse.metadata.changes import Updates, remove_snapshots, superseded
-from vde_dagster.lakehouse.metadata.table_metadata import head_of, history
 from vde_dagster.lakehouse.publishing.finish_publication import recover
 from vde_dagster.lakehouse.publishing.mirror import update_mirror, verify
 from vde_dagster.lakehouse.publishing.publication import Publication
 from vde_dagster.lakehouse.publishing.publish import publish
 from vde_dagster.lakehouse.publishing.shown_tables import showing_tables
 from vde_dagster.lakehouse.publishing.view_ledger import published_views
-from vde_dagster.planning.changes.refresh import Refresh
 from vde_dagster.planning.environments.environment import Environment
-from vde_dagster.planning.kinds import meaning_of
-from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.planning.tables.pinned_reads import Input
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.project.settings import Settings
-from vde_dagster.state.db.leases import environment_lease, lease_owner, table_lease
+from vde_dagster.state.db.leases import environment_lease, lease_owner
 from vde_dagster.state.retention import Mark, Retention
 
 if TYPE_CHECKING:
     from vde_dagster.lakehouse.handles import LakeHandles
-    from vde_dagster.state.store import StateStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,120 +312,3 @@ def _expire(
         return remove_snapshots(metadata, superseded(metadata, oldest_ms, {*pins, *held}))
 
     return sweep.change_own_table(run, ref, change, "janitor.expire_snapshots", shown_by)
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """An Iceberg snapshot that a model needs, because its next fill reads all later changes.
-
-    Args:
-        at: Time (UTC) of the model's last recorded fill, or of a later check that found no changes.
-        lapsed: Whether `at` is so long ago that the snapshot is not kept for the model.
-    """
-
-    model: ModelName
-    snapshot_id: int
-    at: datetime
-    lapsed: bool
-
-    @property
-    def text(self) -> str:
-        """Text such as `marts.totals, which last read the table at 2026-11-01 06:00`."""
-        return f"{self.model}, which last read the table at {instant_text(self.at)}"
-
-
-Holds = Mapping[str, Collection[Hold]]
-"""Holds by the id of the table that is read."""
-
-
-def find_holds(store: StateStore, reached: Collection[str], longest: timedelta) -> Holds:
-    """Find the Iceberg snapshots that models need (see `Hold`), by id of the table that is read.
-
-    Args:
-        reached: Ids of reachable tables. Fills of other tables are ignored.
-        longest: Age of a model's last fill after which the model's holds are lapsed.
-    """
-    oldest = store.database.clock.now() - longest
-    tables = store.tables.load(reached)
-    # A definition that cannot be read fills nothing more.
-    definitions = store.snapshots.load({t.snapshot_id for t in tables.values()}, None, set())
-    readers = {
-        key: definitions[table.snapshot_id]
-        for key, table in tables.items()
-        if table.snapshot_id in definitions
-    }
-    found: dict[str, list[Hold]] = {}
-    for table_id, last in sorted(store.fills.latest(readers).items()) if readers else ():
-        if not _continues(readers[table_id], last.facts.refresh):
-            continue
-        for key, state in (last.facts.inputs or {}).items():
-            if state.read_id is not None:
-                lapsed = last.recorded_at < oldest
-                hold = Hold(readers[table_id].name, state.read_id, last.recorded_at, lapsed)
-                found.setdefault(key, []).append(hold)
-    return found
-
-
-def _continues(snapshot: Snapshot, last: Refresh | None) -> bool:
-    meaning = meaning_of(snapshot.model.kind)
-    if Input.BY_COMMITS in meaning.inputs(snapshot.model).values():
-        return True
-    if meaning.refreshes(snapshot.model) and not meaning.chooses(snapshot.model):
-        return True
-    # A fill of a model that chooses reads no changes while its inputs are small. The property may
-    # also be newer than the definition with which the table was created.
-    return last is not None and not last.is_routine
-
-
-def describe_holds(holds: Collection[Hold]) -> str:
-    """List the models that need a snapshot, such as `m.a, which last read the table at …`."""
-    return listed([hold.text for hold in holds])
-
-
-Compact = Callable[[TableRef], None]
-"""Rewrites a table's data files without their deleted rows, in one commit to `main`."""
-_MOST_DELETED = 0.1
-"""Share of deleted rows above which readers lose more time than a compaction takes."""
-_MOST_FILES = 100
-"""Number of delete files above which planning a query takes long."""
-
-
-def compact_tables(run: sweep.Cleaning, kept: Collection[str], compact: Compact) -> None:
-    """Compact the kept tables that have many deleted rows or delete files."""
-    ledger = [one for one in run.store.ledger.tables() if one.branch is None and one.id in kept]
-    for table, metadata in sweep.with_metadata(run, ledger):
-        head = next(history(metadata, head_of(metadata, None)), None)
-        reason = why_compacted(head.get("summary", {})) if head is not None else None
-        if reason is not None:
-            decision = sweep.Decision("compact_table", str(table.ref), reason)
-            # A table that is being filled is left for the next cleanup. Without Spark,
-            # all tables are left.
-            run.act(decision, partial(_compact, run, table.id, table.ref, compact))
-
-
-def why_compacted(summary: Mapping[str, Any]) -> str | None:
-    """Return the reason to compact a table, from the summary of its last commit, or None.
-
-    >>> why_compacted({"total-records": "80", "total-position-deletes": "12",
-    ...                "total-delete-files": "3"})
-    '12 of 80 rows are deleted, in 3 delete files'
-    >>> why_compacted({"total-records": "800", "total-position-deletes": "12"}) is None
-    True
-    """
-    rows, deleted, files = (
-        int(summary.get(f"total-{name}") or 0)
-        for name in ("records", "position-deletes", "delete-files")
-    )
-    if deleted <= _MOST_DELETED * rows and files <= _MOST_FILES:
-        return None
-    counted = "1 delete file" if files == 1 else f"{files:,} delete files"
-    return f"{deleted:,} of {rows:,} rows are deleted, in {counted}"
-
-
-def _compact(run: sweep.Cleaning, table_id: str, ref: TableRef, compact: Compact) -> bool:
-    try:
-        with run.store.leases.holding(table_lease(table_id), lease_owner("janitor")):
-            compact(ref)
-    except (ConflictError, NoSparkError):
-        return False
-    return True

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta, timezone
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
@@ -22,7 +21,7 @@ import dagster as dg
 
 from vde_dagster.errors import ConflictError, VdeError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.checks import AuditEvents
+from vde_dagster.orchestration.events.ended_runs import EndedRuns
 from vde_dagster.orchestration.events.plans import delete_closed_partitions
 from vde_dagster.orchestration.events.projector import Projector, projection_groups
 from vde_dagster.orchestration.events.provenance import Log, ProjectionContext
@@ -33,11 +32,11 @@ from vde_dagster.orchestration.events.records import (
     run_origin,
     working_runs,
 )
-from vde_dagster.orchestration.events.sync import Comparison, sync
+from vde_dagster.orchestration.events.sync import sync
+from vde_dagster.orchestration.events.time_units import RecordedUnits
 from vde_dagster.orchestration.models.catalog import recent_catalog
 from vde_dagster.orchestration.models.recording import filled_counts
 from vde_dagster.orchestration.models.translator import VdeTranslator
-from vde_dagster.orchestration.names import Names
 from vde_dagster.state.db.outbox import OutboxRange, OutboxRecord
 from vde_dagster.state.store import StateStore
 
@@ -246,124 +245,3 @@ def forward_outbox(
         return dg.SkipReason(f"another process writes the events: {error.message}")
     except VdeError as error:
         raise dg.Failure(str(error)) from error
-
-
-@dataclass
-class RecordedUnits:
-    """Time unit of each model's events in Dagster, by model name.
-
-    The unit changes with a model's cron, and becomes coarser when a model has too many intervals.
-    Events of the earlier unit do not count for the new partitions, which Dagster would show as
-    missing.
-    """
-
-    workspace: Workspace
-    instance: dg.DagsterInstance
-
-    def __post_init__(self) -> None:
-        self._key = f"vde/time_units/{Names.from_settings(self.workspace.settings).prefix}"
-        self._cursors = self.instance.daemon_cursor_storage
-        text = self._cursors.get_cursor_values({self._key}).get(self._key)
-        self._known: dict[str, str] = json.loads(text or "{}")
-
-    def differ_from(self, shown: Mapping[str, str]) -> bool:
-        return not shown.items() <= self._known.items()
-
-    def write_again(self, translator: VdeTranslator, log: Log, until: float) -> bool:
-        """Write the events of models with a new unit. Return False if the time is up.
-
-        `until` is a time of the monotonic clock.
-        """
-        catalog = recent_catalog(self.workspace, translator)
-        units = catalog.time_units
-        comparison = Comparison(ProjectionContext(self.workspace, self.instance, catalog, log))
-        reporter = Reporter(self.workspace, self.instance)
-        for name in catalog.live.models:
-            known = self._known.get(str(name))
-            if known is None or units.get(str(name), known) == known:
-                continue
-            for projected in comparison.model(name, wipe=False):
-                reporter.report(projected)
-                if time.monotonic() > until:
-                    return False
-            if comparison.busy:
-                # A run may still write events of the earlier unit, so the next tick compares again.
-                units[str(name)] = known
-        self._cursors.set_cursor_values({self._key: json.dumps(units)})
-        return True
-
-
-LOOK_BACK = timedelta(hours=1)
-MOST_RUNS = 20
-"""Maximum number of runs to examine at once; the next call examines further runs."""
-_CHECK_PLANNED = dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED
-_ENDED = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
-
-
-@dataclass
-class EndedRuns:
-    """Finds failed and canceled runs of the last hour, and restores the status of their checks.
-
-    Dagster shows no result of a check that such a run planned but never ran, although the published
-    model did not change.
-    """
-
-    # The ids of examined runs are a cursor in Dagster's database. Times would miss a run that
-    # another process marks as failed late.
-    workspace: Workspace
-    instance: dg.DagsterInstance
-
-    def __post_init__(self) -> None:
-        prefix = Names.from_settings(self.workspace.settings).prefix
-        self._key = f"vde/examined_runs/{prefix}"
-        self._cursors = self.instance.daemon_cursor_storage
-        since = datetime.now(timezone.utc) - LOOK_BACK
-        filters = dg.RunsFilter(statuses=_ENDED, updated_after=since)
-        self._ended = list(self.instance.get_run_ids(filters=filters))
-        known = self._cursors.get_cursor_values({self._key}) if self._ended else {}
-        self._examined = set(json.loads(known.get(self._key) or "[]"))
-
-    @property
-    def unexamined(self) -> list[str]:
-        """Runs to examine next, newest first."""
-        return [run_id for run_id in self._ended if run_id not in self._examined][:MOST_RUNS]
-
-    def examine(self, translator: VdeTranslator, log: Log) -> None:
-        """Restore the status of checks that unexamined runs planned but did not evaluate."""
-        runs = self.unexamined
-        checks = abandoned_checks(self.instance, runs)
-        if checks:
-            catalog = recent_catalog(self.workspace, translator)
-            restore_checks(ProjectionContext(self.workspace, self.instance, catalog, log), checks)
-        self._examined = {*self._examined, *runs} & set(self._ended)
-        self._cursors.set_cursor_values({self._key: json.dumps(sorted(self._examined))})
-
-
-def abandoned_checks(instance: dg.DagsterInstance, run_ids: Sequence[str]) -> set[dg.AssetCheckKey]:
-    """Return the checks that runs planned but did not evaluate, unless a later run planned them."""
-    found: set[dg.AssetCheckKey] = set()
-    for run_id in run_ids:
-        planned = {
-            event.asset_check_planned_data.asset_check_key
-            for entry in instance.all_logs(run_id, of_type=_CHECK_PLANNED)
-            if (event := entry.dagster_event) is not None
-        }
-        latest = instance.event_log_storage.get_latest_asset_check_execution_by_key([*planned])
-        found |= {
-            key
-            for key, record in latest.items()
-            if record.run_id == run_id
-            and not isinstance(record.evaluation, dg.AssetCheckEvaluation)
-        }
-    return found
-
-
-def restore_checks(context: ProjectionContext, keys: Set[dg.AssetCheckKey]) -> None:
-    """Report the status of the given checks of published models to Dagster again."""
-    reporter = Reporter(context.workspace, context.instance)
-    assets = {key.asset_key for key in keys}
-    for name in context.catalog.live.models:
-        if context.catalog.key(name) in assets:
-            for event in AuditEvents(context).latest_results(name):
-                if event.asset_check_key in keys:
-                    reporter.write_alone(event)

@@ -27,17 +27,13 @@ from vde_dagster.plugins.dbt.nodes.audits import (
     read_audits,
     read_grains,
 )
-from vde_dagster.plugins.dbt.nodes.kinds import (
-    configuration_error,
-    read_filling,
-    read_schedule,
-    with_refresh,
-)
+from vde_dagster.plugins.dbt.nodes.kinds import configuration_error, read_filling, with_refresh
 from vde_dagster.plugins.dbt.nodes.options import ignored_options, partitions
 from vde_dagster.plugins.dbt.nodes.seed_types import infer_seed_types
 from vde_dagster.plugins.dbt.nodes.snapshots import split_snapshot
 from vde_dagster.plugins.dbt.nodes.statements import with_statements
 from vde_dagster.plugins.dbt.nodes.unit_tests import read_unit_tests
+from vde_dagster.plugins.dbt.nodes.when import read_schedule
 from vde_dagster.plugins.dbt.units import Reader, Unit, owner_name
 
 _TIME = re.compile(

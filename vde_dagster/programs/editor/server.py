@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -21,11 +20,11 @@ from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
-from pygls.workspace import PositionCodec
 
 from vde_dagster.base.installing import __version__
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError, VdeError
 from vde_dagster.execution.project_files.format_files import format_file_text
+from vde_dagster.programs.editor.diagnostics import SOURCE, diagnostics
 from vde_dagster.programs.editor.lenses import lenses
 from vde_dagster.programs.editor.picture import lineage_picture
 from vde_dagster.programs.editor.positions import split_lines
@@ -381,28 +380,3 @@ def make_server(root: Path | None = None) -> VdeServer:
         await server.stop()
 
     return server
-
-
-SOURCE = "vde"
-
-
-def diagnostics(reading: Reading, codec: PositionCodec) -> dict[str, list[lsp.Diagnostic]]:
-    # A mistake outside of files is attached to `pyproject.toml`.
-    found: defaultdict[str, list[lsp.Diagnostic]] = defaultdict(list)
-    for mistake in reading.problems:
-        location = mistake.location or SourceLocation(Path("pyproject.toml"))
-        path = location.path.as_posix()
-        lines = split_lines(reading.text(path))
-        start, end = lines.token_span(location)
-        error = isinstance(mistake, ProjectError)
-        idle = any(not edit.new for fix in mistake.fixes for edit in fix.edits)
-        found[path].append(
-            lsp.Diagnostic(
-                range=lines.range(start, end, codec),
-                message=f"{mistake.message}\n{mistake.hint}" if mistake.hint else mistake.message,
-                severity=lsp.DiagnosticSeverity.Error if error else lsp.DiagnosticSeverity.Warning,
-                source=SOURCE,
-                tags=[lsp.DiagnosticTag.Unnecessary] if idle else None,
-            )
-        )
-    return dict(found)

@@ -12,14 +12,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from vde_dagster.errors import StoreError
 from vde_dagster.spark.jvm.class_data import archive_options, archive_path
 from vde_dagster.spark.jvm.class_list import ClassList
 from vde_dagster.spark.jvm.known_start import StartCommand, start_path
 from vde_dagster.spark.session.failures import hush_pyspark
 from vde_dagster.spark.session.jvm_failure import LaunchedJvm, remember
+from vde_dagster.spark.session.numpy_arguments import convert_numpy_only
 from vde_dagster.spark.session.settings import command_line_config, describe_memory, is_local
 
 
@@ -155,32 +154,3 @@ def _launch_failure(log_file: Path, master: str) -> StoreError:
         f"Spark did not start: {reason}",
         hint=f"the JVM's output is in {log_file}; the master is '{master}'",
     )
-
-
-class _NumpyOnly:
-    """A Py4J converter that passes only NumPy values to one of PySpark's converters.
-
-    Before PySpark's converters look at a value, even at a text, they import PySpark's testing
-    package, and with it pandas and PyArrow. This takes half a second in each process.
-    """
-
-    def __init__(self, converter: Any) -> None:
-        self._converter = converter
-
-    def can_convert(self, value: Any) -> bool:
-        is_numpy = isinstance(value, np.generic | np.ndarray)
-        return is_numpy and self._converter.can_convert(value)
-
-    def convert(self, value: Any, client: Any) -> Any:
-        return self._converter.convert(value, client)
-
-
-def convert_numpy_only() -> None:
-    """Make Py4J call PySpark's converters of NumPy values only for NumPy values."""
-    from py4j import protocol
-    from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
-
-    protocol.INPUT_CONVERTER[:] = [
-        _NumpyOnly(one) if isinstance(one, NumpyArrayConverter | NumpyScalarConverter) else one
-        for one in protocol.INPUT_CONVERTER
-    ]
