@@ -11,7 +11,6 @@ from vde_dagster.base.texts import suggest
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.published_version import published_entry
 from vde_dagster.planning.environments.environment import environment_name
-from vde_dagster.project.kinds import IncrementalByUniqueKey
 
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
@@ -91,15 +90,13 @@ def compare_model(
         UsageError: An environment or the model does not exist, or the model has no view.
         ExecutionError: Spark failed.
     """
-    # The key is the model's grain in the first environment. Without a grain, it is the unique key
-    # of kind INCREMENTAL_BY_UNIQUE_KEY, unless that has expressions as key or a `strategy`.
+    # The key is the model's grain in the first environment, or else the key of its kind.
     source, target, grain = views_to_compare(handles, environments, str(model))
     if not grain:
         first = environment_name(environments.partition(":")[0])
         _, entry = published_entry(handles, first, model)
-        kind = handles.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id].model.kind
-        if isinstance(kind, IncrementalByUniqueKey):
-            grain = () if kind.key_expressions or kind.strategy else kind.unique_key
+        snapshot = handles.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id]
+        grain = snapshot.model.kind.row_key
     if not grain:
         return None
     return compare_tables(handles.engine(), source, target, grain, limit=limit)

@@ -8,9 +8,6 @@ from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.planning.checks.diagnostics import CheckedModel, place_in_header
 from vde_dagster.planning.snapshots.snapshot import Snapshot, column_types
-from vde_dagster.project.kinds import Kind
-from vde_dagster.project.kinds.scd_type_2 import ScdType2, key_column
-from vde_dagster.project.kinds.unique_key import ALL, IncrementalByUniqueKey
 from vde_dagster.project.model import Model
 from vde_dagster.sql.other_dialects import SPARKS
 
@@ -23,7 +20,7 @@ def check_statement_operators(
     model = known.model
     if model.dialect in SPARKS:
         return
-    texts = [*_statements(model), *_key_queries(model.kind, quote(*model.name))]
+    texts = [*_statements(model), *model.kind.expression_queries(quote(*model.name)).items()]
     if not texts:
         return
     from vde_dagster.semantics.checks.operands import Origin
@@ -48,26 +45,3 @@ def _statements(model: Model) -> Iterator[tuple[str, str]]:
     ):
         for text in texts:
             yield what, text.replace("@this_model", this)
-
-
-def _key_queries(kind: Kind, this: str) -> Iterator[tuple[str, str]]:
-    """Yield (kind property with expressions, query of these expressions over the model's rows)."""
-    if isinstance(kind, ScdType2):
-        parts = [one for one in kind.unique_key if key_column(one) is None]
-        if parts:
-            yield "unique_key", f"SELECT {', '.join(parts)} FROM {this}"
-    if not isinstance(kind, IncrementalByUniqueKey):
-        return
-    if kind.key_expressions:
-        yield "unique_key", f"SELECT {', '.join(kind.key_expressions)} FROM {this}"
-    values = [
-        value
-        for condition, assigned in kind.when_matched
-        for value in (condition, *(value for _, value in assigned))
-        if value and value != ALL
-    ]
-    both = f"FROM {this} AS source CROSS JOIN {this} AS target"
-    if values:
-        yield "when_matched", f"SELECT {', '.join(values)} {both}"
-    if kind.merge_filter:
-        yield "merge_filter", f"SELECT {kind.merge_filter} {both}"

@@ -271,6 +271,21 @@ class Kind:
         return ()
 
     @property
+    def row_key(self) -> tuple[str, ...]:
+        """Output columns by which fills merge rows, so that a table has at most one row per key."""
+        return ()
+
+    def expression_queries(self, table: str) -> Mapping[str, str]:
+        """Return, by property, a query of its Spark SQL expressions over the model's rows.
+
+        Checks find operators of another dialect in these queries.
+
+        Args:
+            table: Quoted name of the model's table.
+        """
+        return {}
+
+    @property
     def added_columns(self) -> tuple[AddedColumn, ...]:
         """Columns that the kind adds to the columns of a model's query."""
         return ()

@@ -136,6 +136,10 @@ class ScdType2(Kind):
     def key_columns(self) -> tuple[str, ...]:
         return key_columns_in(self.unique_key)
 
+    def expression_queries(self, table: str) -> Mapping[str, str]:
+        parts = [part for part in self.unique_key if key_column(part) is None]
+        return {"unique_key": f"SELECT {', '.join(parts)} FROM {table}"} if parts else {}
+
     @property
     def compared(self) -> tuple[str, ...] | None:
         """The columns whose changes start a version, or None if only a new update time does so."""

@@ -291,6 +291,27 @@ class IncrementalByUniqueKey(Kind):
         return tuple(text for text in every if text)
 
     @property
+    def row_key(self) -> tuple[str, ...]:
+        return () if self.key_expressions or self.strategy else self.unique_key
+
+    def expression_queries(self, table: str) -> Mapping[str, str]:
+        found = {}
+        if self.key_expressions:
+            found["unique_key"] = f"SELECT {', '.join(self.key_expressions)} FROM {table}"
+        values = [
+            value
+            for condition, assigned in self.when_matched
+            for value in (condition, *(value for _, value in assigned))
+            if value and value != ALL
+        ]
+        both = f"FROM {table} AS source CROSS JOIN {table} AS target"
+        if values:
+            found["when_matched"] = f"SELECT {', '.join(values)} {both}"
+        if self.merge_filter:
+            found["merge_filter"] = f"SELECT {self.merge_filter} {both}"
+        return found
+
+    @property
     def fixed(self) -> tuple[str, ...]:
         return (*self.unique_key, *self.key_expressions)
 
