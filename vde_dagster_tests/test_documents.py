@@ -90,6 +90,19 @@ def test_rooms_names_and_places_of_the_architecture_page_are_in_the_code() -> No
     assert gone == []
 
 
+def test_names_in_brackets_after_a_place_of_the_architecture_page_are_in_its_code() -> None:
+    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text().partition("## Where a change goes")[2]
+    code, checked, gone = ROOT / "vde_dagster", 0, []
+    for place, brackets in re.findall(r"`([\w/]+/(?:\w+\.py)?)` \(([^()]*)\)", text):
+        files = (code / place).rglob("*.py") if place.endswith("/") else [code / place]
+        source = "\n".join(path.read_text() for path in files if path.exists())
+        for name in re.findall(r"`(\w+)`", brackets):
+            checked += 1
+            gone += [] if re.search(rf"\b{name}\b", source) else [f"{place}: {name}"]
+    assert checked >= 30
+    assert gone == []
+
+
 def test_every_page_and_picture_is_part_of_the_site() -> None:
     named = re.findall(r": ([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     assert sorted(named) == sorted(str(page.relative_to(ROOT / "docs")) for page in DOCS)
