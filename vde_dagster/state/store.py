@@ -177,7 +177,7 @@ class ProjectStore:
             )
 
     def recorded_warehouse(self, connection: Connection | None = None) -> str | None:
-        """Return the location of the state's tables, or None if it is unknown."""
+        """Return the location of the state's new tables, or None if it is unknown."""
         return _warehouse(self.database.row(_OWNER, connection))
 
     def require_own(self, connection: Connection | None = None) -> ProjectIdentity | None:

@@ -125,9 +125,8 @@ class Projector:
             yield from self._failed(plan, is_own)
 
     def begin(self, plan_id: str, table_id: str) -> None:
-        """Remember Dagster's newest event before a plan fills a table."""
+        """Remember Dagster's newest event before a plan fills a table, unless its events wait."""
         plan = self.plan(plan_id)
-        # A plan with deferred events needs no record.
         if plan is not None and not self._waits(plan):
             self._pointer(plan, table_id)
 

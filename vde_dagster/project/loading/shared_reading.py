@@ -35,7 +35,8 @@ def read_in_processes(
     """Read files in this process and in workers, and return the records of files without errors.
 
     Args:
-        read: Reads a file in this process; returns None if it cannot be read yet.
+        read: Reads a file in this process; returns None if it has an error or cannot be
+            read yet.
         worker_function: Called in a worker with `project` and a list of paths; returns
             `SharedFile`s as bytes.
         project: The project's folder, and whether to use its cache.

@@ -87,7 +87,10 @@ def _determines_all(group: Group, known: set[Any], terms: Terms) -> bool:
 
 
 def determined_sources(group: Group, known: set[Any], terms: Terms) -> set[Any]:
-    """Return `known` and all sources with at most one row for each row of the known sources."""
+    """Return `known` and the sources with at most one row for each row of the known sources.
+
+    The unique right sides of LEFT JOINs are not added; nor is any source if the group has too many.
+    """
     own = set(group.sources)
     known = set(known)
     rest = [s for s in _multiplying_sources(group) if s not in known]

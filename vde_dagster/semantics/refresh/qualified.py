@@ -250,7 +250,7 @@ def _without_ctes(tree: exp.Expr) -> exp.Expr:
             _put_in(owner, cte)
         owner.set("with_", None)
         if sum(1 for _ in tree.walk()) > _MOST_NODES:
-            raise NotRefreshableError("the query's CTEs are referenced too often")
+            raise NotRefreshableError("the query is too large with its CTEs inserted")
     return tree
 
 

@@ -250,7 +250,7 @@ class Write:
         name = self.physical.get(column.lower())
         if name is None:
             raise ExecutionError(
-                f"{self.task.snapshot.name} lacks the column '{column}', which its kind needs",
+                f"{self.task.snapshot.name} returns no column '{column}', which its kind needs",
                 hint=f"the model's columns are {', '.join(self.physical)}",
                 location=self.task.snapshot.model.location,
             )
