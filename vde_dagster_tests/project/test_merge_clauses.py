@@ -139,9 +139,9 @@ def test_mistakes_are_told_with_their_place(
 
 
 def test_rows_are_identified_by_a_key_of_columns_that_has_one_row_each() -> None:
-    assert IncrementalByUniqueKey(("a", "b")).row_key == ("a", "b")
-    assert IncrementalByUniqueKey(("a",), key_expressions=("lower(b)",)).row_key == ()
-    assert IncrementalByUniqueKey(("a",), strategy="delete+insert").row_key == ()
+    assert IncrementalByUniqueKey(("a", "b")).key_of_rows == ("a", "b")
+    assert IncrementalByUniqueKey(("a",), key_expressions=("lower(b)",)).key_of_rows == ()
+    assert IncrementalByUniqueKey(("a",), strategy="delete+insert").key_of_rows == ()
 
 
 def test_what_is_made_of_the_tables_own_values_is_not_merged_twice() -> None:

@@ -96,7 +96,7 @@ def compare_model(
         first = environment_name(environments.partition(":")[0])
         _, entry = published_entry(handles, first, model)
         snapshot = handles.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id]
-        grain = snapshot.model.kind.row_key
+        grain = snapshot.model.kind.key_of_rows
     if not grain:
         return None
     return compare_tables(handles.engine(), source, target, grain, limit=limit)

@@ -271,7 +271,7 @@ class Kind:
         return ()
 
     @property
-    def row_key(self) -> tuple[str, ...]:
+    def key_of_rows(self) -> tuple[str, ...]:
         """Output columns by which fills merge rows, so that a table has at most one row per key."""
         return ()
 

@@ -291,7 +291,7 @@ class IncrementalByUniqueKey(Kind):
         return tuple(text for text in every if text)
 
     @property
-    def row_key(self) -> tuple[str, ...]:
+    def key_of_rows(self) -> tuple[str, ...]:
         return () if self.key_expressions or self.strategy else self.unique_key
 
     def expression_queries(self, table: str) -> Mapping[str, str]:
